@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(VENV)/.compiled
 
-.PHONY: demo test check lint types docs tests test-slow recorded test-cluster test-netns bench paper paper-results wheel lock format clean
+.PHONY: demo test check lint types docs tests test-slow test-cluster test-netns bench paper paper-results wheel lock format clean
 
 demo: $(KERNELS)
 	$(BIN)/metronome demo
@@ -49,10 +49,6 @@ tests: $(KERNELS)
 # What is marked slow, and all cases of property tests, of which the others draw a part.
 test-slow: $(KERNELS)
 	METRONOME_THOROUGH=1 $(BIN)/pytest -n 2 -m "(slow or hypothesis) and not netns"
-
-# What users see, held against what is recorded in tests/recorded; a minute and a half.
-recorded: $(KERNELS)
-	$(BIN)/python -m tests.recorded
 
 # Against the cluster in KUBECONFIG, or with METRONOME_TEST_APISERVER=1 against a server of its own.
 test-cluster: $(KERNELS)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -15,29 +12,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import benchmarks.cluster
-import benchmarks.controller
-import benchmarks.flows
 import benchmarks.gains
-import benchmarks.gate
 import benchmarks.kept
-import benchmarks.kernels
-import benchmarks.lateness
 import benchmarks.measured
-import benchmarks.objectives
 import benchmarks.placement
-import benchmarks.prediction
-import benchmarks.simulation
-import benchmarks.soak
-import benchmarks.whole  # noqa: F401 (they register themselves)
+import benchmarks.simulation  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES
 from benchmarks.figures import RESULTS
 from benchmarks.registry import BENCHMARKS, Figure
 from benchmarks.stored import SUITES, differences, write_suite
+from metronome_opt.bench.process import describe_machine, find_commit, find_versions
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.bench.trials import read_records
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, counted
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -63,18 +51,18 @@ def run(
     if unknown:
         raise typer.BadParameter(f"{sorted(unknown)[0]}; choose from {', '.join(BENCHMARKS)}")
     console = Console()
-    found: dict[str, list[Figure]] = {}
+    result: dict[str, list[Figure]] = {}
     for name in names or BENCHMARKS:
         console.print(f"[bold]{name}[/bold]: {BENCHMARKS[name].question}")
         table = Table("figure", "value", "unit", "bar", "", box=None, padding=(0, 2))
-        found[name] = list(BENCHMARKS[name].run(once))
-        for figure in found[name]:
+        result[name] = list(BENCHMARKS[name].run(once))
+        for figure in result[name]:
             verdict = {None: "", True: "holds", False: "MISSED"}[figure.holds]
             shown = f"{figure.value:,.2f}" if figure.value < 1000 else f"{figure.value:,.0f}"
             table.add_row(figure.name, shown, figure.unit, figure.bar, verdict)
         console.print(table)
     if not once:
-        console.print(f"kept in {_keep(found)}")
+        console.print(f"kept in {_keep(result)}")
 
 
 @app.command()
@@ -91,7 +79,7 @@ def generate(
             faults += differences(family)
         else:
             write_suite(family)
-        console.print(f"{family.name}: {len(family.cases)} instances")
+        console.print(f"{family.name}: {counted(len(family.cases), 'instance')}")
     for fault in faults:
         console.print(fault, style="red")
     if faults:
@@ -103,61 +91,49 @@ def generate(
 def best_known(
     records: Annotated[list[Path], typer.Argument(help="Files of records, JSON lines.")],
     update: Annotated[
-        bool, typer.Option("--update", help="Take over what is better; else it is only told.")
+        bool, typer.Option("--update", help="Store the better values; else only print them.")
     ] = False,
 ) -> None:
     """Compare campaigns with the best known values and bounds; exit 1 if one cannot be right."""
     console = Console(soft_wrap=True)
     try:
         suites = [read_suite(SUITES / name) for name in FAMILIES]
-        found = take_over(read_best_known(), read_records(records), suites)
+        result = take_over(read_best_known(), read_records(records), suites)
         if update:
-            write_update(found)
+            write_update(result)
     except InputError as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(error.exit_status) from None
-    for line in found.better:
+    for line in result.better:
         console.print(line, markup=False)
-    for line in found.refused:
+    for line in result.refused:
         console.print(f"refused: {line}", style="red", markup=False)
-    told = "taken over" if update else "better; --update takes it over"
-    console.print(f"{len(found.better)} instances {told}, {len(found.refused)} records refused")
-    if found.refused:
+    outcome = "stored" if update else "better; --update stores them"
+    console.print(
+        f"{counted(len(result.better), 'instance')} {outcome}, "
+        f"{counted(len(result.refused), 'record')} refused"
+    )
+    if result.refused:
         raise typer.Exit(1)
 
 
-def _keep(found: dict[str, list[Figure]]) -> Path:
+def _keep(result: dict[str, list[Figure]]) -> Path:
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"kernels-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path = RESULTS / f"figures-{time.strftime('%Y%m%d-%H%M%S')}.json"
     record = {
         "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
-        "commit": _commit(),
-        "machine": {"processor": _processor(), "system": platform.platform()},
-        "versions": {name: version(name) for name in ("numpy", "numba", "llvmlite")},
+        "commit": find_commit(),
+        "machine": describe_machine(),
+        "versions": find_versions(["llvmlite"]),
         "figures": {
             name: [
                 {"name": f.name, "value": f.value, "unit": f.unit, "bar": f.bar} for f in figures
             ]
-            for name, figures in found.items()
+            for name, figures in result.items()
         },
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
-
-
-def _commit() -> str | None:
-    told = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], check=False, capture_output=True, text=True
-    )
-    return told.stdout.strip() or None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from metronome_opt.bench.suites import Member, Suite
-from metronome_opt.bench.trials import Record as Run
+from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.records import FrozenMap, Name, Record, build, read_as
 from metronome_opt.schedule import Exact, Schedule, Status, write_schedule
@@ -30,7 +30,7 @@ _OBJECTIVE = "contention"
 
 
 class Origin(Record):
-    """The run that something was found in.
+    """The run that a value or bound comes from.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ class Certificate(Record):
 
 
 class Entry(Origin):
-    """What is known of one instance; what it inherits tells where the value comes from.
+    """Best known value and bound of one instance; inherited fields are the origin of the value.
 
     Parameters
     ----------
     sha256
         Checksum of the instance's file.
     value
-        The least contention found.
+        The lowest contention.
     lower_bound
         The largest proved bound, None if there is none.
     optimal
@@ -88,7 +88,7 @@ class BestKnown(Record):
 
 @dataclass(frozen=True)
 class Update:
-    """What records change.
+    """Changes by records.
 
     Attributes
     ----------
@@ -136,10 +136,10 @@ def write_update(update: Update, folder: Path = HOME) -> None:
     )
 
 
-def take_over(known: BestKnown, runs: Sequence[Run], suites: Iterable[Suite]) -> Update:
+def take_over(known: BestKnown, runs: Sequence[TrialRecord], suites: Iterable[Suite]) -> Update:
     """Return what is known with the better values and the better bounds of `runs`.
 
-    Values come first, so that a false bound is seen whichever run is told of first.
+    Values come first, so that a false bound is noticed in any order of runs.
 
     Parameters
     ----------
@@ -159,9 +159,11 @@ def take_over(known: BestKnown, runs: Sequence[Run], suites: Iterable[Suite]) ->
 
 
 class _Update:
-    """What is known, while records change it."""
+    """Best known values, while records change them."""
 
-    def __init__(self, known: BestKnown, runs: Sequence[Run], suites: Iterable[Suite]) -> None:
+    def __init__(
+        self, known: BestKnown, runs: Sequence[TrialRecord], suites: Iterable[Suite]
+    ) -> None:
         names = {run.instance for run in runs}
         self._members = {
             member.entry.name: member for suite in suites for member in suite.members(names=names)
@@ -172,7 +174,7 @@ class _Update:
         self._refused: list[str] = []
         self.runs = [run for run in runs if self._is_credible(run)]
 
-    def _is_credible(self, run: Run) -> bool:
+    def _is_credible(self, run: TrialRecord) -> bool:
         member = self._members.get(run.instance)
         stored = None if member is None else member.entry.sha256
         entry = self._before.get(run.instance)
@@ -191,7 +193,7 @@ class _Update:
             self._refuse(run, fault)
         return fault is None
 
-    def take_value(self, run: Run) -> None:
+    def take_value(self, run: TrialRecord) -> None:
         """Take over the schedule of a run if it is the best and all that it states is true."""
         if run.kind != "schedule" or run.offsets is None or run.objective is None:
             return
@@ -216,7 +218,7 @@ class _Update:
                 bound_from=None if entry is None else entry.bound_from,
             )
 
-    def take_bound(self, run: Run) -> None:
+    def take_bound(self, run: TrialRecord) -> None:
         """Take over the bound of a run if it is the best, exact, and not above the value."""
         entry = self._entries.get(run.instance)
         bound = run.lower_bound
@@ -245,11 +247,11 @@ class _Update:
             tuple(self._refused),
         )
 
-    def _refuse(self, run: Run, why: str) -> None:
+    def _refuse(self, run: TrialRecord, why: str) -> None:
         self._refused.append(f"{run.instance}, {run.solver}, seed {run.seed}: {why}")
 
 
-def _certificate(member: Member, run: Run) -> tuple[Schedule, list[str]]:
+def _certificate(member: Member, run: TrialRecord) -> tuple[Schedule, list[str]]:
     """Return the schedule of a run and what is false of it."""
     schedule = Schedule(
         instance=run.instance,
@@ -270,7 +272,7 @@ def _certificate(member: Member, run: Run) -> tuple[Schedule, list[str]]:
     return schedule, faults
 
 
-def _origin(run: Run) -> Origin:
+def _origin(run: TrialRecord) -> Origin:
     cores = run.machine.get("cores")
     return Origin(
         date=run.started[:10],

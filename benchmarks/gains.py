@@ -1,4 +1,4 @@
-"""What schedules of least slowdown bring, and how much of what is known to be there."""
+"""Gains by schedules of minimum slowdown, and their share of the best known gains."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _gains(
     yield Figure(f"{what}: slowdown unshifted", statistics.mean(before), "")
     yield Figure(f"{what}: slowdown", statistics.mean(after), "")
     yield Figure(f"{what}: largest gain", max(gains), "")
-    yield Figure(f"{what}: least gain", min(gains), "", ">= -0.002")
+    yield Figure(f"{what}: smallest gain", min(gains), "", ">= -0.002")
     yield Figure(f"{what}: worst job over unshifted", max(worst), "", "<= 1.02")
     yield Figure(f"{what}: gated jobs", statistics.mean(gated), "of all")
     if shares:

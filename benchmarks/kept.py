@@ -51,11 +51,11 @@ def fit_links(small: bool) -> Iterator[Figure]:
     )
 
 
-@benchmark("Are the largest compatible set and the least stretch proved on `paper` in a minute?")
+@benchmark("Are the largest compatible set and the minimum stretch proved on `paper` in a minute?")
 def fit_proofs(small: bool) -> Iterator[Figure]:
     """Prove problems (b) and (c), 60 s each with two threads."""
     instances = _instances("paper", small)
-    for name, seconds in (("largest set", _LIMIT_S), ("least stretch", _LIMIT_S)):
+    for name, seconds in (("largest set", _LIMIT_S), ("minimum stretch", _LIMIT_S)):
         taken, proved, fits = [], 0, 0
         for instance in instances:
             choices = (
@@ -64,10 +64,10 @@ def fit_proofs(small: bool) -> Iterator[Figure]:
                 else least_stretch(instance, _STRETCH)
             )
             start = time.perf_counter()
-            found = solve_choices(instance, choices, time_limit=seconds, workers=2)
+            result = solve_choices(instance, choices, time_limit=seconds, workers=2)
             taken.append(time.perf_counter() - start)
-            proved += found.proved
-            fits += found.kept is not None
+            proved += result.proved
+            fits += result.kept is not None
         yield Figure(f"{name}: proved", proved / len(instances), "of all", ">= 0.8")
         yield Figure(f"{name}: schedules", fits, f"of {len(instances)}")
         yield Figure(f"{name}: median time", statistics.median(taken), "s")
@@ -76,17 +76,15 @@ def fit_proofs(small: bool) -> Iterator[Figure]:
 
 @benchmark("Which solvers prove what fits on the family `kept`, and how near do the others come?")
 def fit_solvers(small: bool) -> Iterator[Figure]:
-    """Decide, choose the largest set and the least stretch by each solver, 5 s each."""
+    """Decide, choose the largest set and the minimum stretch by each solver, 5 s each."""
     instances = _instances("kept", small)
-    for problem in ("decide", "largest set", "least stretch"):
+    for problem in ("decide", "largest set", "minimum stretch"):
         costs: dict[str, list[Fraction | None]] = {}
         for name, solver in SOLVERS.items():
-            if name == "exhaustive":
-                continue
             begin = time.perf_counter()
-            found = [_answer(problem, instance, name) for instance in instances]
-            costs[name] = [cost for cost, _ in found]
-            proved = sum(is_proved for _, is_proved in found)
+            result = [_answer(problem, instance, name) for instance in instances]
+            costs[name] = [cost for cost, _ in result]
+            proved = sum(is_proved for _, is_proved in result)
             what = f"{problem}, {name}"
             if solver.exact:
                 yield Figure(f"{what}: proved", proved, f"of {len(instances)}")
@@ -97,7 +95,7 @@ def fit_solvers(small: bool) -> Iterator[Figure]:
         ]
         for name, reached in costs.items():
             pairs = zip(reached, best, strict=True)
-            as_good = sum(mine == least for mine, least in pairs if least is not None)
+            as_good = sum(mine == minimum for mine, minimum in pairs if minimum is not None)
             yield Figure(f"{problem}, {name}: as good as any", as_good, f"of {len(best)}")
 
 
@@ -110,5 +108,5 @@ def _answer(problem: str, instance: Instance, solver: str) -> tuple[Fraction | N
     choices = (
         largest_set(instance) if problem == "largest set" else least_stretch(instance, _STRETCH)
     )
-    found = solve_choices(instance, choices, solver=solver, time_limit=_SHORT_S, workers=2)
-    return found.cost, found.proved
+    result = solve_choices(instance, choices, solver=solver, time_limit=_SHORT_S, workers=2)
+    return result.cost, result.proved

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def best_time(call: Callable[[], object], repeats: int) -> float:
-    """Return the least seconds that `call` took, after one call that is not counted."""
+    """Return the minimum of the seconds that `call` took, after one call that is not counted."""
     call()
     times = []
     for _ in range(repeats):

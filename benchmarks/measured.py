@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure as MplFigure
 from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
@@ -21,7 +22,7 @@ from metronome_opt.compatible import least_stretch, solve_choices
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture, save_figure
+from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.result import Result
 from metronome_opt.scenario import (
     JobTraffic,
@@ -37,7 +38,7 @@ from metronome_opt.scenario import (
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.workload import Measure, workload_named
+from metronome_opt.scenario.workload import Quantity, workload_named
 from metronome_opt.slowdown.times import Times
 
 SCENARIO = "paper-24-measured"
@@ -72,7 +73,7 @@ def measured_traffic(small: bool) -> Iterator[Figure]:
         yield from _fitting(kind, problem)
         results = {
             "unshifted": solve(problem.instance, "unshifted", objectives=["contention"]),
-            "least contention": solve(
+            "minimum contention": solve(
                 problem.instance, objectives=["contention"], time_limit=seconds
             ),
             "solve": solve(problem.instance, time_limit=1 if small else _SLOWDOWN_S),
@@ -84,7 +85,7 @@ def measured_traffic(small: bool) -> Iterator[Figure]:
         measured, computed = (table[is_it][field] for is_it in _halves(table))
         ratios = measured.to_numpy() / computed.to_numpy()
         for name, value in (
-            ("least", ratios.min()),
+            ("minimum", ratios.min()),
             ("median", np.median(ratios)),
             ("largest", ratios.max()),
         ):
@@ -108,7 +109,7 @@ def _computed(scenario: Scenario, steps: Mapping[str, MeasuredStep], folder: Pat
         workload = _as_measured(workload_named(step.model, find_workloads()), step)
         (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
     device = steps[_REFERENCE].device
-    speed = Measure(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
+    speed = Quantity(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
     gpu = Gpu(name=device.name, sustained_tflops=speed)
     return Scenario.model_validate(
         {
@@ -191,9 +192,9 @@ def _fitting(kind: str, problem: Problem) -> Iterator[Figure]:
     interface = Link(name="interface", capacity=min(link.capacity for link in instance.links))
     pairs = [[(job, 1) for job in pair] for pair in combinations(instance.jobs, 2)]
     alone = [_crossing(instance, interface, pair) for pair in pairs]
-    for limit, told in ((Fraction(0), ""), (_STRETCH, f", stretched by {float(_STRETCH):.0%}")):
+    for limit, words in ((Fraction(0), ""), (_STRETCH, f", stretched by {float(_STRETCH):.0%}")):
         fit = sum(_fits(pair, limit) for pair in alone)
-        yield Figure(f"{kind}: pairs that fit on an interface{told}", fit, f"of {len(pairs)}")
+        yield Figure(f"{kind}: pairs that fit on an interface{words}", fit, f"of {len(pairs)}")
     shared = {
         link: [(instance.jobs[index], instance.jobs[index].links[link.name]) for index in found]
         for link in instance.links
@@ -210,7 +211,7 @@ def _crossing(instance: Instance, link: Link, jobs: list[tuple[Job, int]]) -> In
 
 
 def _fits(instance: Instance, limit: Fraction = Fraction(0)) -> bool:
-    """Whether jobs fit if each period may be stretched by a share, as far as is found in time."""
+    """Return whether jobs fit, within a time limit, if periods may be stretched by a share."""
     choices = least_stretch(instance, limit)
     return solve_choices(instance, choices, time_limit=_DECIDE_S).kept is not None
 
@@ -258,12 +259,12 @@ def _duty_cycle(entry: JobTraffic) -> float:
 # ------------------------------------------------------------------ the picture
 
 
-def _picture(problems: Mapping[str, Problem]) -> Picture:
+def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
     entries = [problem.traffic for problem in problems.values()]
     device = entries[0][0].traffic.removeprefix("measured on ")
-    picture = Picture(10, 7.4, f"An iteration with the network to itself; device: {device}")
+    picture = new_figure(10, 7.4, f"An iteration with the network to itself; device: {device}")
     axes = picture.subplots()
     rows = list(zip(*entries, strict=True))
     for row, pair in enumerate(rows):

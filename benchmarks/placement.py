@@ -1,4 +1,4 @@
-"""How good the places are that searches find for gangs, and how long they take to find them.
+"""Quality of placements of gangs by several searches, and the time they take.
 
 Contention is often 0 at best, so that a share of it says nothing. A gap is what a place costs more
 than the best one, divided by the best and 1 % of the weighted traffic that the gang itself sends
@@ -22,7 +22,7 @@ from benchmarks.registry import Figure, benchmark
 from metronome_opt.cluster.gang import Gang
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of
-from metronome_opt.scenario import Cluster, data_folder, read_scenario
+from metronome_opt.scenario import UniformCluster, data_folder, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, First, Partial, PlaceDecision, decide
@@ -41,7 +41,7 @@ _SOLVING_S = 10.0
 def place_spread(cycle: Cycle) -> PlaceDecision | None:
     """Place each task on the node with the most free GPUs of those that pass, in the best rotation.
 
-    What a scheduler of pods does that prefers the least allocated node and does not know of links.
+    A scheduler that prefers nodes with few allocations, without knowledge of links.
     """
     placed = Partial()
     for _ in range(cycle.gang.tasks):
@@ -78,11 +78,11 @@ def placement_gaps(small: bool) -> Iterator[Figure]:
     for name, search in _SEARCHES.items():
         gaps, alike = [], 0
         for case, best in solved:
-            found = search(case)
-            if found is None:
+            result = search(case)
+            if result is None:
                 raise RuntimeError(f"{name} finds no place where there is one")
-            gaps.append(_gap(case, found.cost, best.cost))
-            alike += found.price[:3] == best.price[:3]
+            gaps.append(_gap(case, result.cost, best.cost))
+            alike += result.price[:3] == best.price[:3]
         yield from _distribution(name, gaps, "<= 3" if name in ("tree", "beam") else "")
         yield Figure(f"{name}: racks and fragments equal too", 100 * alike / len(gaps), "%")
 
@@ -135,10 +135,10 @@ def placement_speed(small: bool) -> Iterator[Figure]:
             seconds = best_time(partial(_place, search, state, asked), repeats)
             name = f"gang of 16 at {rate // 1000} Gbit/s, {search}"
             yield Figure(name, 1e3 * seconds, "ms", "<= 1000")
-            found = _place(search, state, asked)
-            if found is not None:
-                yield Figure(f"{name}: contention", found.cost / LARGE_HYPERPERIOD, "Mbit/s")
-                yield Figure(f"{name}: racks", found.racks, "")
+            result = _place(search, state, asked)
+            if result is not None:
+                yield Figure(f"{name}: contention", result.cost / LARGE_HYPERPERIOD, "Mbit/s")
+                yield Figure(f"{name}: racks", result.racks, "")
 
 
 def _rank(state: ClusterState, gang: Gang) -> list[int]:
@@ -165,15 +165,15 @@ def placement_free(small: bool) -> Iterator[Figure]:
     finds no place for is left out for all of them.
     """
     for rounds in (1,) if small else (1, 2):
-        found: dict[str, list[float]] = {}
+        result: dict[str, list[float]] = {}
         for seed in range(1 if small else 8):
             for name, state in _filled(seed, rounds).items():
                 for what, value in _brought(state).items():
-                    found.setdefault(f"{rounds} x 13 jobs, {name}: {what}", []).append(value)
-        for name, values in found.items():
+                    result.setdefault(f"{rounds} x 13 jobs, {name}: {what}", []).append(value)
+        for name, values in result.items():
             yield Figure(name, mean(values), "")
         first, other = (
-            found[f"{rounds} x 13 jobs, {name}: slowdown"]
+            result[f"{rounds} x 13 jobs, {name}: slowdown"]
             for name in ("compatibility first", "contention first")
         )
         more = [a - b for a, b in zip(first, other, strict=True)]
@@ -198,9 +198,9 @@ def _brought(state: ClusterState) -> dict[str, float]:
 def _filled(seed: int, rounds: int) -> dict[str, ClusterState]:
     """Return the cluster with all jobs placed by each of `_PLACES`; all have the same jobs."""
     example = read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
-    cluster = Cluster.model_validate({**dict(example.cluster), "gpus": 2})
+    cluster = UniformCluster.model_validate({**dict(example.cluster), "gpus": 2})
     spec = ClusterSpec.of_cluster("free", cluster, example.slot_ms, example.hyperperiod_ms or 0)
-    gangs = [gang for turn in range(rounds) for gang in _paper_gangs(rounds * seed + turn)]
+    gangs = [gang for index in range(rounds) for gang in _paper_gangs(rounds * seed + index)]
     while True:
         states = {name: ClusterState(spec) for name in _PLACES}
         refused = set()

@@ -6,12 +6,14 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from metronome_opt.errors import InputError, MetronomeError
 
 _INTERRUPTED = 130
 _BAD_INPUT = 2
+_SHOWN = 20  # faults of one document
 _PIPE_CLOSED = 141  # as programs end that SIGPIPE kills: whoever reads has enough, as head
 
 
@@ -20,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
 
     0: done; 1: no schedule found or verification failed; 2: bad input or usage; 130: interrupted;
     141: nobody reads standard output any more. Whatever else goes wrong is one line on standard
-    error.
+    error; several faults of one document are a line each.
     """
     try:
         _interrupt_on_terminate()
@@ -31,11 +33,11 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except MetronomeError as error:
-        return _fail(str(error), error.exit_status)
+        return _fail(error.lines, error.exit_status)
     except KeyboardInterrupt:
-        return _fail("interrupted", _INTERRUPTED)
+        return _fail(["interrupted"], _INTERRUPTED)
     except MemoryError:
-        return _fail("out of memory; use a smaller instance or coarser slots", 1)
+        return _fail(["out of memory; use a smaller instance or coarser slots"], 1)
     except SystemExit:  # how typer leaves when a pipe is closed
         return _PIPE_CLOSED
     except OSError as error:
@@ -44,10 +46,10 @@ def main(argv: list[str] | None = None) -> int:
             return _PIPE_CLOSED
         reason = error.strerror or type(error).__name__
         if error.filename is not None:
-            return _fail(f"{error.filename}: cannot be used ({reason})", _BAD_INPUT)
+            return _fail([f"{error.filename}: cannot be used ({reason})"], _BAD_INPUT)
         # What is left in the buffer of a full or closed pipe must not be tried again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fail(f"standard output: cannot be written ({reason})", _BAD_INPUT)
+        return _fail([f"standard output: cannot be written ({reason})"], _BAD_INPUT)
 
 
 def _run(argv: list[str] | None) -> int:
@@ -67,8 +69,12 @@ def _run(argv: list[str] | None) -> int:
         raise KeyboardInterrupt from None
 
 
-def _fail(message: str, status: int) -> int:
-    sys.stderr.write(f"metronome: error: {' '.join(message.split())}\n")
+def _fail(lines: Sequence[str], status: int) -> int:
+    shown = list(lines[:_SHOWN])
+    if len(lines) > _SHOWN:
+        shown.append(f"and {len(lines) - _SHOWN} more")
+    for line in shown:
+        sys.stderr.write(f"metronome: error: {' '.join(line.split())}\n")
     return status
 
 

@@ -1,7 +1,7 @@
 """Reading and writing files: strict JSON and YAML in, whole files or none out.
 
-YAML is read by the core schema of YAML 1.2 as far as numbers go (``1:30`` and ``0b1`` are text),
-without aliases, so that a small file cannot become a large document, and without tags, so that
+YAML is read by the core schema of YAML 1.2 (``1:30``, ``0b1`` and ``yes`` are text). Aliases and
+merge keys are followed, but a small file cannot become a large document; tags are refused, so that
 every value is what it looks like.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import yaml
 
@@ -24,12 +24,11 @@ from metronome_opt.errors import InputError, quote
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
-MAX_EVENTS = 2_000_000  # YAML is read slowly
+MAX_VALUES = 1_000_000  # of YAML, which is read slowly
 MAX_DIGITS = 100
-PATIENCE_S = 10  # for a pipe
 
 
-def read_document(path: str | Path, *, most_bytes: int | None = None) -> dict[str, Any]:
+def read_document(path: str | Path, *, max_bytes: int | None = None) -> dict[str, Any]:
     """Read a JSON or YAML file whose top level is a mapping.
 
     Parameters
@@ -37,8 +36,8 @@ def read_document(path: str | Path, *, most_bytes: int | None = None) -> dict[st
     path
         The file. A name that ends in ``.json`` is read as JSON, ``.yaml`` and ``.yml`` as YAML;
         any other as JSON if it begins with a brace, else as YAML.
-    most_bytes
-        How large it may be; `MAX_BYTES` if left out, more for files that we have written.
+    max_bytes
+        Its maximum size; `MAX_BYTES` if left out, more for files that this package has written.
 
     Returns
     -------
@@ -51,7 +50,7 @@ def read_document(path: str | Path, *, most_bytes: int | None = None) -> dict[st
         If the file cannot be read, is too large or too deep, is not text, is malformed, repeats a
         key or is not a mapping.
     """
-    (document,) = _read(Path(path), MAX_BYTES if most_bytes is None else most_bytes)
+    (document,) = _read(Path(path), MAX_BYTES if max_bytes is None else max_bytes)
     if not isinstance(document, dict):
         raise InputError(f"{path}: the top level must be a mapping, got {quote(document)}")
     return document
@@ -83,7 +82,7 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return what YAML inside another document says, as plain Python values.
+    """Return the value of YAML text inside another document, as plain Python values.
 
     Raises
     ------
@@ -95,7 +94,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write `text` to `path` so that the file is whole or untouched, whatever happens."""
+    """Write `text` to `path`; the file is replaced as a whole or stays as it was."""
     with staged(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -109,14 +108,14 @@ def make_folder(path: str | Path) -> None:
 
 
 def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Refuse what cannot be written, before the work that is to fill it.
+    """Refuse outputs that cannot be written, before the work whose results they are to hold.
 
     Parameters
     ----------
     inputs
         Files that are read; none of them may be written.
     outputs
-        Files to be written, each another one; None stands for an output that nobody wants.
+        Files to be written, each another one; None stands for an output that is not wanted.
     """
     taken = {os.path.realpath(path): "is the input" for path in inputs}
     for path in outputs:
@@ -170,9 +169,9 @@ def _temporary_for(path: Path) -> Path:
     return Path(name)
 
 
-def _read(path: Path, most_bytes: int, *, many: bool = False) -> list[Any]:
+def _read(path: Path, max_bytes: int, *, many: bool = False) -> list[Any]:
     """Return the document in a file, or all of a YAML stream."""
-    text = _read_text(path, most_bytes)
+    text = _read_text(path, max_bytes)
     is_yaml = path.suffix in {".yaml", ".yml"}
     try:
         if path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{"):
@@ -182,14 +181,14 @@ def _read(path: Path, most_bytes: int, *, many: bool = False) -> list[Any]:
         raise InputError(f"{path}: {error}") from None
 
 
-def _read_text(path: Path, most_bytes: int) -> str:
+def _read_text(path: Path, max_bytes: int) -> str:
     try:
-        with _opened(path) as stream:
-            raw = stream.read(most_bytes + 1)
+        with path.open("rb") as stream:
+            raw = stream.read(max_bytes + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
-    if len(raw) > most_bytes:
-        raise InputError(f"{path}: larger than {most_bytes} bytes, the most that is read")
+    if len(raw) > max_bytes:
+        raise InputError(f"{path}: larger than {max_bytes} bytes, the maximum")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -199,21 +198,6 @@ def _read_text(path: Path, most_bytes: int) -> str:
     if "\0" in text:
         raise InputError(f"{path}: character {text.index(chr(0))} is NUL, not text")
     return text
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a file, or a pipe into which somebody writes, for reading."""
-    # Opened as other files are, a pipe would be waited for until somebody writes into it.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    stream = os.fdopen(handle, "rb")
-    if (
-        stat.S_ISFIFO(os.fstat(handle).st_mode)
-        and not select.select([handle], [], [], PATIENCE_S)[0]
-    ):
-        stream.close()
-        raise InputError(f"{path}: nobody has written into this pipe for {PATIENCE_S} s")
-    os.set_blocking(handle, True)
-    return stream
 
 
 def _reason(error: OSError) -> str:
@@ -249,7 +233,7 @@ def _integer(digits: str) -> int:
 
 
 def _check_depth(value: object, left: int = MAX_DEPTH) -> None:
-    """Refuse what YAML would be refused for as well."""
+    """Refuse a value that is nested deeper than a YAML file may be."""
     if isinstance(value, (dict, list)):
         if not left:
             raise InputError(f"nested deeper than {MAX_DEPTH} levels")
@@ -271,47 +255,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # ------------------------------------------------------------------ YAML
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader, with decimal numbers and truth values as in YAML 1.2 and unique keys."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own attribute)
-
-
-def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
-    mapping: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        line = key_node.start_mark.line + 1
-        if not isinstance(key, str):
-            raise InputError(f"line {line}: keys must be text, got {quote(key)}")
-        if key in mapping:
-            raise InputError(f"line {line}: key {quote(key)} is given twice")
-        mapping[key] = loader.construct_object(value_node, deep=True)
-    return mapping
-
-
-_SCALARS = {
-    "null": (r"^(?:null|Null|NULL|~|)$", "nN~\0"),
-    "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    "int": (r"^[-+]?[0-9]+$", "-+0123456789"),
-    "float": (
-        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
-        "-+.0123456789",
-    ),
-}
-for _tag, (_pattern, _first) in _SCALARS.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
-_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: _integer(node.value))
-
-
 def _parse_yaml(text: str, *, many: bool = False) -> list[Any]:
     try:
-        _check_events(text)
-        if many:
-            return list(yaml.load_all(text, Loader=_Loader))
-        return [yaml.load(text, Loader=_Loader)]  # noqa: S506 (derived from the safe loader)
+        return _YamlReader(text).documents(many)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -320,21 +266,122 @@ def _parse_yaml(text: str, *, many: bool = False) -> list[Any]:
         raise InputError(f"not YAML ({error})") from None
 
 
-def _check_events(text: str) -> None:
-    """Refuse aliases, tags and deep nesting before any object is built from the text."""
-    depth = 0
-    for count, event in enumerate(yaml.parse(text, Loader=_Loader)):
-        line = event.start_mark.line + 1 if event.start_mark else 0
-        if count > MAX_EVENTS:
-            raise InputError(f"line {line}: more than {MAX_EVENTS} values; use JSON for so many")
+class _YamlReader:
+    """Builds values from the events of a YAML parser, in one pass.
+
+    PyYAML's own composer is not used: it recurses without a limit in depth, and resolves scalars as
+    YAML 1.1 does.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self._count = 0  # values so far, those that aliases stand for included
+        self._anchors: dict[str, tuple[Any, int]] = {}  # a value, and how many values are in it
+
+    def documents(self, many: bool) -> list[Any]:
+        """Return all documents; without `many` the only one, None if there is none."""
+        documents: list[Any] = []
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if documents and not many:
+                    raise InputError(f"line {_line(event)}: a second document begins; give one")
+                self._anchors.clear()
+                documents.append(self._value(next(self._events), MAX_DEPTH))
+        return documents if documents or many else [None]
+
+    def _value(self, event: Any, left: int) -> Any:
+        """Return the value that begins with an event and may have so many levels."""
         if isinstance(event, yaml.AliasEvent):
-            raise InputError(f"line {line}: alias *{event.anchor} (aliases are not accepted)")
-        tag = getattr(event, "tag", None)
-        if tag is not None:
-            raise InputError(f"line {line}: tag {quote(tag)} (tags are not accepted)")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise InputError(f"line {line}: nested deeper than {MAX_DEPTH} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+            return self._alias(event, left)
+        if event.tag is not None:
+            raise InputError(f"line {_line(event)}: tag {quote(event.tag)} (tags are not accepted)")
+        before = self._count
+        self._add(1, event)
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = event.value if event.style else _scalar(event.value)
+        elif not left:
+            raise InputError(f"line {_line(event)}: nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = list(self._elements(left - 1))
+        else:
+            value = self._mapping(left - 1)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._count - before
+        return value
+
+    def _elements(self, left: int) -> Iterator[Any]:
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                return
+            yield self._value(event, left)
+
+    def _mapping(self, left: int) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            key = self._value(event, left)
+            value = self._value(next(self._events), left)
+            if not isinstance(key, str):
+                raise InputError(f"line {_line(event)}: keys must be text, got {quote(key)}")
+            if key in mapping:
+                raise InputError(f"line {_line(event)}: key {quote(key)} is given twice")
+            if key == "<<":
+                for each in reversed(value if isinstance(value, list) else [value]):
+                    if not isinstance(each, dict):
+                        raise InputError(f"line {_line(event)}: << merges mappings alone")
+                    merged |= each
+            else:
+                mapping[key] = value
+        return merged | mapping
+
+    def _alias(self, event: yaml.AliasEvent, left: int) -> Any:
+        """Return a copy of what an alias stands for; copies count, so that bombs are refused."""
+        if event.anchor not in self._anchors:
+            raise InputError(
+                f"line {_line(event)}: alias *{event.anchor}: no value before it has "
+                f"the anchor &{event.anchor}"
+            )
+        value, size = self._anchors[event.anchor]
+        self._add(size, event)
+        _check_depth(value, left)
+        return deepcopy(value)
+
+    def _add(self, count: int, event: yaml.Event) -> None:
+        self._count += count
+        if self._count > MAX_VALUES:
+            raise InputError(
+                f"line {_line(event)}: more than {MAX_VALUES} values; use JSON for so many"
+            )
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
+
+
+_CONSTANTS: Mapping[str, bool | None] = {
+    "": None,
+    "~": None,
+    **dict.fromkeys(("null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+def _scalar(text: str) -> Any:
+    """Return the value of a plain scalar by the core schema of YAML 1.2, but for 0o17 and 0x1F."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] in "+-.0123456789":
+        if _INTEGER.fullmatch(text):
+            return _integer(text)
+        if _FLOAT.fullmatch(text):
+            return float(text)
+        if _SPECIAL.fullmatch(text):
+            return float(text.replace(".", "").lower())
+    return text

@@ -1,25 +1,45 @@
-"""Errors as the user is told of them: one line that names place, value and remedy."""
+"""Errors that are shown to users: one line that names place, value and remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 _SHOWN = 60
 
 
 class MetronomeError(Exception):
-    """Base of everything this package raises on purpose; its text is one line."""
+    """Base of everything this package raises on purpose; its text is one line.
+
+    Parameters
+    ----------
+    message
+        The line.
+    others
+        Further faults of the same input, a line each; the text only counts them.
+
+    Attributes
+    ----------
+    lines
+        All faults.
+    """
 
     exit_status = 1
 
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+    def __init__(self, message: str, others: Sequence[str] = ()) -> None:
+        self.lines = tuple(" ".join(line.split()) for line in (message, *others))
+        super().__init__(self.lines[0] + (f" (and {len(others)} more)" if others else ""))
 
 
 class InputError(MetronomeError, ValueError):
     """The input cannot be used as it is: a file, an argument, a combination of them."""
 
     exit_status = 2
+
+    def within(self, place: str | Path) -> InputError:
+        """Return the same error with a place before each of its lines."""
+        first, *others = (f"{place}: {line}" for line in self.lines)
+        return InputError(first, others)
 
 
 class MissingBackendError(MetronomeError, ImportError):
@@ -52,7 +72,7 @@ class SolverError(MetronomeError, RuntimeError):
 
 
 def quote(value: object) -> str:
-    """Return `value` as it may stand in a one-line message: quoted, printable and short."""
+    """Return `value` quoted, printable and short, for a one-line message."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**_SHOWN:
         return f"an integer of {value.bit_length()} bits"
     text = ascii(value) if not isinstance(value, (dict, list, tuple)) else _container(value)
@@ -60,12 +80,12 @@ def quote(value: object) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return what an exception says; only one of memory that ran out says nothing."""
+    """Return the text of an exception; only one of memory that ran out has none."""
     return str(error) or "out of memory"
 
 
 def format_path(path: Sequence[str | int]) -> str:
-    """Return a path into a document as people write it: ``jobs[3].phases[1].rate``."""
+    """Return a path into a document, such as ``jobs[3].phases[1].rate``."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -82,11 +102,11 @@ def _container(value: dict[object, object] | list[object] | tuple[object, ...]) 
     return f"{kind} of {len(value)}"
 
 
-def sanitize(text: str, most: int) -> str:
-    """Return what somebody else said as it may stand in a line: printable ASCII, at most `most`."""
+def sanitize(text: str, length: int) -> str:
+    """Return foreign text as printable ASCII of at most so many characters."""
     clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
     printable = "".join(letter if letter.isprintable() else "?" for letter in clean)
-    return printable if len(printable) <= most else printable[: most - 3] + "..."
+    return printable if len(printable) <= length else printable[: length - 3] + "..."
 
 
 def counted(count: int, what: str) -> str:

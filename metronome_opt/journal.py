@@ -111,7 +111,7 @@ class Journal(Generic[R]):
 
     @property
     def records(self) -> tuple[R, ...]:
-        """What it holds, in the order in which it was written."""
+        """Its records, in the order in which they were written."""
         return tuple(self._records)
 
     def __len__(self) -> int:
@@ -134,7 +134,7 @@ class Journal(Generic[R]):
         line = dump_line(record).encode()
         length = len(line)
         try:
-            # Takes away what somebody who was interrupted has left.
+            # Takes away what an interrupted append has left.
             os.ftruncate(file, self._end)
             while line:
                 line = line[os.write(file, line) :]
@@ -159,7 +159,7 @@ class Journal(Generic[R]):
         self._records.clear()
 
     def close(self) -> None:
-        """Let other processes have the file."""
+        """Release the file."""
         self._stream.close()
 
     def __enter__(self) -> Self:

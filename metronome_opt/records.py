@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 from immutabledict import immutabledict
 from pydantic import (
@@ -22,6 +22,9 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, format_path, quote
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def _label(name: str) -> str:
@@ -76,7 +79,7 @@ R = TypeVar("R", bound=Record)
 def build(
     cls: type[R], data: Mapping[str, Any], tag: str, context: Mapping[str, Any] | None = None
 ) -> R:
-    """Validate a document of the format `tag` into the record `cls`; errors are one line."""
+    """Return the record `cls` of a document of the format `tag`; its faults are an InputError."""
     if "format" not in data:
         raise InputError(f"format: missing; this should say {quote(tag)}")
     if data["format"] != tag:
@@ -84,59 +87,67 @@ def build(
     try:
         return cls.model_validate(data, context=dict(context or {}))
     except ValidationError as error:
-        raise InputError(explain(error, cls)) from None
+        first, *others = faults(error, cls)
+        raise InputError(first, others) from None
 
 
 T = TypeVar("T")
 
 
 def read_as(
-    path: str | Path, make: Callable[[dict[str, Any]], T], *, most_bytes: int | None = None
+    path: str | Path, make: Callable[[dict[str, Any]], T], *, max_bytes: int | None = None
 ) -> T:
-    """Return what `make` makes of the document in a file; its errors get the file's name.
+    """Apply `make` to the document in a file; its errors get the file's name.
 
     Parameters
     ----------
-    most_bytes
+    max_bytes
         As in `read_document`.
     """
-    document = read_document(path, most_bytes=most_bytes)
+    document = read_document(path, max_bytes=max_bytes)
     try:
         return make(document)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise error.within(path) from None
 
 
-def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
-    """Return one fault of a validation as one line: the place, the fault, the value.
+def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]:
+    """Return the faults of a validation, a line each: the place, the fault, the value.
 
-    It is the first one; unknown fields come before all others, since a name that is mistyped is
-    often missing as well.
+    Unknown fields come before all others, since a name that is mistyped is often missing as well.
 
     Parameters
     ----------
     cls
         Of the document, if known: of its fields the one is named that is most like an unknown one.
     """
-    faults = error.errors(include_url=False)
-    unknown = [fault for fault in faults if fault["type"] == "extra_forbidden"]
-    fault = (unknown or faults)[0]
+    details = error.errors(include_url=False)
+    details.sort(key=lambda fault: fault["type"] != "extra_forbidden")
+    return [_line(fault, details, cls) for fault in details]
+
+
+def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
+    """Return the first of the `faults` of a validation, with the number of the others."""
+    first, *others = faults(error, cls)
+    return str(InputError(first, others))
+
+
+def _line(fault: ErrorDetails, details: list[ErrorDetails], cls: type[Record] | None) -> str:
     path = list(fault["loc"])
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if fault["type"] == "inconsistent":
         inner = fault["ctx"]["place"]
         where = format_path(path) + ("." if path and not inner.startswith("[") else "") + inner
-        return f"{where}: {fault['msg']}{more}"
+        return f"{where}: {fault['msg']}"
     if path and path[-1] == "[key]":
         path.pop()
     words = _WORDS.get(fault["type"])
     message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
-    if unknown:
-        missing = [each["loc"][-1] for each in faults if each["loc"][:-1] == fault["loc"][:-1]]
+    if fault["type"] == "extra_forbidden":
+        missing = [each["loc"][-1] for each in details if each["loc"][:-1] == fault["loc"][:-1]]
         known = [*(cls.model_fields if cls and len(path) == 1 else ()), *missing]
         message += _nearest(path[-1], [name for name in known if name != path[-1]])
     value = "" if fault["type"] == "missing" else f", got {quote(fault['input'])}"
-    return f"{format_path(path) or 'document'}: {message}{value}{more}"
+    return f"{format_path(path) or 'document'}: {message}{value}"
 
 
 def _nearest(name: str | int, known: Sequence[str | int]) -> str:

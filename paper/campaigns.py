@@ -1,4 +1,4 @@
-"""What the paper reports: the campaigns that make its results, and how long they take."""
+"""Campaigns that make the results of the paper, and the time they take."""
 
 from __future__ import annotations
 
@@ -39,15 +39,11 @@ SEEDS = {
     "snapshot": 5,
     "dynamic-24": 3,
     "static-24": 2,
-    "control": 2,
 }
-"""How many seeds of each study are simulated."""
+"""Number of simulated seeds of each study."""
 
-SINGLE = (
-    *("fronts", "idle-injection", "strict-priority"),
-    *("placement-gaps", "placement-speed", "prediction"),
-)
-"""The benchmarks that answer one question each."""
+SINGLE = ("placement-gaps", "placement-speed")
+"""The benchmarks that can be run again; of the others the records are kept."""
 
 _RAW = Path(__file__).parent / "build" / "raw"
 
@@ -142,7 +138,7 @@ def _run_once(step: Step, target: Path, home: Path) -> None:
         return
     for words in step.commands:
         _run(words, home)
-    found = (home / "benchmarks" / "results").glob("kernels-*.json")
+    found = (home / "benchmarks" / "results").glob("figures-*.json")
     newest = max(found, key=lambda path: path.stat().st_mtime)
     make_folder(target)
     shutil.copy(newest, target)

@@ -19,12 +19,12 @@ from paper.solvers import Campaign, read_campaign, solver_numbers
 from paper.studies import NAMES, StudyRuns, read_study, study_numbers
 
 if TYPE_CHECKING:
-    from metronome_opt.plot.picture import Picture
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is recorded, read when it is first asked for.
+    """Records, read when first needed.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Recorded:
             | instance_numbers()
             | solver_numbers(self.campaign)
             | study_numbers(self.studies)
-            | mix_numbers(self.studies["snapshot"], self.studies["control"])
+            | mix_numbers(self.studies["snapshot"])
             | benchmark_numbers(self.figures)
         )
 
@@ -68,13 +68,12 @@ TABLES: Mapping[str, Callable[[Recorded], str | None]] = {
     "solvers": lambda recorded: tables.solvers(recorded.campaign),
     "dynamic": lambda recorded: tables.cells(recorded.studies["dynamic-24"]),
     "tails": lambda recorded: tables.tails(recorded.studies),
-    "control": lambda recorded: tables.control(recorded.studies["control"]),
     "placement": lambda recorded: tables.placement(recorded.figures),
     "prediction": lambda recorded: tables.prediction(recorded.figures),
 }
 """The tables by the names of their files; None where what they show is not recorded."""
 
-FIGURES: Mapping[str, Callable[[Recorded], Picture | None]] = {
+FIGURES: Mapping[str, Callable[[Recorded], Figure | None]] = {
     "profile": lambda recorded: figures.profile(recorded.campaign),
     "growth": lambda recorded: figures.growth(recorded.campaign),
     "gaps": lambda recorded: figures.gaps(recorded.campaign),

@@ -6,12 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.figure import Figure
+
 from metronome_opt.bench.cases import FLOOR_S
-from metronome_opt.bench.figures import performance_profile, proving_solvers, strokes
-from metronome_opt.bench.statistics import primal_gap
+from metronome_opt.bench.figures import (
+    gaps_over_time,
+    performance_profile,
+    proving_solvers,
+    solver_styles,
+)
 from metronome_opt.bench.studies import SUBJECT
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture, dress
+from metronome_opt.plot.picture import new_figure
 from metronome_opt.plot.style import line_styles
 from paper.mixes import GAINS, gains
 from paper.solvers import Campaign
@@ -43,7 +49,7 @@ def letters() -> Iterator[None]:
         yield
 
 
-def profile(campaign: Campaign) -> Picture | None:
+def profile(campaign: Campaign) -> Figure | None:
     """Draw the performance profile of times to a proof on all instances."""
     section = campaign.section
     if section is None or not (solvers := proving_solvers(section)):
@@ -51,7 +57,7 @@ def profile(campaign: Campaign) -> Picture | None:
     profiles = performance_profile(section.proof_times[list(solvers)], FLOOR_S)
     right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in profiles.values()))
     figure, axes = _single(2.3)
-    look = strokes(section.solvers)
+    look = solver_styles(section.solvers)
     for solver, (ratios, shares) in profiles.items():
         axes.plot(
             [1.0, *ratios, right],
@@ -67,7 +73,7 @@ def profile(campaign: Campaign) -> Picture | None:
     return _finished(figure, axes, columns=3)
 
 
-def growth(campaign: Campaign) -> Picture | None:
+def growth(campaign: Campaign) -> Figure | None:
     """Draw the time of `auto` to a proof by number of jobs on `fabric`, with its power law."""
     found = campaign.growth
     if found is None:
@@ -88,7 +94,7 @@ def growth(campaign: Campaign) -> Picture | None:
     return _finished(figure, axes, columns=3)
 
 
-def gaps(campaign: Campaign) -> Picture | None:
+def gaps(campaign: Campaign) -> Figure | None:
     """Draw the mean gap to the best known value over time on `dense`, by solver."""
     section = campaign.part("Dense")
     if section is None:
@@ -96,10 +102,9 @@ def gaps(campaign: Campaign) -> Picture | None:
     limit = max(problem.setting.time_limit_s for problem in section.problems)
     moments = [FLOOR_S * (limit / FLOOR_S) ** (step / _MOMENTS) for step in range(_MOMENTS + 1)]
     figure, axes = _single(2.3)
-    look = strokes(section.solvers if campaign.section is None else campaign.section.solvers)
+    look = solver_styles(section.solvers if campaign.section is None else campaign.section.solvers)
     for solver in section.solvers:
-        cases = list(section.frame[section.frame["solver"] == solver].itertuples())
-        means = [100 * sum(_gap_at(case, at) for case in cases) / len(cases) for at in moments]
+        means = [100 * gap for gap in gaps_over_time(section, solver, moments)]
         line = _thinner(look[solver])
         axes.plot(moments, means, drawstyle="steps-post", label=solver, **line)
     axes.set_xlim(FLOOR_S, limit)
@@ -109,7 +114,7 @@ def gaps(campaign: Campaign) -> Picture | None:
     return _finished(figure, axes, columns=3)
 
 
-def snapshot(runs: StudyRuns | None) -> Picture | None:
+def snapshot(runs: StudyRuns | None) -> Figure | None:
     """Draw by how much completion is shorter on one link against the best score of its jobs."""
     if runs is None:
         return None
@@ -141,15 +146,15 @@ def snapshot(runs: StudyRuns | None) -> Picture | None:
 # ------------------------------------------------------------------ parts
 
 
-def _single(height: float) -> tuple[Picture, Axes]:
-    figure = Picture(COLUMN, height)
+def _single(height: float) -> tuple[Figure, Axes]:
+    figure = new_figure(COLUMN, height)
     axes = figure.add_subplot()
     _dress(axes)
     return figure, axes
 
 
 def _dress(axes: Axes) -> None:
-    dress(axes)
+    axes.grid(color="#dddddd", linewidth=0.5)
     axes.tick_params(labelsize=SMALL, width=0.6, length=2.5)
 
 
@@ -176,13 +181,7 @@ def _apart(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[flo
     return [x for x, _ in points], [y for _, y in points]
 
 
-def _gap_at(case: Any, moment: float) -> float:
-    """Return the gap of what a case had found until a moment; 1 before the first schedule."""
-    values = [value for elapsed, value in case.steps if elapsed <= moment]
-    return float(primal_gap(values[-1] if values else None, case.best_value))
-
-
-def _finished(figure: Picture, axes: Axes, *, columns: int) -> Picture:
+def _finished(figure: Figure, axes: Axes, *, columns: int) -> Figure:
     entries, labels = axes.get_legend_handles_labels()
     figure.legend(
         entries,
@@ -196,5 +195,4 @@ def _finished(figure: Picture, axes: Axes, *, columns: int) -> Picture:
         labelspacing=0.3,
     )
     figure.set_layout_engine("constrained", w_pad=_MARGIN, h_pad=_MARGIN)
-    figure.settle()
     return figure

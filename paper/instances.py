@@ -1,4 +1,4 @@
-"""What is stored, and how it is measured: families of instances, workloads, the protocol."""
+"""Numbers of stored families of instances, workloads and the protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from benchmarks.stored import SUITES
 from metronome_opt.bench.cases import SHIFT_S
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.statistics import CONFIDENCE, RESAMPLES, penalised_time
+from metronome_opt.bench.statistics import CONFIDENCE, PENALTY, RESAMPLES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.scenario import (
     JobTraffic,
@@ -146,7 +146,7 @@ def instance_numbers() -> Numbers:
         "workloadsPeriodLow": whole(shortest),
         "workloadsPeriodHigh": whole(longest),
         "protocolShift": f"{SHIFT_S:g}",
-        "protocolPenalty": f"{penalised_time(None, 1.0):g}",
+        "protocolPenalty": f"{PENALTY:g}",
         "protocolGrace": f"{limits.grace_s:g}",
         "protocolGraceShare": whole(limits.killed_after_s - limits.grace_s - limits.time_s),
         "protocolResamples": whole(RESAMPLES),

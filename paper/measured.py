@@ -20,7 +20,7 @@ PLAYED = {
     "FairStep": "fair, in step",
     "FairQuiet": "fair, in step, without waiting",
 }
-"""What prediction is compared with, by names in macros."""
+"""Kinds of simulations that prediction is compared with, by names in macros."""
 
 Show = Callable[[float | None], str | None]
 
@@ -76,7 +76,6 @@ def _stretch(found: Mapping[str, float]) -> Numbers:
     ]
     return {
         "stretchRatio": digits(found.get("all, with over without")),
-        "stretchBound": digits(found.get("all, no stretch can bring it below")),
         "stretchBest": digits(min(each, default=None)),
         "stretchWorst": digits(max(each, default=None)),
     }

@@ -1,4 +1,4 @@
-"""The studies of mixes on one link: what compatibility allows, and what control brings."""
+"""The study of mixes on one link: gains by compatibility."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ from statistics import fmean
 
 from metronome_opt.bench.statistics import Interval
 from metronome_opt.bench.studies import IDEAL, RIVAL, SUBJECT
-from metronome_opt.simulate.study import Setting
-from paper.shown import Numbers, camel, percent, whole
-from paper.studies import MEAN, StudyRuns, changed, with_ends
+from paper.shown import Numbers, percent, whole
+from paper.studies import MEAN, StudyRuns, changed
 
 GAINS = (IDEAL, RIVAL, SUBJECT)
 Gains = Mapping[tuple[str, float], Mapping[str, Interval | None]]
 """The change under `GAINS` by number of jobs, in words, and best score of a mix."""
-
-CONTROLS = ("once", "slots", "monitor")
-
-
-def mix_numbers(snapshot: StudyRuns | None, control: StudyRuns | None) -> Numbers:
-    """Return the numbers of both studies, None for what is not recorded."""
-    return _snapshot(snapshot) | _control(control)
 
 
 def gains(runs: StudyRuns) -> Gains:
@@ -34,7 +26,8 @@ def gains(runs: StudyRuns) -> Gains:
     return found
 
 
-def _snapshot(runs: StudyRuns | None) -> Numbers:
+def mix_numbers(runs: StudyRuns | None) -> Numbers:
+    """Return the numbers of the study, None for what is not recorded."""
     names = (
         *("snapshotScores", "snapshotCompatible", "snapshotCompatibleLow"),
         *("snapshotCompatibleHigh", "snapshotNearLow", "snapshotNearHigh"),
@@ -70,47 +63,3 @@ def _shares(
 def _loss(found: Gains, policy: str) -> float:
     known = (by_policy[policy] for by_policy in found.values())
     return max((max(0.0, each.mean) for each in known if each), default=math.nan)
-
-
-def controlled(
-    runs: StudyRuns, *, wrong: bool, mix: str | None = None
-) -> dict[str, Interval | None]:
-    """Return the change of mean completion under each control and `ideal`, claims true or wrong.
-
-    Parameters
-    ----------
-    mix
-        One of them; None for all together.
-    """
-    error = _error(runs) if wrong else 0
-    chosen: dict[str, Setting] = {"claim_error": error} | ({} if mix is None else {"mix": mix})
-    found = {
-        control: changed(runs.where(control=control, **chosen), SUBJECT, MEAN)
-        for control in CONTROLS
-    }
-    return found | {IDEAL: changed(runs.where(control="slots", **chosen), IDEAL, MEAN)}
-
-
-def _error(runs: StudyRuns) -> float:
-    return max(float(value) for value in runs.values("claim_error"))
-
-
-def _control(runs: StudyRuns | None) -> Numbers:
-    found: Numbers = {}
-    for wrong, stem in ((False, "control"), (True, "controlWrong")):
-        by_control = {} if runs is None else controlled(runs, wrong=wrong)
-        for control in (*CONTROLS, IDEAL):
-            found |= with_ends(f"{stem}{camel(control)}", by_control.get(control))
-    if runs is None:
-        return found | dict.fromkeys(("controlJitter", "controlDrift", "controlError"))
-    conditions = runs.records[0].conditions
-    return found | {
-        "controlJitter": _chosen(conditions.jitter),
-        "controlDrift": whole(conditions.drift_ppm),
-        "controlError": _chosen(_error(runs)),
-    }
-
-
-def _chosen(share: float) -> str:
-    """Return a share that somebody chose, in percent without more digits than it has."""
-    return f"{100 * share:g}"

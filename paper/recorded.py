@@ -1,4 +1,4 @@
-"""What was recorded for the paper: compressed files, and an index that says where each is from."""
+"""Records of the paper: compressed files, and an index of their origins."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from metronome_opt.bench.simulations import SimulationRecord, latest
-from metronome_opt.bench.trials import Record as SolverRecord
-from metronome_opt.bench.trials import read_records
+from metronome_opt.bench.trials import TrialRecord, read_records
 from metronome_opt.documents import make_folder, read_document, staged, write_text
 from metronome_opt.errors import InputError, counted
 from metronome_opt.journal import dump_line, read_journal
@@ -83,7 +82,7 @@ def read_index(folder: Path = RESULTS) -> Index:
     return read_as(folder / INDEX, lambda document: build(Index, document, INDEX_FORMAT))
 
 
-def solver_records(folder: Path = RESULTS) -> list[SolverRecord]:
+def solver_records(folder: Path = RESULTS) -> list[TrialRecord]:
     """Return the records of the campaign of solvers, none if it is not recorded.
 
     Raises
@@ -94,7 +93,7 @@ def solver_records(folder: Path = RESULTS) -> list[SolverRecord]:
     return [
         record
         for path in _listed(folder, lambda file: file == SOLVERS)
-        for record in read_journal([path], SolverRecord)
+        for record in read_journal([path], TrialRecord)
     ]
 
 
@@ -204,7 +203,7 @@ def _take_over(
     folder: Path,
     file: str,
     commands: Sequence[str],
-    records: Sequence[SolverRecord] | Sequence[SimulationRecord],
+    records: Sequence[TrialRecord] | Sequence[SimulationRecord],
     lines: Iterable[str],
     kept: str,
 ) -> Entry:

@@ -1,4 +1,4 @@
-"""How numbers stand in the paper. What is not known is None, never 0."""
+"""Formats of numbers in the paper. Unknown numbers are None, never 0."""
 
 from __future__ import annotations
 
@@ -67,3 +67,21 @@ def listed(values: Iterable[str]) -> str | None:
 def _signed(share: float) -> str:
     text = f"{100 * share:+.1f}"
     return "0.0" if float(text) == 0 else text
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
+
+
+def latex_text(text: str) -> str:
+    """Return text that LaTeX sets as it is."""
+    return text.translate(_LATEX)

@@ -6,18 +6,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
 
 from benchmarks.best_known import HOME
 from metronome_opt.bench.cases import (
-    Growth,
-    Problem,
+    FLOOR_S,
     Section,
+    TrialProblem,
     measure,
     read_best_known,
     whole,
 )
 from metronome_opt.bench.statistics import primal_gap
-from metronome_opt.bench.trials import Record
+from metronome_opt.bench.trials import TrialRecord
 from paper.campaigns import COMPARED
 from paper.shown import Numbers, camel, digits, listed, percent
 from paper.shown import whole as integer
@@ -27,24 +32,24 @@ BEST_KNOWN = HOME / "best_known.json"
 SUBJECT = "auto"
 
 
-def size_of(problem: Problem) -> int:
+def size_of(problem: TrialProblem) -> int:
     """Return the size that the name of an instance of `fabric` or `dense` states."""
     return int(problem.instance.split("-")[1])
 
 
-def _of(*suites: str) -> Callable[[Problem], bool]:
+def _of(*suites: str) -> Callable[[TrialProblem], bool]:
     return lambda problem: problem.setting.suite in suites
 
 
-def _up_to(suite: str, most: int) -> Callable[[Problem], bool]:
+def _up_to(suite: str, most: int) -> Callable[[TrialProblem], bool]:
     return lambda problem: problem.setting.suite == suite and size_of(problem) <= most
 
 
-def _from(suite: str, least: int) -> Callable[[Problem], bool]:
+def _from(suite: str, least: int) -> Callable[[TrialProblem], bool]:
     return lambda problem: problem.setting.suite == suite and size_of(problem) >= least
 
 
-PARTS: Mapping[str, Callable[[Problem], bool]] = {
+PARTS: Mapping[str, Callable[[TrialProblem], bool]] = {
     **{camel(family): _of(family) for family in FAMILIES},
     "FabricSmall": _up_to("fabric", 256),
     "FabricLarge": _from("fabric", 1024),
@@ -54,6 +59,55 @@ PARTS: Mapping[str, Callable[[Problem], bool]] = {
     "All": _of(*FAMILIES),
 }
 """The parts of a campaign that have numbers of their own, by their names in macros."""
+
+
+class PowerLaw(NamedTuple):
+    """``time = factor * size ** exponent`` by least squares of the logarithms.
+
+    `low` and `high` are the 95 % interval of the exponent.
+    """
+
+    factor: float
+    exponent: float
+    low: float
+    high: float
+
+    def at(self, size: float) -> float:
+        """Return the fitted time of a size."""
+        return float(self.factor * size**self.exponent)
+
+
+class Growth(NamedTuple):
+    """Pairs of jobs and seconds of the instances solved and unsolved, and the fit of the former."""
+
+    solved: tuple[tuple[int, float], ...]
+    unsolved: tuple[tuple[int, float], ...]
+    fit: PowerLaw | None
+
+
+def fit_power_law(sizes: Sequence[int], times: Sequence[float]) -> PowerLaw | None:
+    """Fit a power law to positive pairs; None for fewer than three points or two sizes."""
+    if len(sizes) < 3 or len(set(sizes)) < 2:
+        return None
+    line = stats.linregress(np.log(sizes), np.log(times))
+    exponent = float(line.slope)
+    margin = float(stats.t.ppf(0.975, len(sizes) - 2) * line.stderr)
+    return PowerLaw(float(np.exp(line.intercept)), exponent, exponent - margin, exponent + margin)
+
+
+def growth_of(section: Section, solver: str) -> Growth | None:
+    """Return the growth of a solver's times by jobs; None if it solved nothing."""
+    jobs = section.frame.groupby("problem")["jobs"].max().dropna().to_dict()
+    times: dict[Any, float] = section.proof_times[solver].dropna().to_dict()
+    sized = [(int(jobs[each]), time, each) for each, time in times.items() if each in jobs]
+    solved = sorted((size, max(FLOOR_S, time)) for size, time, _ in sized if np.isfinite(time))
+    unsolved = sorted(
+        (size, each.setting.time_limit_s) for size, time, each in sized if not np.isfinite(time)
+    )
+    if not solved:
+        return None
+    fit = fit_power_law([size for size, _ in solved], [time for _, time in solved])
+    return Growth(tuple(solved), tuple(unsolved), fit)
 
 
 @dataclass(frozen=True)
@@ -68,7 +122,7 @@ class Campaign:
         Those of the instances that every solver ran on; None if there are none.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[TrialRecord, ...]
     section: Section | None
 
     def part(self, name: str) -> Section | None:
@@ -77,14 +131,12 @@ class Campaign:
 
     @cached_property
     def growth(self) -> Growth | None:
-        """How the time of `auto` grows with the jobs on `fabric`."""
+        """Growth of the time of `auto` with the jobs on `fabric`."""
         section = self.part("Fabric")
-        if section is None:
-            return None
-        return next((each for each in section.growth() if each.solver == SUBJECT), None)
+        return None if section is None else growth_of(section, SUBJECT)
 
 
-def read_campaign(records: Sequence[Record], best_known: Path = BEST_KNOWN) -> Campaign:
+def read_campaign(records: Sequence[TrialRecord], best_known: Path = BEST_KNOWN) -> Campaign:
     """Return the campaign of records.
 
     Instances that a solver has still to run on, while it has run on others of the same suite, are
@@ -122,7 +174,7 @@ def in_order(solvers: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _only(section: Section, wanted: Callable[[Problem], bool]) -> Section | None:
+def _only(section: Section, wanted: Callable[[TrialProblem], bool]) -> Section | None:
     problems = [problem for problem in section.problems if wanted(problem)]
     return section.only(problems) if problems else None
 
@@ -156,8 +208,17 @@ def _of_solver(section: Section | None, solver: str) -> Numbers:
         "primal": percent(found["primal_gap"]),
         "gap": percent(found["certified_gap"]) if bounds else None,
         "worst": percent(found["certified_gap_worst"]) if bounds else None,
-        "faster": digits(section.speed_up(SUBJECT, solver)),
+        "faster": digits(_faster(section, solver)),
     }
+
+
+def _faster(section: Section, solver: str) -> float | None:
+    """Return the ratio of the shifted geometric means of a solver and of `auto`."""
+    both = section.seeds[[solver, SUBJECT]].dropna().index
+    if both.empty:
+        return None
+    times = section.only(both).summary["geometric_s"]
+    return float(times[solver] / times[SUBJECT]) if times[SUBJECT] else None
 
 
 def _ran_on_all(section: Section, solvers: Collection[str]) -> bool:
@@ -222,8 +283,7 @@ def _never_worse(section: Section | None) -> Numbers:
     names = ("neverWorsePairs", "neverWorseViolations", "neverWorseMost")
     if section is None or SUBJECT not in section.solvers:
         return dict.fromkeys(names)
-    rivals = [solver for solver in section.solvers if solver != SUBJECT]
-    pairs = section.pairs_with(SUBJECT, rivals)
+    pairs = _pairs(section.frame)
     worse = pairs[pairs["worse"]]
     most = max(
         (
@@ -234,3 +294,17 @@ def _never_worse(section: Section | None) -> Numbers:
     )
     values = integer(len(pairs)), integer(len(worse)), percent(most)
     return dict(zip(names, values, strict=True))
+
+
+def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return pairs of runs of `auto` and a rival; with the same seed, unless one ran once."""
+    frame = frame[["problem", "solver", "seed", "value", "record"]]
+    runs = frame.groupby(["problem", "solver"])["seed"].transform("size")
+    values = frame["value"].map(lambda value: float("inf") if value is None else value)
+    frame = frame.assign(runs=runs, value=values)
+    mine, others = frame[frame["solver"] == SUBJECT], frame[frame["solver"] != SUBJECT]
+    pairs = mine.merge(others, on="problem", suffixes=("", "_of_rival"))
+    once = (pairs["runs"] == 1) | (pairs["runs_of_rival"] == 1)
+    pairs = pairs[once | (pairs["seed"] == pairs["seed_of_rival"])]
+    worse = [a > b for a, b in pairs[["value", "value_of_rival"]].to_numpy()]
+    return pairs.assign(worse=np.array(worse, dtype=bool))

@@ -14,7 +14,7 @@ from metronome_opt.bench.studies import (
     EXCLUSIVE,
     RIVAL,
     SUBJECT,
-    Part,
+    StudyPart,
     parts_of,
 )
 from metronome_opt.simulate.policies import POLICIES
@@ -27,7 +27,6 @@ NAMES: Mapping[str, str] = {
     "dynamic-24": "Dynamic",
     "static-24": "Static",
     "snapshot": "Snapshot",
-    "control": "Control",
 }
 """The studies by their names in macros."""
 
@@ -49,8 +48,8 @@ class StudyRuns:
         What both are made of.
     """
 
-    whole: Part
-    cells: Mapping[str, Part]
+    whole: StudyPart
+    cells: Mapping[str, StudyPart]
     records: tuple[SimulationRecord, ...]
 
     @property
@@ -60,10 +59,10 @@ class StudyRuns:
 
     @property
     def seeds(self) -> int:
-        """How many seeds there are."""
+        """Number of seeds."""
         return len(self.whole.seeds)
 
-    def where(self, **settings: Setting) -> Part | None:
+    def where(self, **settings: Setting) -> StudyPart | None:
         """Return the part of the cells that have these settings; None if there are none."""
         chosen = [title for title in self.cells if settings.items() <= self.settings[title].items()]
         return self.whole.only(chosen) if chosen else None
@@ -106,7 +105,7 @@ def _whole_seeds(records: Sequence[SimulationRecord]) -> list[SimulationRecord]:
 
 
 def changed(
-    part: Part | None, policy: str, measure: str, against: str = BASELINE
+    part: StudyPart | None, policy: str, measure: str, against: str = BASELINE
 ) -> Interval | None:
     """Return by what share a measure of a policy differs from that of another, in pairs of runs."""
     if part is None or not {policy, against} <= set(part.policies):

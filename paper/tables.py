@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from metronome_opt.bench.cases import SHIFT_S, Section
-from metronome_opt.bench.pages import latex_text
-from metronome_opt.bench.statistics import Interval
-from metronome_opt.bench.studies import IDEAL
 from metronome_opt.plot.style import in_order
 from paper.instances import stored_families, workloads
 from paper.measured import SEARCHES, Figures, benchmark_numbers
-from paper.mixes import CONTROLS, controlled
-from paper.shown import change_with_interval, digits, percent
+from paper.shown import change_with_interval, digits, latex_text, percent
 from paper.solvers import FAMILIES, Campaign, solved
 from paper.studies import MEAN, TAIL, StudyRuns, changed
 
@@ -112,9 +108,6 @@ def _basis(section: Section) -> str:
 # ------------------------------------------------------------------ studies
 
 
-_CONTROLS = {**{name: name for name in CONTROLS}, IDEAL: rf"\texttt{{{IDEAL}}}"}
-
-
 def cells(runs: StudyRuns | None) -> str | None:
     """Return the change of mean completion of each policy in all cells and in each."""
     if runs is None:
@@ -157,28 +150,6 @@ def _change_row(
         title,
         *(change_with_interval(changed(runs.whole, policy, measure)) for policy in policies),
     )
-
-
-def control(runs: StudyRuns | None) -> str | None:
-    """Return the change of mean completion of each mix under each control, by claims."""
-    if runs is None:
-        return None
-    groups = []
-    for mix in map(str, runs.values("mix")):
-        true, wrong = (controlled(runs, wrong=each, mix=mix) for each in (False, True))
-        groups.append(
-            [
-                (mix if name == CONTROLS[0] else "", shown, *_intervals(true[name], wrong[name]))
-                for name, shown in _CONTROLS.items()
-            ]
-        )
-    headings = "mix", "", "true claims", "claims that are off"
-    about = f"Change of mean completion against default, percent: {_seeds(runs)}"
-    return _tabular(about, headings, groups, columns="llrr", gap="4pt")
-
-
-def _intervals(*found: Interval | None) -> Iterator[str | None]:
-    return map(change_with_interval, found)
 
 
 def _seeds(runs: StudyRuns) -> str:

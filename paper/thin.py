@@ -1,4 +1,4 @@
-"""What is kept of records: what the paper and the notebooks need, by rules that are stated."""
+"""Subsampling of records to the parts that paper and notebooks need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from metronome_opt.bench.simulations import SimulationRecord, Value
-from metronome_opt.bench.trials import Moment, Record
+from metronome_opt.bench.trials import Moment, TrialRecord
 
 CLOSE = 1.02
 """Moments of a trajectory whose times differ by less than this factor are told once."""
@@ -30,7 +30,7 @@ _JOBS = (
 _LINKS = ("link", "capacity_mbps", "carried_gbit", "used_s")
 
 
-def thin_case(record: Record) -> Record:
+def thin_case(record: TrialRecord) -> TrialRecord:
     """Return a record of a solver with a shorter trajectory; see `CASES_KEEP`."""
     return replace(record, trajectory=_thin(record.trajectory))
 

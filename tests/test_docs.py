@@ -21,8 +21,9 @@ from metronome_opt.scheduling import place_job
 from metronome_opt.simulate import PARTS, POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, Study
-from metronome_opt.solvers import SOLVERS, solve
+from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import check
+from tests.landscape import optimum
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -61,7 +62,7 @@ def test_the_files_shown_are_valid_and_true() -> None:
     instance = Instance.from_dict(json.loads(instance_text))
     schedule = Schedule.from_dict(json.loads(schedule_text))
     assert check(instance, schedule) == ()
-    assert solve(instance, "exhaustive").objective == schedule.lower_bound
+    assert optimum(instance) == schedule.lower_bound
 
 
 def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt import documents
+from metronome_opt.__main__ import main
 from metronome_opt.documents import (
     MAX_DEPTH,
     MAX_DIGITS,
@@ -107,7 +106,60 @@ def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
     assert documents._parse_json(json.dumps(document)) == document
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: &x {k: 1}\nb: *x\n", {"a": {"k": 1}, "b": {"k": 1}}),
+        ("a: &x [1, 2]\nb: [*x, *x]\n", {"a": [1, 2], "b": [[1, 2], [1, 2]]}),
+        ("a: &x 1\nb: &x 2\nc: *x\n", {"a": 1, "b": 2, "c": 2}),
+        ("a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3}\n", {"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 3}}),
+        ("<<: [{a: 1}, {a: 2, b: 3}]\n", {"a": 1, "b": 3}),  # the first one counts
+    ],
+)
+def test_aliases_and_merge_keys_are_followed(
+    text: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    assert read(tmp_path, text) == expected
+
+
+def test_alias_is_copied(tmp_path: Path) -> None:
+    document = read(tmp_path, "a: &x {k: [1]}\nb: *x\n")
+    document["a"]["k"].append(2)
+    assert document["b"] == {"k": [1]}
+
+
 # ------------------------------------------------------------------ what is refused
+
+
+def test_alias_expansion_is_limited(tmp_path: Path) -> None:
+    """Ten to the power of nine values, from 400 bytes; and 2,000 levels, each one value more."""
+    lines = ["a: &a [" + "x, " * 10 + "]"]
+    lines += [
+        f"{b}: &{b} [" + f"*{a}, " * 10 + "]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    assert "more than 1000000 values" in refusal(tmp_path, "\n".join(lines))
+    chain = [f"k{i}: &k{i} [*k{i - 1}]" for i in range(1, 2000)]
+    said = refusal(tmp_path, "\n".join(["k0: &k0 []", *chain]))
+    assert said.endswith(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def test_all_faults_of_a_document_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.yaml"
+    links = "".join(f"- {{name: link-{i}, capacity: -{i + 1}}}\n" for i in range(30))
+    path.write_text(
+        f"format: metronome-instance/1\nname: bad\nslot_ms: x\njobs: []\nlinks:\n{links}"
+    )
+    assert main(["validate", str(path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    begin = f"metronome: error: {path}: "
+    assert lines[0] == f"{begin}slot_ms: must be an integer, got 'x'"
+    assert lines[1] == f"{begin}links[0].capacity: must be at least 1, got -1"
+    assert lines[19:] == [
+        f"{begin}links[18].capacity: must be at least 1, got -19",
+        "metronome: error: and 11 more",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +169,13 @@ def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
         ("a: !!map [b]\n", "line 1: tag"),
         ("a: ! 5\n", "line 1: tag '!'"),
         ("a: '\x07'", "not YAML"),
+        ("a: &a {x: *a}\n", "line 1: alias *a: no value before it has the anchor &a"),
+        ("a: 1\nb: *c\n", "line 2: alias *c: no value before it has the anchor &c"),
+        ("a: 1\n<<: 2\n", "line 2: << merges mappings alone"),
+        ("a: 1\n---\nb: 1\n", "line 2: a second document begins; give one"),
     ],
 )
-def test_what_no_stored_file_shows_is_refused_where_it_fails(
-    text: str, said: str, tmp_path: Path
-) -> None:
+def test_invalid_yaml_is_refused_with_its_line(text: str, said: str, tmp_path: Path) -> None:
     assert said in refusal(tmp_path, text)
 
 
@@ -192,7 +246,7 @@ def test_an_interrupted_write_leaves_what_was_there(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_unwritable_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
         write_text(tmp_path, "x")
     with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):
@@ -216,20 +270,3 @@ def test_a_link_that_leads_back_to_itself_is_refused(tmp_path: Path) -> None:
         check_targets([], [loop])
     with pytest.raises(InputError, match=r"loop\.json: cannot be read \(Too many levels"):
         read_document(loop)
-
-
-def test_a_pipe_is_read_if_somebody_writes_into_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("metronome_opt.documents.PATIENCE_S", 0.1)
-    pipe = tmp_path / "pipe.json"
-    os.mkfifo(pipe)
-    with pytest.raises(
-        InputError, match=r"pipe\.json: nobody has written into this pipe for 0\.1 s"
-    ):
-        read_document(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=('{"a": 1}',))
-    writer.start()
-    monkeypatch.setattr("metronome_opt.documents.PATIENCE_S", 10)
-    assert read_document(pipe) == {"a": 1}
-    writer.join()

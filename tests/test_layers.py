@@ -139,4 +139,4 @@ def test_what_a_gate_imports_later_is_no_other_part_of_the_package() -> None:
         found |= imports(path)
     assert {part_of(module) for module in found} == {None, "gate"}
     others = {module.partition(".")[0] for module in found} - sys.stdlib_module_names
-    assert others == {"metronome_opt", "torch", "yaml"}
+    assert others == {"metronome_opt", "torch"}

@@ -21,7 +21,7 @@ def stating(result: Result, bound: Fraction | None) -> Result:
 
 
 def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
-    crowded = solve(CROWDED, "exhaustive")
+    crowded = solve(CROWDED, "branch-bound")
     assert crowded.objective == Fraction(20, 3)
     assert crowded.gap == 0
     assert stating(crowded, Fraction(5)).gap == Fraction(1, 4)
@@ -31,7 +31,7 @@ def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
 
 
 def test_the_objective_may_be_one_that_is_simulated() -> None:
-    found = solve(CROWDED, "exhaustive")
+    found = solve(CROWDED, "branch-bound")
     fields = {"objectives": {"slowdown": Fraction(3, 2)}, "lower_bound": Fraction(1)}
     schedule = found.schedule.model_copy(update=fields)
     result = Result(CROWDED, schedule, found.stop, found.evaluation, 0.0, 0.0, ())
@@ -64,8 +64,8 @@ def test_a_notebook_shows_a_result_with_its_name_escaped() -> None:
 
 
 def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
-    frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "exhaustive")])
-    assert list(frame.index) == ["unshifted", "exhaustive"]
+    frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "branch-bound")])
+    assert list(frame.index) == ["unshifted", "branch-bound"]
     # Unshifted they meet in 5 slots of 12, 20 unserved: 100 / 12.
     assert abs(frame["contention"].iloc[0] - 100 / 12) < 1e-9
     assert frame["lower_bound"].isna().tolist() == [True, False]

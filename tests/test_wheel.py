@@ -39,6 +39,8 @@ def test_the_wheel_holds_the_data_and_the_type_marker(wheel: Path) -> None:
     assert "metronome_opt/py.typed" in names
     assert "metronome_opt/models/scenarios/paper-24.yaml" in names
     assert "metronome_opt/models/formulations/rotation.mzn" in names
+    assert "metronome_opt/models/studies/snapshot.yaml" in names
+    assert "metronome_opt/models/suites/single/index.json" in names
     assert sum(name.startswith("metronome_opt/models/workloads/") for name in names) == 13
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 

@@ -10,8 +10,8 @@ from functools import cache
 from benchmarks.families.family import Case, Family, cases
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import (
-    Cluster,
     Scenario,
+    UniformCluster,
     Work,
     Workload,
     build_scenario,
@@ -56,7 +56,7 @@ def generate(
     """
     draw = random.Random(seed)
     example = _example()
-    cluster = Cluster.model_validate(
+    cluster = UniformCluster.model_validate(
         {**dict(example.cluster), "gpus": gpus, "oversubscription": oversubscription}
     )
     jobs = None
@@ -85,7 +85,7 @@ def _example() -> Scenario:
 def _jobs(
     draw: random.Random,
     example: Scenario,
-    cluster: Cluster,
+    cluster: UniformCluster,
     racks: int,
     periods: Sequence[int],
 ) -> list[Work] | None:
@@ -115,7 +115,7 @@ def _jobs(
 def _batch(
     draw: random.Random,
     example: Scenario,
-    cluster: Cluster,
+    cluster: UniformCluster,
     job: Work,
     periods: Sequence[int],
 ) -> int | None:

@@ -16,10 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lightkube.core.client import Client
+
 from benchmarks.testbed.network import Network
 from metronome_opt.documents import write_text
-from metronome_opt.kubernetes.cluster import ClusterError, Connection
-from metronome_opt.kubernetes.cluster.objects import PODS
+from metronome_opt.kubernetes.client import PODS, ClusterError, asking, listed, merge
 
 METRICS_PORT = 9400
 
@@ -34,7 +35,7 @@ class Agent:
 
     Parameters
     ----------
-    connection, namespace
+    client, namespace
         Where the pods are.
     network, places
         Racks and nodes; and which of these each Node object is.
@@ -45,13 +46,13 @@ class Agent:
 
     def __init__(
         self,
-        connection: Connection,
+        client: Client,
         namespace: str,
         network: Network,
         places: Mapping[str, tuple[int, int]],
         folder: Path,
     ) -> None:
-        self._connection, self._namespace = connection, namespace
+        self._client, self._namespace = client, namespace
         self._network, self._places, self._folder = network, places, folder
         self._running: dict[str, subprocess.Popen[str]] = {}  # by uid
         self._stop = threading.Event()
@@ -71,7 +72,7 @@ class Agent:
     def _run(self) -> None:
         while not self._stop.wait(_EVERY_S):
             with suppress(ClusterError):  # asked again
-                self._round(self._connection.list(PODS, self._namespace))
+                self._round(listed(self._client, PODS, self._namespace))
 
     def _round(self, pods: list[dict[str, Any]]) -> None:
         bound = [pod for pod in pods if pod["spec"].get("nodeName") in self._places]
@@ -82,7 +83,10 @@ class Agent:
             metadata = pod["metadata"]
             if metadata.get("deletionTimestamp"):
                 self._end(metadata["uid"])
-                self._connection.delete(PODS, metadata["name"], self._namespace, now=True)
+                with asking(self._client):
+                    self._client.delete(
+                        PODS, metadata["name"], namespace=self._namespace, grace_period=0
+                    )
                 continue
             self._mount(pod)
             if metadata["uid"] not in self._running:
@@ -91,7 +95,7 @@ class Agent:
             if pod["status"].get("phase") != phase:
                 status = {"phase": phase, "podIP": self._address(pod)}
                 where = f"{metadata['name']}/status"
-                self._connection.merge(PODS, where, self._namespace, {"status": status})
+                merge(self._client, PODS, where, self._namespace, {"status": status})
 
     def _address(self, pod: Mapping[str, Any]) -> str:
         return self._network.address(*self._places[pod["spec"]["nodeName"]])

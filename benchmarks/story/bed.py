@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import typer
+from lightkube.core.client import Client
 
-from benchmarks.controller import prepare
 from benchmarks.story.agent import Agent
 from benchmarks.story.jobs import JOBS, LAYOUT, NAMESPACE, RACKS, UPLINK_MBPS, cluster, pod
+from benchmarks.story.nodes import prepare
 from benchmarks.story.servers import Program, control_plane, prometheus
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import BedError
 from metronome_opt.documents import write_text
-from metronome_opt.kubernetes.cluster import Connection, connect
-from metronome_opt.kubernetes.cluster.objects import PODS
+from metronome_opt.kubernetes.client import PODS, connect, listed
 from tests.kubernetes.cluster.server import ApiServer, free_ports
 
 STEPS_FILE = "steps.json"
@@ -60,7 +60,7 @@ class Bed:
     gated: bool
     folder: Path
     server: ApiServer
-    connection: Connection
+    client: Client
     network: Network
     controller: Program
     prometheus: Program
@@ -88,7 +88,7 @@ class Bed:
         job = JOBS[name]
         self.compute(name, job.compute_ms)
         for each in job.pods:
-            self.connection.create(PODS, pod(job, each, self.folder, gated=self.gated))
+            self.client.create(PODS(pod(job, each, self.folder, gated=self.gated)))
         if wait:
             self.wait_running(name)
 
@@ -103,7 +103,7 @@ class Bed:
 
     def phases(self) -> dict[str, str]:
         """Return the phases of all pods."""
-        pods = self.connection.list(PODS, NAMESPACE)
+        pods = listed(self.client, PODS, NAMESPACE)
         return {pod["metadata"]["name"]: pod["status"].get("phase", "") for pod in pods}
 
     def compute(self, name: str, length_ms: int) -> None:
@@ -146,11 +146,10 @@ def bed(folder: Path, *, gated: bool, options: Sequence[str] = ()) -> Iterator[B
         network = stack.enter_context(Network(LAYOUT))
         network.join()
         server = stack.enter_context(control_plane(folder / "control-plane"))
-        connection = stack.enter_context(connect(server.kubeconfig(), timeout_s=30))
-        prepare(connection, NAMESPACE, {name: job.gpus for name, job in nodes.items()})
-        agent_connection = stack.enter_context(connect(server.kubeconfig(), timeout_s=2))
+        client = stack.enter_context(connect(server.kubeconfig()))
+        prepare(client, NAMESPACE, {name: job.gpus for name, job in nodes.items()})
         places = {name: job.nodes[name] for name, job in nodes.items()}
-        stack.enter_context(Agent(agent_connection, NAMESPACE, network, places, folder))
+        stack.enter_context(Agent(client, NAMESPACE, network, places, folder))
         watcher = prometheus(folder / "prometheus", port, folder / "targets.json")
         stack.callback(watcher.kill)
         watcher.start()
@@ -159,7 +158,6 @@ def bed(folder: Path, *, gated: bool, options: Sequence[str] = ()) -> Iterator[B
                 *(sys.executable, "-m", "metronome_opt", "controller", str(folder / "state")),
                 *("--cluster", str(folder / "cluster.json")),
                 *("--kubeconfig", str(server.kubeconfig()), "--namespace", NAMESPACE),
-                *("--interval", "2"),
                 *(option.format(prometheus=f"http://127.0.0.1:{port}") for option in options),
             ],
             folder / "controller.log",
@@ -168,7 +166,7 @@ def bed(folder: Path, *, gated: bool, options: Sequence[str] = ()) -> Iterator[B
         if gated:
             controller.start()
             _wait(lambda: (folder / "state").exists(), "the controller does not start")
-        yield Bed(gated, folder, server, connection, network, controller, watcher)
+        yield Bed(gated, folder, server, client, network, controller, watcher)
         time.sleep(_WRITTEN_S)
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.testbed.network import GOODPUT, Layout
-from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 
 NAMESPACE = "story"
 RACKS, UPLINK_MBPS = 4, 200
@@ -51,7 +52,7 @@ class Job:
 
     @property
     def compute_ms(self) -> int:
-        """How long it computes, unless it is told otherwise."""
+        """Computing time in ms, unless a step changes it."""
         return _ALONE_MS - self.burst_ms
 
     @property

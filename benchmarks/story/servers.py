@@ -9,12 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.cluster import connect
-from metronome_opt.kubernetes.cluster.objects import capacities_of, claims_of
-from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
+from metronome_opt.kubernetes.client import apply, capacities_of, claims_of, connect, resource
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.schemas import custom_resource_definitions
-from tests.kubernetes.cluster.server import ApiServer, binaries
+from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
 
 _SCRAPE = "500ms"
 _SERVED_S = 60
@@ -84,13 +82,14 @@ def control_plane(folder: Path) -> Iterator[ApiServer]:
         scheduler = Program(command, folder / "kube-scheduler.log")
         stack.callback(scheduler.kill)
         scheduler.start()
-        with connect(server.kubeconfig()) as connection:
-            carry_out(
-                connection,
-                plan_definitions(connection, custom_resource_definitions(DEFAULT_GROUP)),
-            )
-            kinds = [claims_of(DEFAULT_GROUP), capacities_of(DEFAULT_GROUP)]
-            wait_served(connection, kinds, _SERVED_S)
+        kind = "CustomResourceDefinition"
+        definitions = resource(
+            "apiextensions.k8s.io/v1", kind, f"{kind.lower()}s", namespaced=False
+        )
+        with connect(server.kubeconfig()) as client:
+            for item in custom_resource_definitions(DEFAULT_GROUP):
+                apply(client, definitions, item)
+            wait_served(client, claims_of(DEFAULT_GROUP), capacities_of(DEFAULT_GROUP))
         yield server
 
 

@@ -1,7 +1,6 @@
-"""Campaigns: many cases, each a task somewhere, each outcome recorded as soon as it is there.
+"""Campaigns: many cases, each one task, each outcome recorded as soon as it is known.
 
-Nothing here knows what a case is about, as long as it can be told apart, run and recorded. Tasks
-run in processes of this machine, or on the workers of a Dask cluster.
+Tasks run in processes of this machine, or on the workers of a Dask cluster.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from typing import Annotated, Any, Protocol, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from metronome_opt.bench.process import Outcome, Task, close_idle, run_task
+from metronome_opt.bench.process import TaskOutcome, WorkerTask, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import FrozenMap, NonNegative, Positive
 
 _CONNECT_S = 10
-_LOOK_S = 5.0
+_POLL_S = 5.0
 
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -32,22 +31,21 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
 class CaseRecord:
-    """What a record of any campaign says.
+    """The part of a record that all campaigns share.
 
     Attributes
     ----------
     kind
-        What came of the case, in a word.
+        The outcome of the case, in a word.
     seed, time_limit_s, memory_limit_mb
         How it ran; memory in 2**20 bytes, None for no limit.
     notes, error
-        What the task had to say; why it brought nothing.
+        Notes of the task; why it has no result.
     runtime_s
         Seconds by the task's own clock, compiling and imports left out; None if it did not end by
         itself.
     wall_s, peak_memory_mb
-        From outside: seconds from the start of the process to its end, imports included, and the
-        largest memory of all its processes together that was seen.
+        From outside: see `process.TaskOutcome`.
     started, machine, versions, commit
         When (UTC), where and what ran; ``+`` ends the commit of a changed checkout.
     """
@@ -69,22 +67,22 @@ class CaseRecord:
 
     @property
     def key(self) -> Hashable:
-        """What tells it from every other one; that of its case."""
+        """The identity of its case."""
         raise NotImplementedError
 
     @property
     def title(self) -> str:
-        """Which case it was, for people."""
+        """The name of its case, for people."""
         raise NotImplementedError
 
     @property
-    def went_well(self) -> bool:
-        """Whether it brought what it was run for."""
+    def succeeded(self) -> bool:
+        """True if it holds a result."""
         return self.kind in ("schedule", "done")
 
     @property
     def outcome(self) -> str:
-        """What came of it, in a few words."""
+        """The outcome in a few words."""
         raise NotImplementedError
 
 
@@ -92,33 +90,35 @@ R = TypeVar("R", bound=CaseRecord)
 
 
 class Case(Protocol[R]):
-    """What a campaign runs."""
+    """A unit of a campaign."""
 
     @property
     def key(self) -> Hashable:
-        """What tells it from every other one."""
+        """Its identity."""
 
-    def task(self) -> Task:
-        """Return what is to be run."""
+    def task(self) -> WorkerTask:
+        """Return the work to be done."""
 
-    def record(self, outcome: Outcome) -> R:
-        """Return what is recorded of the outcome."""
+    def record(self, outcome: TaskOutcome) -> R:
+        """Return the record of an outcome."""
 
-    def may_end_better(self, record: R) -> bool:
+    def is_worth_repeating(self, record: R) -> bool:
         """Return whether another attempt may bring more than a record of it."""
 
 
 C = TypeVar("C", bound=Case[Any])
 
 
-def to_run(cases: Iterable[C], records: Iterable[CaseRecord]) -> list[C]:
-    """Return the cases without a record, and those that another attempt may bring to an end."""
+def remaining_cases(cases: Iterable[C], records: Iterable[CaseRecord]) -> list[C]:
+    """Return the cases without a record, and those worth repeating."""
     held = {record.key: record for record in records}
-    return [case for case in cases if case.key not in held or case.may_end_better(held[case.key])]
+    return [
+        case for case in cases if case.key not in held or case.is_worth_repeating(held[case.key])
+    ]
 
 
 class _Watcher(Protocol):
-    """Told how a campaign gets on."""
+    """Observer of a campaign."""
 
     def recorded(self, record: Any) -> None:
         """Take note of a record that is in the file."""
@@ -126,12 +126,15 @@ class _Watcher(Protocol):
     def lost(self, case: Any, error: Exception) -> None:
         """Take note of a case that could not be run; it is not in the file."""
 
+    def note(self, text: str) -> None:
+        """Take note of something that concerns the whole campaign."""
+
 
 def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher) -> None:
     """Run `cases` and append their records to `file`.
 
     As many cases as the pool is wide run at once. The next one starts when a record is judged and
-    written, so that judging disturbs nothing that runs alone. A case that cannot be run (a worker
+    written, so that judging disturbs no case that runs alone. A case that cannot be run (a worker
     of a cluster that died with it, say, or input that makes no task) is left out, and the others
     go on.
 
@@ -141,14 +144,18 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
         If the pool is gone, and with it everything that is not recorded.
     """
     waiting = _tasks(cases, watcher)
-    running: dict[Future[Outcome], Case[R]] = {}
+    running: dict[Future[TaskOutcome], Case[R]] = {}
+    stalled = False
     while True:
         for case, task in islice(waiting, pool.width - len(running)):
             running[pool.submit(task)] = case
         if not running:
             return
         pool.check()
-        for future in wait(running, _LOOK_S, return_when=FIRST_COMPLETED).done:
+        if stalled != (not pool.has_workers()):
+            stalled = not stalled
+            watcher.note(_STALLED if stalled else "a worker has come; the campaign goes on")
+        for future in wait(running, _POLL_S, return_when=FIRST_COMPLETED).done:
             case = running.pop(future)
             try:
                 outcome = future.result()
@@ -160,7 +167,10 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
             watcher.recorded(record)
 
 
-def _tasks(cases: Iterable[Case[R]], watcher: _Watcher) -> Iterator[tuple[Case[R], Task]]:
+_STALLED = "the cluster has no worker left; start one, and the campaign goes on"
+
+
+def _tasks(cases: Iterable[Case[R]], watcher: _Watcher) -> Iterator[tuple[Case[R], WorkerTask]]:
     for case in cases:
         try:
             yield case, case.task()
@@ -173,7 +183,7 @@ def _tasks(cases: Iterable[Case[R]], watcher: _Watcher) -> Iterator[tuple[Case[R
 
 @dataclass(frozen=True)
 class Pool:
-    """An executor of `concurrent.futures`, and how much to ask of it at once.
+    """An executor of `concurrent.futures`, and how many tasks it takes at once.
 
     Attributes
     ----------
@@ -182,18 +192,21 @@ class Pool:
     width
         How many tasks run at once.
     stop
-        Tells the tasks that run to end.
+        Ends the tasks that run.
     is_gone
         Whether the executor will never finish a task again.
+    has_workers
+        Whether anything can run at the moment.
     """
 
     executor: Executor
     width: int
     stop: threading.Event
     is_gone: Callable[[], bool] = lambda: False
+    has_workers: Callable[[], bool] = lambda: True
 
-    def submit(self, task: Task) -> Future[Outcome]:
-        """Have `task` run.
+    def submit(self, task: WorkerTask) -> Future[TaskOutcome]:
+        """Start `task`.
 
         Raises
         ------
@@ -216,21 +229,18 @@ class Pool:
 def local_pool(processes: int = 1) -> Iterator[Pool]:
     """Yield a pool of this machine; leaving it kills what still runs."""
     stop = threading.Event()
-    try:
-        with ThreadPoolExecutor(processes) as executor:
-            try:
-                yield Pool(executor, processes, stop)
-            finally:
-                stop.set()
-    finally:
-        close_idle()
+    with ThreadPoolExecutor(processes) as executor:
+        try:
+            yield Pool(executor, processes, stop)
+        finally:
+            stop.set()
 
 
 @contextmanager
 def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
-    """Yield a pool of a Dask cluster that is there already; leaving it kills what still runs there.
+    """Yield a pool of a running Dask cluster; leaving it kills what still runs there.
 
-    Its workers need this package installed; memory and time are watched where a task runs.
+    Its workers need this package installed; limits are enforced where a task runs.
 
     Parameters
     ----------
@@ -244,7 +254,7 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
     MissingBackendError
         If `distributed` is not installed.
     InputError
-        If no scheduler answers, or none of its workers is there.
+        If no scheduler answers, or it has no workers.
     """
     try:
         distributed: Any = import_module("distributed")
@@ -259,6 +269,13 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
             f"--dask: no scheduler answers at {quote(address)} ({type(error).__name__}); "
             "give it as tcp://HOST:PORT"
         ) from None
+
+    def has_workers() -> bool:
+        try:
+            return bool(client.nthreads())
+        except Exception:  # whatever it raises once the scheduler is gone, a state of its own
+            return True
+
     with client:
         threads = sum(client.nthreads().values())
         if not threads:
@@ -268,10 +285,9 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
         stop = distributed.Event(client=client)
         executor = client.get_executor(pure=False)  # two equal tasks are two tasks
         try:
-            yield Pool(executor, processes or threads, stop, lambda: client.status == "closed")
+            gone: Callable[[], bool] = lambda: client.status == "closed"  # noqa: E731
+            yield Pool(executor, processes or threads, stop, gone, has_workers)
         finally:
             with suppress(Exception):  # whatever it raises once the scheduler is gone
                 stop.set()
-                executor.shutdown(wait=True)
-            with suppress(Exception):
-                client.run(close_idle)
+                executor.shutdown(wait=has_workers())

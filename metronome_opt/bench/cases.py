@@ -1,6 +1,6 @@
-"""The cases of a campaign as one data frame, and those of them that are reported together.
+"""Trials of a campaign as one data frame, and means over the trials of a section.
 
-Cases are measured against the best that is known. Every instance counts the same: where a solver
+Trials are measured against the best known values. Every instance counts the same: where a solver
 ran with several seeds, its mean over them is taken first. An instance at two settings (time limit,
 memory, threads) is two problems.
 """
@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -21,43 +20,35 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict
 
-from metronome_opt.bench.pages import distinct_slugs
 from metronome_opt.bench.statistics import (
-    PowerLaw,
+    PENALTY,
     Steps,
     certified_gap,
-    fit_power_law,
-    penalised_time,
     primal_gap,
     primal_integral,
-    time_to_target,
 )
 from metronome_opt.bench.suites import UNSPLIT
-from metronome_opt.bench.trials import Record
+from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.errors import InputError
-from metronome_opt.records import FrozenMap, build, read_as
-from metronome_opt.records import Record as Document
+from metronome_opt.records import FrozenMap, Record, build, read_as
 from metronome_opt.schedule import Exact
 
-SHIFT_S, LARGE_SHIFT_S = 1.0, 10.0
+SHIFT_S = 1.0
 FLOOR_S = 0.01
-MIN_SEEDS = 10
-ABOVE_BEST = Fraction(1, 100)
 ENDINGS = ["optimal", "feasible", "no schedule", "infeasible", "out of memory", "crash", "invalid"]
 
-_BEST_KNOWN_FORMAT = "metronome-best-known/1"
 _GAPS = ["primal_gap", "certified_gap"]
-_MEASURES = [*_GAPS, "primal_integral", "solved", "penalised_s", "log_time", "large_log_time"]
+_MEASURES = [*_GAPS, "primal_integral", "solved", "penalised_s", "log_time"]
 _STATED = [
     *("suite", "split", "instance", "instance_sha256", "solver", "seed"),
     *("time_limit_s", "memory_limit_mb", "workers", "kind", "status", "runtime_s", "build_s"),
     *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
 ]
-_EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_value", "known_bound"]
+_EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_bound"]
 
 
-class Setting(NamedTuple):
-    """The conditions of a case; only runs under the same ones are compared."""
+class TrialSetting(NamedTuple):
+    """Suite, split and limits of a trial; only trials with the same ones are compared."""
 
     suite: str
     split: str
@@ -65,32 +56,42 @@ class Setting(NamedTuple):
     memory_limit_mb: int | None
     workers: int
 
+    def title(self, others: Collection[TrialSetting]) -> str:
+        """Return suite and time limit, and the fields in which it differs from other settings."""
+        title = f"{self.suite}, {self.time_limit_s:g} s"
+        if self.split not in ("test", UNSPLIT):
+            title += f", split {self.split}"
+        if len({other.workers for other in others}) > 1:
+            title += f", {self.workers} threads"
+        if len({other.memory_limit_mb for other in others}) > 1:
+            title += f", {self.memory_limit_mb or 'unlimited'} MB"
+        return title
+
 
 @dataclass(frozen=True)
-class Problem:
+class TrialProblem:
     """An instance at a setting; problems are sorted by name, numbers in it by value."""
 
     instance: str
     sha256: str
-    setting: Setting
+    setting: TrialSetting
 
     @cached_property
     def _order(self) -> tuple[Any, ...]:
         parts = re.findall(r"(\d+)|(\D+)", self.instance)
         name = [(int(digits or 0), text) for digits, text in parts]
-        suite, split, time_limit_s, memory_limit_mb, workers = self.setting
-        return name, time_limit_s, self.sha256, suite, split, memory_limit_mb or 0, workers
+        return name, self.sha256, *map(str, self.setting)
 
-    def __lt__(self, other: Problem) -> bool:
-        """Return whether this problem is shown before another."""
+    def __lt__(self, other: TrialProblem) -> bool:
+        """Return whether this problem is listed before another."""
         return self._order < other._order
 
 
-# ------------------------------------------------------------------ what is known
+# ------------------------------------------------------------------ best known values
 
 
-class _KnownInstance(Document):
-    """An instance of a file of best known values, as far as reports need it."""
+class _KnownInstance(Record):
+    """An instance of a file of best known values, the fields that reports need."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -99,14 +100,14 @@ class _KnownInstance(Document):
     lower_bound: Exact | None
 
 
-class BestKnown(Document):
+class BestKnownValues(Record):
     """A file of best known values, by the names of the instances."""
 
     format: Literal["metronome-best-known/1"]
     instances: FrozenMap[str, _KnownInstance]
 
 
-def read_best_known(path: str | Path) -> BestKnown:
+def read_best_known(path: str | Path) -> BestKnownValues:
     """Read a file of format ``metronome-best-known/1``.
 
     Raises
@@ -114,31 +115,32 @@ def read_best_known(path: str | Path) -> BestKnown:
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(path, lambda document: build(BestKnown, document, _BEST_KNOWN_FORMAT))
+    return read_as(
+        path, lambda document: build(BestKnownValues, document, "metronome-best-known/1")
+    )
 
 
 def _best(
     better: Callable[[Fraction, Fraction], Fraction],
-    found: Iterable[tuple[str, Fraction | None]],
+    values: Iterable[tuple[str, Fraction | None]],
 ) -> dict[str, Fraction]:
     """Return the best value of each instance, by its checksum."""
     best: dict[str, Fraction] = {}
-    for checksum, value in found:
+    for checksum, value in values:
         if value is not None:
             best[checksum] = better(best.get(checksum, value), value)
     return best
 
 
-# ------------------------------------------------------------------ the cases
+# ------------------------------------------------------------------ trials
 
 
-def measure(records: Sequence[Record], known: BestKnown | None = None) -> pd.DataFrame:
-    """Return one row per case, every number of it measured against the best that is known.
+def measure(records: Sequence[TrialRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
+    """Return one row per trial, measured against the best known values.
 
-    `value`, `lower_bound` and the best and the known ones are exact, None where there is none; the
-    columns that end in ``_float`` are for plotting. Schedules and bounds of runs that the judge
-    refused are not believed. Gaps and the primal integral are shares, times are seconds, `proof_s`
-    is infinite where nothing was proved within the time limit.
+    `value`, `lower_bound` and the best and known ones are exact, None where there is none.
+    Statements that `verify` refuses do not count. Gaps and the primal integral are shares, times
+    are seconds, `proof_s` is infinite where nothing was proved within the time limit.
 
     Parameters
     ----------
@@ -159,23 +161,20 @@ def measure(records: Sequence[Record], known: BestKnown | None = None) -> pd.Dat
             )
         seen.add(record.key)
     entries = () if known is None else known.instances.values()
-    known_values = _best(min, ((each.sha256, each.value) for each in entries))
     known_bounds = _best(max, ((each.sha256, each.lower_bound) for each in entries))
-    believed = [record for record in records if record.kind != "invalid"]
-    values = [(each.instance_sha256, each.value) for each in believed]
-    bounds = [(each.instance_sha256, each.lower_bound) for each in believed]
-    columns: dict[str, Mapping[str, Any]] = {
-        "known_value": known_values,
+    valid = [record for record in records if record.kind != "invalid"]
+    values = [(each.sha256, each.value) for each in entries]
+    values += [(each.instance_sha256, each.value) for each in valid]
+    bounds = [(each.instance_sha256, each.lower_bound) for each in valid]
+    references: dict[str, Mapping[str, Any]] = {
         "known_bound": known_bounds,
-        "best_value": _best(min, [*values, *known_values.items()]),
+        "best_value": _best(min, values),
         "best_bound": _best(max, [*bounds, *known_bounds.items()]),
-        "jobs": {
-            each.instance_sha256: len(each.offsets) for each in believed if each.offsets is not None
-        },
+        "jobs": {each.instance_sha256: len(each.offsets) for each in valid if each.offsets},
     }
     frame = pd.DataFrame(
         [
-            _row(record, {name: of.get(record.instance_sha256) for name, of in columns.items()})
+            _row(record, {name: of.get(record.instance_sha256) for name, of in references.items()})
             for record in records
         ]
     )
@@ -183,8 +182,8 @@ def measure(records: Sequence[Record], known: BestKnown | None = None) -> pd.Dat
     return frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
 
 
-def _row(record: Record, references: Mapping[str, Any]) -> dict[str, Any]:
-    setting = Setting(
+def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
+    setting = TrialSetting(
         record.suite, record.split, record.time_limit_s, record.memory_limit_mb, record.workers
     )
     value, best = record.value, references["best_value"]
@@ -196,21 +195,17 @@ def _row(record: Record, references: Mapping[str, Any]) -> dict[str, Any]:
     steps = _steps(record)
     return {
         **{name: getattr(record, name) for name in _STATED},
+        **references,
         "faults": "; ".join(record.faults) or None,
-        "jobs": references["jobs"],
         "value": value,
-        "value_float": None if value is None else float(value),
         "lower_bound": bound,
-        "lower_bound_float": None if bound is None else float(bound),
-        "best_value": best,
         "solved": solved_s is not None,
-        "penalised_s": penalised_time(solved_s, record.time_limit_s),
+        "penalised_s": PENALTY * record.time_limit_s if solved_s is None else solved_s,
         "primal_gap": float(primal_gap(value, best)),
         "certified_gap": float(certified_gap(value, bound)),
         "primal_integral": primal_integral(steps, best, record.time_limit_s),
-        **{name: references[name] for name in ("best_bound", "known_value", "known_bound")},
         "record": record,
-        "problem": Problem(record.instance, record.instance_sha256, setting),
+        "problem": TrialProblem(record.instance, record.instance_sha256, setting),
         "steps": steps,
         "ended": "optimal" if optimal else ended,
         "optimal": optimal,
@@ -220,100 +215,64 @@ def _row(record: Record, references: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _steps(record: Record) -> Steps:
-    """Return incumbents with their times; those below the accepted value are not believed."""
+def _steps(record: TrialRecord) -> Steps:
+    """Return incumbents with their times; those below the verified value are left out."""
     value = record.value
     if value is None:
         return ()
-    found = [
+    steps = [
         (elapsed, incumbent)
         for elapsed, incumbent, _, _ in record.trajectory
         if incumbent is not None and incumbent >= value
     ]
-    if not found or found[-1][1] != value:
-        found.append((record.wall_s if record.runtime_s is None else record.runtime_s, value))
-    return tuple(found)
+    if not steps or steps[-1][1] != value:
+        steps.append((record.wall_s if record.runtime_s is None else record.runtime_s, value))
+    return tuple(steps)
 
 
 # ------------------------------------------------------------------ sections
 
 
-class Growth(NamedTuple):
-    """The times of one solver by number of jobs.
-
-    Attributes
-    ----------
-    solved
-        (jobs, seconds) of each instance that was solved in the median over the seeds.
-    unsolved
-        (jobs, time limit) of the others; they are no part of the fit.
-    fit
-        Through the solved ones, None if they are too few.
-    """
-
-    solver: str
-    solved: tuple[tuple[int, float], ...]
-    unsolved: tuple[tuple[int, float], ...]
-    fit: PowerLaw | None
-
-
-class TargetRuns(NamedTuple):
-    """The runs of a solver on a problem, each with another seed.
-
-    Attributes
-    ----------
-    target
-        The value to reach, `ABOVE_BEST` above the best known one.
-    times
-        Seconds of each run to the target, ascending, infinity if it was not reached.
-    """
-
-    problem: Problem
-    solver: str
-    target: Fraction
-    times: tuple[float, ...]
-
-    def within(self, tenths: int) -> float:
-        """Return the seconds within which so many tenths of the runs reached the target."""
-        return self.times[math.ceil(tenths * len(self.times) / 10) - 1]
-
-
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Cases that are reported together.
+    """Trials that are reported together.
 
     Attributes
     ----------
-    title, slug
-        For people, for the names of files.
+    title
+        For people.
     frame
         Rows of `measure`.
     solvers
-        In the order in which they are shown.
+        In the order in which they are listed.
     bounding
         The solvers that stated a lower bound anywhere in the campaign.
     """
 
     title: str
-    slug: str
     frame: pd.DataFrame
     solvers: tuple[str, ...]
     bounding: frozenset[str]
 
     @property
-    def setting(self) -> Setting | None:
+    def slug(self) -> str:
+        """The title as a name of files."""
+        return "-".join(re.findall(r"[a-z0-9]+", self.title.lower()))
+
+    @property
+    def setting(self) -> TrialSetting | None:
         """The setting of all cases, None if there are several."""
         settings = {problem.setting for problem in self.problems}
         return settings.pop() if len(settings) == 1 else None
 
     @cached_property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[TrialProblem, ...]:
         """All problems, in their order."""
         return tuple(sorted(set(self.frame["problem"])))
 
     @cached_property
     def seeds(self) -> pd.DataFrame:
-        """How many runs there are of each problem (row) and solver, NaN for none."""
+        """Number of runs of each problem (row) and solver, NaN for none."""
         return self._by_problem("seed", "count")
 
     @cached_property
@@ -337,140 +296,33 @@ class Section:
         """The measures of each solver (row).
 
         ``solved``, ``penalised_s`` (PAR2), gaps and ``primal_integral`` are means over problems,
-        ``geometric_s`` and ``large_geometric_s`` shifted geometric means of penalised times; gaps
-        that end in ``_worst`` are the largest of all cases. A solver that is not `bounding` has no
-        certified gap to be blamed for: NaN. ``instances`` and ``cases`` are numbers of them,
-        ``complete`` is whether a solver ran on all problems, the `ENDINGS` are numbers of cases.
+        ``geometric_s`` is the shifted geometric mean of penalised times; gaps that end in
+        ``_worst`` are the largest of all cases. A solver that is not `bounding` has no certified
+        gap: NaN. ``instances`` and ``cases`` are numbers of them, ``complete`` is whether a solver
+        ran on all problems, the `ENDINGS` are numbers of cases.
         """
-        times = self.frame["penalised_s"]
-        frame = self.frame.assign(
-            log_time=np.log(times + SHIFT_S), large_log_time=np.log(times + LARGE_SHIFT_S)
-        )
+        frame = self.frame.assign(log_time=np.log(self.frame["penalised_s"] + SHIFT_S))
         by_problem = frame.groupby(["solver", "problem"])[_MEASURES].mean().groupby("solver")
-        found = by_problem.mean()
-        found = found.join(frame.groupby("solver")[_GAPS].max().add_suffix("_worst"))
-        for name, mean, shift in (
-            ("geometric_s", "log_time", SHIFT_S),
-            ("large_geometric_s", "large_log_time", LARGE_SHIFT_S),
-        ):
-            # Rounding may lead just below 0.
-            found[name] = (np.exp(found.pop(mean)) - shift).clip(lower=0)
-        found["instances"] = by_problem.size()
-        found["cases"] = frame.groupby("solver").size()
-        found["complete"] = found["instances"] == len(self.problems)
+        table = by_problem.mean()
+        table = table.join(frame.groupby("solver")[_GAPS].max().add_suffix("_worst"))
+        # Rounding may lead just below 0.
+        table["geometric_s"] = (np.exp(table.pop("log_time")) - SHIFT_S).clip(lower=0)
+        table["instances"] = by_problem.size()
+        table["cases"] = frame.groupby("solver").size()
+        table["complete"] = table["instances"] == len(self.problems)
         ended = pd.crosstab(frame["solver"], frame["ended"])
-        found = found.join(ended.reindex(columns=ENDINGS, fill_value=0))
-        unbounded = ~found.index.isin(list(self.bounding))
-        found.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
-        return found.reindex(list(self.solvers))
+        table = table.join(ended.reindex(columns=ENDINGS, fill_value=0))
+        unbounded = ~table.index.isin(list(self.bounding))
+        table.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
+        return table.reindex(list(self.solvers))
 
-    def speed_up(self, solver: str, baseline: str) -> float | None:
-        """Return the ratio of shifted geometric means on the instances that both ran on."""
-        if not {solver, baseline} <= set(self.solvers):
-            return None
-        both = self.seeds[[solver, baseline]].dropna().index
-        if both.empty:
-            return None
-        times = self.only(both).summary["geometric_s"]
-        return float(times[baseline] / times[solver]) if times[solver] else None
-
-    def only(self, problems: Iterable[Problem]) -> Section:
+    def only(self, problems: Iterable[TrialProblem]) -> Section:
         """Return the section of these problems and the solvers that ran on them."""
         frame = self.frame[self.frame["problem"].isin(list(problems))]
         ran = set(frame["solver"])
         return replace(
             self, frame=frame, solvers=tuple(name for name in self.solvers if name in ran)
         )
-
-    def classes(self) -> dict[str, Section]:
-        """Return the parts of a section, by name.
-
-        Those of a single setting are the instances whose names differ only after the last hyphen,
-        those of several settings are the settings.
-        """
-        several = self.setting is None
-        settings = {problem.setting for problem in self.problems}
-        grouped: dict[str, list[Problem]] = {}
-        for problem in self.problems:
-            name = problem.instance.rpartition("-")[0] or problem.instance
-            part = _title(problem.setting, settings) if several else name
-            grouped.setdefault(part, []).append(problem)
-        return {name: self.only(problems) for name, problems in grouped.items()}
-
-    # -------------------------------------------------------------- comparisons
-
-    def tally(self, solver: str, other: str) -> tuple[int, int, int] | None:
-        """Return on how many problems a solver's value is better, equal and worse; exactly.
-
-        None if there is no problem that both ran on; those without a schedule by either are in
-        none of the three.
-        """
-        pairs = self.values[[solver, other]].dropna()
-        if pairs.empty:
-            return None
-        found = [(a, b) for a, b in pairs.to_numpy().tolist() if min(a, b) < math.inf]
-        return (
-            sum(a < b for a, b in found),
-            sum(a == b for a, b in found),
-            sum(a > b for a, b in found),
-        )
-
-    def pairs_with(self, solver: str, rivals: Sequence[str]) -> pd.DataFrame:
-        """Return pairs of runs on the same problem, one of them a rival's.
-
-        Runs with the same seed are compared; a solver that ran once, with every run of the other.
-        The columns of the rival's run end in ``_of_rival``; ``worse`` is whether its value is
-        better.
-        """
-        columns = ["problem", "solver", "seed", "value", "record"]
-        frame = self.frame[columns].sort_values(["problem", "seed"], kind="stable")
-        frame["runs"] = frame.groupby(["problem", "solver"])["seed"].transform("size")
-        frame["value"] = frame["value"].map(_or_infinity)
-        mine = frame[frame["solver"] == solver]
-        others = [frame[frame["solver"] == rival] for rival in rivals]
-        pairs = pd.concat(
-            [mine.merge(other, on="problem", suffixes=("", "_of_rival")) for other in others]
-        )
-        once = (pairs["runs"] == 1) | (pairs["runs_of_rival"] == 1)
-        pairs = pairs[once | (pairs["seed"] == pairs["seed_of_rival"])]
-        worse = [a > b for a, b in pairs[["value", "value_of_rival"]].to_numpy()]
-        return pairs.assign(worse=np.array(worse, dtype=bool))
-
-    # -------------------------------------------------------------- seeds and sizes
-
-    def targets(self) -> tuple[TargetRuns, ...]:
-        """Return the runs of every problem and solver with at least `MIN_SEEDS` seeds."""
-        cases: dict[Any, pd.DataFrame] = dict(list(self.frame.groupby(["problem", "solver"])))
-        found = []
-        for problem, solver in product(self.problems, self.solvers):
-            mine = cases.get((problem, solver))
-            best = None if mine is None else mine["best_value"].iloc[0]
-            if mine is not None and best is not None and len(mine) >= MIN_SEEDS:
-                target = best * (1 + ABOVE_BEST)
-                times = sorted(time_to_target(steps, target) for steps in mine["steps"])
-                found.append(TargetRuns(problem, solver, target, tuple(times)))
-        return tuple(found)
-
-    def growth(self) -> tuple[Growth, ...]:
-        """Return the growth of every solver that solved an instance.
-
-        Instances whose number of jobs is not known are left out.
-        """
-        jobs = self.frame.groupby("problem")["jobs"].max().dropna().to_dict()
-        found = []
-        for solver in self.solvers:
-            times: dict[Any, float] = self.proof_times[solver].dropna().to_dict()
-            sized = [(int(jobs[each]), times[each], each) for each in times if each in jobs]
-            solved = sorted(
-                (jobs, max(FLOOR_S, time)) for jobs, time, _ in sized if time < math.inf
-            )
-            unsolved = sorted(
-                (jobs, each.setting.time_limit_s) for jobs, time, each in sized if time == math.inf
-            )
-            if solved:
-                fit = fit_power_law([size for size, _ in solved], [time for _, time in solved])
-                found.append(Growth(solver, tuple(solved), tuple(unsolved), fit))
-        return tuple(found)
 
     def _by_problem(self, column: str, how: Any) -> pd.DataFrame:
         grouped = self.frame.groupby(["problem", "solver"])[column].agg(how)
@@ -485,23 +337,16 @@ def sections_of(frame: pd.DataFrame) -> tuple[Section, ...]:
     """
     together = whole(frame)
     settings = list(dict.fromkeys(problem.setting for problem in frame["problem"]))
-    parts = [(_title(setting, settings), [setting]) for setting in settings]
+    parts = [(setting.title(settings), [setting]) for setting in settings]
     for split in dict.fromkeys(setting.split for setting in settings):
         of_split = [setting for setting in settings if setting.split == split]
         if len(of_split) > 1:
-            named = {"test": "all suites", UNSPLIT: "all folders"}
-            title = named.get(split, f"all suites, split {split}")
-            parts.append((title, of_split))
-    # "30 s" is one word in the name of a file.
-    words = (re.sub(r"(?<=\d) (?=s\b)", "", title.lower()) for title, _ in parts)
-    slugs = distinct_slugs("-".join(re.findall(r"[a-z0-9]+", each)) for each in words)
+            parts.append(("all suites" if split == "test" else f"all, split {split}", of_split))
     return tuple(
         replace(
-            together.only(each for each in together.problems if each.setting in chosen),
-            title=title,
-            slug=slug,
+            together.only(each for each in together.problems if each.setting in chosen), title=title
         )
-        for (title, chosen), slug in zip(parts, slugs, strict=True)
+        for title, chosen in parts
     )
 
 
@@ -509,25 +354,9 @@ def whole(frame: pd.DataFrame) -> Section:
     """Return one section of all cases."""
     solvers = tuple(dict.fromkeys(frame["solver"]))
     bounding = frozenset(frame.loc[frame["states_bound"], "solver"])
-    return Section("all", "all", frame, solvers, bounding)
-
-
-def _title(setting: Setting, settings: Collection[Setting]) -> str:
-    """Return the suite and the time limit, and what else tells the setting from the others."""
-    title = f"{setting.suite}, {setting.time_limit_s:g} s"
-    if setting.split not in ("test", UNSPLIT):
-        title += f", split {setting.split}"
-    if len({other.workers for other in settings}) > 1:
-        title += f", {setting.workers} threads"
-    if len({other.memory_limit_mb for other in settings}) > 1:
-        title += f", {setting.memory_limit_mb or 'unlimited'} MB"
-    return title
-
-
-def _or_infinity(value: Fraction | None) -> Fraction | float:
-    return math.inf if value is None else value
+    return Section("all", frame, solvers, bounding)
 
 
 def _upper_median(values: Iterable[Any]) -> Any:
-    ordered = sorted(map(_or_infinity, values))
+    ordered = sorted(math.inf if value is None else value for value in values)
     return ordered[len(ordered) // 2]

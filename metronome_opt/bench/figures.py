@@ -1,4 +1,4 @@
-"""The figures of a report. Solvers differ in colour, dashes and markers, for prints in grey too."""
+"""Figures of reports: functions that draw into axes and return them."""
 
 from __future__ import annotations
 
@@ -9,55 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from metronome_opt.bench.cases import (
-    ABOVE_BEST,
-    FLOOR_S,
-    Growth,
-    Problem,
-    Section,
-    TargetRuns,
-)
-from metronome_opt.errors import counted
-from metronome_opt.plot import style
-from metronome_opt.plot.picture import WIDTH, Picture, add_legend, dress, single
+from metronome_opt.bench.cases import FLOOR_S, Section
+from metronome_opt.bench.statistics import primal_gap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import XAxis, YAxis
     from numpy.typing import NDArray
 
     Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-MOST_PANELS = 9
-_PANELS_IN_A_ROW = 3
-
-# Positions in `style.look`: dark colours first, yellow, which a thin line cannot carry, last.
-_COLOURS = (4, 6, 2, 0, 5, 1, 7, 3)
-_DASHES: tuple[Any, ...] = (
-    *("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5))),
-    *((0, (9, 2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 1))),
-)
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")
+_MOMENTS = 100
+_WIDTH = 8.0
+_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (9, 2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)))
 
 
-Strokes = Mapping[str, dict[str, Any]]
-
-
-def strokes(solvers: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the properties of the line of each solver, the same in all figures of a report.
-
-    616 of them are all different.
-    """
+def solver_styles(solvers: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the properties of the line of each solver or policy, by its position."""
     return {
-        solver: {
-            "color": style.job_style(_COLOURS[position % len(_COLOURS)])["facecolor"],
-            "linestyle": _DASHES[position % len(_DASHES)],
-            "linewidth": 1.4,
-            "marker": _MARKERS[position % len(_MARKERS)],
-            "markersize": 4.5,
-            "markerfacecolor": "white",
-            "markeredgewidth": 1.1,
-        }
+        solver: {"color": f"C{position % 10}", "linestyle": _DASHES[position % len(_DASHES)]}
         for position, solver in enumerate(solvers)
     }
 
@@ -79,7 +48,7 @@ def performance_profile(times: pd.DataFrame, floor: float = 0.0) -> dict[str, Cu
     ----------
     times
         Seconds, a column for each solver and a row for each problem, infinite for a failure;
-        problems that nobody solves count as well.
+        problems that no solver solves count as well.
     floor
         Times below this many seconds count as this many, since their ratios would be noise.
 
@@ -104,7 +73,7 @@ def distribution(values: Iterable[float], middle: float = 0.0) -> Curve:
     Parameters
     ----------
     middle
-        What is taken off each rank: 1/2 in plots of the time to target (R. M. Aiex, M. G. C.
+        Subtracted from each rank: 1/2 in plots of the time to target (R. M. Aiex, M. G. C.
         Resende, C. C. Ribeiro, "TTT plots: a perl program to create time-to-target plots",
         Optimization Letters 1, 2007).
     """
@@ -114,141 +83,126 @@ def distribution(values: Iterable[float], middle: float = 0.0) -> Curve:
     return ordered[reached], shares[reached]
 
 
-def plot_profile(section: Section, looks: Strokes) -> Picture:
+def gaps_over_time(section: Section, solver: str, moments: Iterable[float]) -> list[float]:
+    """Return the mean primal gap of the incumbents that a solver has at some moments."""
+    trials = section.frame[section.frame["solver"] == solver]
+    curves = []
+    for steps, best in zip(trials["steps"], trials["best_value"], strict=True):
+        values = [None, *(value for _, value in steps)]
+        gaps = [float(primal_gap(value, best)) for value in values]
+        at = np.searchsorted([elapsed for elapsed, _ in steps], list(moments), side="right")
+        curves.append([gaps[index] for index in at])
+    means: list[float] = np.mean(curves, axis=0).tolist()
+    return means
+
+
+# ------------------------------------------------------------------ of solvers
+
+
+def plot_profile(section: Section, ax: Axes | None = None) -> Axes:
     """Draw the Dolan-More performance profile of the times to a proof."""
     solvers = list(proving_solvers(section))
     curves = performance_profile(section.proof_times[solvers], FLOOR_S)
     # Where all are as fast, there is still an axis.
     right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in curves.values()))
-    figure, axes = single(f"Performance profile, {section.title}")
-    # From below the first step, so that a solver that never wins is seen to begin at 0.
-    _steps(axes, curves, (1.0, 1.0, right), looks)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel("ratio to the fastest solver's time", fontsize=style.TEXT)
-    axes.set_ylabel(f"share of {_instances(section)} solved", fontsize=style.TEXT)
-    return _finished(figure, solvers, looks)
+    ax = _axes(ax, f"Performance profile, {section.title}")
+    _steps(ax, curves, (1.0, right), section.solvers)
+    ax.set(xscale="log", xlim=(1.0, right), ylim=(-0.02, 1.02))
+    ax.set(xlabel="ratio to the fastest solver's time", ylabel="share of instances solved")
+    return ax
 
 
-def plot_cactus(section: Section, looks: Strokes) -> Picture:
+def plot_cactus(section: Section, ax: Axes | None = None) -> Axes:
     """Draw how many instances are solved within a time."""
-    from matplotlib.ticker import MaxNLocator
-
     solvers = list(proving_solvers(section))
     times = section.proof_times[solvers].clip(lower=FLOOR_S)
     longest = max(2 * FLOOR_S, *(each.setting.time_limit_s for each in section.problems))
-    figure, axes = single(f"Instances solved over time, {section.title}")
-    found = {solver: distribution(times[solver]) for solver in solvers}
-    curves = {solver: (seconds, shares * len(times)) for solver, (seconds, shares) in found.items()}
-    shortest = 0.8 * min(longest, float(times.to_numpy().min()))
-    _steps(axes, curves, (FLOOR_S, shortest, longest), looks)
-    axes.set_ylim(0, 1.03 * len(section.problems))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("seconds given to each instance", fontsize=style.TEXT)
-    axes.set_ylabel(f"solved of {_instances(section)}", fontsize=style.TEXT)
-    return _finished(figure, solvers, looks)
+    steps = {solver: distribution(times[solver]) for solver in solvers}
+    curves = {solver: (seconds, shares * len(times)) for solver, (seconds, shares) in steps.items()}
+    ax = _axes(ax, f"Instances solved over time, {section.title}")
+    _steps(ax, curves, (FLOOR_S, longest), section.solvers)
+    ax.set(xscale="log", xlim=(0.8 * FLOOR_S, longest), ylim=(0, 1.03 * len(times)))
+    ax.set(xlabel="seconds given to each instance", ylabel=f"solved of {len(times)} instances")
+    return ax
 
 
-def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -> Picture:
-    """Draw the distributions of the time to target, a panel for each of the slowest instances."""
-    slowest: dict[Problem, float] = {}
-    for run in runs:
-        slowest[run.problem] = max(run.within(5), slowest.get(run.problem, 0.0))
-    hardest = sorted(slowest, key=lambda problem: -slowest[problem])[:MOST_PANELS]
-    problems = [problem for problem in slowest if problem in hardest]
-    columns = min(_PANELS_IN_A_ROW, len(problems))
-    rows = math.ceil(len(problems) / columns)
-    figure = Picture(max(WIDTH, 2.9 * columns), 2.3 * rows + 1.0)
-    figure.suptitle(
-        f"Time to within {100 * float(ABOVE_BEST):g} % of the best known value, {section.title}",
-        fontsize=style.TITLE,
-    )
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes, problem in zip(grid.flat, problems, strict=False):
-        for run in runs:
-            if run.problem == problem:
-                curve = distribution((max(FLOOR_S, time) for time in run.times), middle=0.5)
-                axes.plot(*curve, **looks[run.solver], gid=run.solver)
-        axes.set_title(style.shorten(problem.instance), fontsize=style.SMALL, parse_math=False)
-        dress(axes)
-    for axes in grid.flat[len(problems) :]:
-        axes.set_visible(False)
-    grid[0, 0].set_ylim(0, 1.02)
-    _logarithmic(grid[0, 0].xaxis)
-    for axes in grid.flat[max(0, len(problems) - columns) : len(problems)]:
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel("seconds", fontsize=style.TEXT)
-    figure.supylabel("share of runs that reached it", fontsize=style.TEXT)
-    return _finished(figure, tuple(dict.fromkeys(run.solver for run in runs)), looks)
+def plot_gaps(section: Section, ax: Axes | None = None) -> Axes:
+    """Draw the mean primal gap over time."""
+    limit = max(2 * FLOOR_S, *(each.setting.time_limit_s for each in section.problems))
+    moments = np.geomspace(FLOOR_S, limit, _MOMENTS)
+    ax = _axes(ax, f"Primal gap over time, {section.title}")
+    for solver, line in solver_styles(section.solvers).items():
+        gaps = gaps_over_time(section, solver, moments)
+        ax.plot(moments, gaps, label=solver, drawstyle="steps-post", **line)
+    ax.set(xscale="log", xlabel="seconds", ylabel="mean primal gap", ylim=(-0.02, 1.02))
+    _add_legend(ax)
+    return ax
 
 
-def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> Picture:
-    """Draw time against number of jobs, both logarithmic, with the fitted power laws."""
-    figure, axes = single(f"Time to a proof by number of jobs, {section.title}")
-    for each in growths:
-        look = looks[each.solver]
-        dots = look | {"linestyle": "", "gid": each.solver}
-        for points, face in ((each.solved, look["color"]), (each.unsolved, "none")):
-            axes.plot(*np.reshape(points, (-1, 2)).T, **dots | {"markerfacecolor": face})
-        if each.fit is not None:
-            ends = [each.solved[0][0], each.solved[-1][0]]
-            axes.plot(ends, [each.fit.at(size) for size in ends], **look | {"marker": ""})
-    _logarithmic(axes.xaxis)
-    _logarithmic(axes.yaxis)
-    axes.set_xlabel("jobs", fontsize=style.TEXT)
-    axes.set_ylabel("seconds (hollow: not solved at the limit)", fontsize=style.TEXT)
-    exponents = {
-        each.solver: "" if each.fit is None else f", exponent {each.fit.exponent:.2f}"
-        for each in growths
+# ------------------------------------------------------------------ of studies
+
+
+def plot_completion(times: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
+    """Draw the share of jobs that are complete within a time; NaN is a job that did not finish."""
+    curves = {
+        policy: distribution(math.inf if math.isnan(time) else time for time in each)
+        for policy, each in times.items()
     }
-    return _finished(figure, tuple(exponents), looks, exponents)
+    longest = max((float(each.max()) for each, _ in curves.values() if each.size), default=1.0)
+    ax = _axes(ax, "Completion times")
+    _steps(ax, curves, (0.0, 1.02 * longest), list(times))
+    ax.set(xlim=(0, 1.02 * longest), ylim=(0, 1.02))
+    ax.set(xlabel="completion time, arrival to end (s)", ylabel="share of jobs complete")
+    return ax
+
+
+def plot_changes(changes: pd.DataFrame, certain: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw a table of changes; below 0 (blue) is better, in brackets may be no change.
+
+    Parameters
+    ----------
+    changes
+        Relative change, NaN where it is not known; a row for each cell, a column for each policy.
+    certain
+        Whether the confidence interval leaves 0 out; like `changes`.
+    """
+    numbers = 100 * changes.to_numpy(dtype=np.float64)
+    reach = float(np.nanmax(np.abs(numbers), initial=1.0))
+    ax = _axes(ax, "", height=1.5 + 0.3 * len(changes))
+    ax.imshow(numbers, cmap="RdBu_r", vmin=-2 * reach, vmax=2 * reach, aspect="auto")
+    for (row, column), value in np.ndenumerate(numbers):
+        text = f"{value:+.1f}" if np.isfinite(value) else "-"
+        sure = certain.iloc[row, column] or text == "-"
+        ax.text(column, row, text if sure else f"({text})", ha="center", va="center")
+    ax.set_xticks(range(len(changes.columns)), list(changes.columns))
+    ax.set_yticks(range(len(changes)), list(changes.index))
+    ax.set_title("change (%); below 0 is better, in brackets: may be no change")
+    return ax
 
 
 # ------------------------------------------------------------------ parts
 
 
+def _axes(ax: Axes | None, title: str, height: float = 4.0) -> Axes:
+    """Return the axes, new ones if there are none, with a title."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(_WIDTH, height), layout="constrained").add_subplot()
+    ax.set_title(title, parse_math=False)
+    return ax
+
+
 def _steps(
-    axes: Axes, curves: Mapping[str, Curve], ends: tuple[float, float, float], looks: Strokes
+    ax: Axes, curves: Mapping[str, Curve], ends: tuple[float, float], names: Sequence[str]
 ) -> None:
-    """Draw steps from 0 at the first end to the last level at the last; the second is the limit."""
-    left, low, right = ends
-    for solver, (values, levels) in curves.items():
-        # Some ten markers are enough to tell the lines; the first and the last point are no data.
-        axes.plot(
-            [left, *values, right],
-            [0.0, *levels, levels[-1]],
-            drawstyle="steps-post",
-            markevery=slice(1, len(values) + 1, max(1, len(values) // 10)),
-            **looks[solver],
-            gid=solver,
-        )
-    axes.set_xlim(low, right)
-    _logarithmic(axes.xaxis)
+    """Draw steps from 0 at the first end to the last level at the last."""
+    styles = solver_styles(names)
+    for name, (values, levels) in curves.items():
+        xs, ys = [ends[0], *values, ends[1]], [0.0, *levels, levels[-1] if len(levels) else 0.0]
+        ax.plot(xs, ys, drawstyle="steps-post", label=name, **styles[name])
+    _add_legend(ax)
 
 
-def _logarithmic(axis: XAxis | YAxis) -> None:
-    """Make an axis, with its data or limits, logarithmic, with plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _instances(section: Section) -> str:
-    return counted(len(section.problems), "instance")
-
-
-def _finished(
-    figure: Picture, solvers: Sequence[str], looks: Strokes, more: Mapping[str, str] | None = None
-) -> Picture:
-    from matplotlib.lines import Line2D
-
-    entries = [
-        Line2D([], [], **looks[solver], label=solver + (more or {}).get(solver, ""))
-        for solver in solvers
-    ]
-    add_legend(figure, entries, float(figure.get_size_inches()[0]))
-    figure.settle()
-    return figure
+def _add_legend(ax: Axes) -> None:
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

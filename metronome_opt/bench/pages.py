@@ -1,4 +1,4 @@
-"""Reports: a template for jinja2 with the words, data frames as tables, figures, numbers as text.
+"""Report pages: sections with tables and figures, as Markdown and as one HTML page.
 
 What is not known is a dash, never 0; only 0 is shown as 0.
 """
@@ -6,82 +6,92 @@ What is not known is a dash, never 0; only 0 is shown as 0.
 from __future__ import annotations
 
 import base64
+import io
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import count as count_from
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 from metronome_opt.documents import make_folder, write_text
-from metronome_opt.errors import counted
-from metronome_opt.plot.picture import save_figure
-from metronome_opt.report.page.assemble import content_policy
+from metronome_opt.errors import MissingBackendError, counted
 
 if TYPE_CHECKING:
-    import jinja2
-
-    from metronome_opt.plot.picture import Picture
+    from matplotlib.axes import Axes
 
 MISSING = "-"
 
 Columns = Mapping[str, tuple[str, Callable[[Any], str]]]
-"""Headings of the columns of a data frame that are shown, and how their values are written."""
+"""Headings and formats of the columns of a data frame that a report lists."""
+
+
+class ReportSection(NamedTuple):
+    """A section of a report.
+
+    Attributes
+    ----------
+    paragraphs
+        Markdown.
+    tables
+        Captions and data frames; an index holds words, columns hold numbers as text.
+    figures
+        Names of files, captions and axes.
+    """
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    tables: Sequence[tuple[str, pd.DataFrame]] = ()
+    figures: Sequence[tuple[str, str, Axes]] = ()
+
+
+def check_extra() -> None:
+    """Raise a `MissingBackendError` if a package that reports need is not installed."""
+    for package in ("jinja2", "markdown_it", "matplotlib"):
+        if find_spec(package) is None:
+            raise MissingBackendError(
+                f"reports need {package}, which is not installed: "
+                "pip install 'metronome-opt[bench]'"
+            )
 
 
 def write_pages(
     folder: str | Path,
-    template: str,
+    title: str,
+    sections: Sequence[ReportSection],
     *,
-    suffixes: Sequence[str] = (".svg",),
+    closing: str,
     texts: Mapping[str, str],
-    latex: bool = False,
     **context: Any,
 ) -> Path:
-    """Write ``report.md``, its figures and other files to a folder, and return where it is.
-
-    ``report.html`` is the same in one file, with tables that can be sorted.
-
-    A template has ``table(name, caption, frame)`` and ``figure(name, caption, picture)``. The
-    levels of the index of a frame are words, set to the left; its columns are numbers, set to the
-    right; all of it is text.
+    """Write ``report.md``, ``report.html``, ``figures/*.svg`` and further files to a folder.
 
     Parameters
     ----------
     folder
         Made if it does not exist; other files in it stay as they are.
-    template
-        Name of the file with the words.
-    suffixes
-        Of the files of each figure.
+    closing
+        The template of the text after the sections; `context` holds its variables.
     texts
         Contents of further files by name.
-    latex
-        Whether tables are written to ``tables/*.tex`` too.
-    context
-        What the template is told.
+
+    Returns
+    -------
+    Path
+        That of ``report.md``, which is written last.
 
     Raises
     ------
     InputError
         If something cannot be written.
+    MissingBackendError
+        If jinja2 is not installed.
     """
+    check_extra()
     import jinja2
-
-    tables: dict[str, str] = {}
-    figures: dict[str, Picture] = {}
-
-    def table(name: str, caption: str, frame: pd.DataFrame) -> str:
-        tables[name] = _to_latex(caption, frame)
-        return f"{_markdown_text(caption)}:\n\n{_to_markdown(frame)}"
-
-    def figure(name: str, caption: str, picture: Picture) -> str:
-        figures[name] = picture
-        text = _markdown_text(caption)
-        return f"![{text}](figures/{name}.svg)\n\n{text}\n"
+    from markdown_it import MarkdownIt
 
     environment = jinja2.Environment(  # noqa: S701 (Markdown, escaped by a filter of ours)
         loader=jinja2.PackageLoader("metronome_opt.bench"),
@@ -90,133 +100,88 @@ def write_pages(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(
-        text=_markdown_text, listed=_listed, count=count, counted=counted, exact=exact
+    environment.filters.update(text=markdown_text, table=_to_markdown, count=count, counted=counted)
+    figures = {
+        f"figures/{name}.svg": _to_svg(axes)
+        for section in sections
+        for name, _, axes in section.figures
+    }
+    report = environment.get_template("report.md").render(
+        title=title, sections=sections, closing=closing, **context
     )
-    environment.globals.update(table=table, figure=figure)
-    report = environment.get_template(template).render(**context)
+    # "js-default" takes markup in names for text, as GitHub does not.
+    body = str(MarkdownIt("js-default").render(report))
+    for name, svg in figures.items():
+        inline = base64.b64encode(svg.encode()).decode()
+        body = body.replace(f'src="{name}"', f'src="data:image/svg+xml;base64,{inline}"')
+    page = environment.get_template("report.html").render(title=title, body=body)
     folder = Path(folder)
-    for each in (folder, folder / "figures", *([folder / "tables"] if latex else [])):
-        make_folder(each)
-    for name, picture in figures.items():
-        for suffix in suffixes:
-            save_figure(picture, folder / "figures" / f"{name}{suffix}")
-    more = {f"tables/{name}.tex": text for name, text in tables.items()} if latex else {}
-    page = _to_html(report, environment, folder)
-    for name, text in {**more, **texts, "report.html": page, "report.md": report}.items():
+    make_folder(folder)
+    make_folder(folder / "figures")
+    for name, text in {**figures, **texts, "report.html": page, "report.md": report}.items():
         write_text(folder / name, text)
     return folder / "report.md"
 
 
-def _to_html(report: str, environment: jinja2.Environment, folder: Path) -> str:
-    """Return a report as a page that needs no other file; its figures are read from `folder`."""
-    from markdown_it import MarkdownIt
+def _to_svg(axes: Axes) -> str:
+    """Return the figure of axes; the same data make the same text."""
+    from matplotlib import rc_context
 
-    def embed(found: re.Match[str]) -> str:
-        picture = base64.b64encode((folder / found[1]).read_bytes()).decode()
-        return f'src="data:image/svg+xml;base64,{picture}"'
-
-    style, script = (_asset(environment, f"report.{kind}") for kind in ("css", "js"))
-    # "js-default" takes markup in names for text, as GitHub does not.
-    body = str(MarkdownIt("js-default").render(report))
-    # The policy lets no style of single elements in.
-    body = re.sub(r'style="text-align:(left|right)"', r'class="\1"', body)
-    return environment.get_template("report.html").render(
-        policy=content_policy(style, script),
-        title=report.partition("\n")[0].removeprefix("# "),
-        style=style,
-        script=script,
-        body=re.sub(r'src="(figures/[^"]+)"', embed, body),
-    )
-
-
-def _asset(environment: jinja2.Environment, name: str) -> str:
-    return environment.get_template(name).render()
+    stream = io.StringIO()
+    with rc_context({"svg.hashsalt": "metronome", "svg.fonttype": "none"}):
+        figure: Any = axes.figure
+        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    return stream.getvalue()
 
 
 # ------------------------------------------------------------------ tables
 
 
-def shown(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
+def formatted(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
     """Return some columns of a data frame as text below headings."""
     return pd.DataFrame(
-        {heading: frame[name].map(show) for name, (heading, show) in columns.items()},
+        {heading: frame[name].map(form) for name, (heading, form) in columns.items()},
         index=frame.index,
     )
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> pd.DataFrame:
-    """Return a table of names and what is to be said of them, without a head."""
+    """Return a table of names and values without headings."""
     return pd.DataFrame(index=pd.MultiIndex.from_tuples(list(rows), names=["", ""]))
-
-
-def _rows(frame: pd.DataFrame) -> tuple[int, list[list[str]]]:
-    """Return how many columns are words, and all rows, the first of which are the headings."""
-    labels = [key if isinstance(key, tuple) else (key,) for key in frame.index]
-    body = [[*map(str, label), *row] for label, row in zip(labels, frame.to_numpy(), strict=True)]
-    head = [*(str(name) for name in frame.index.names), *map(str, frame.columns)]
-    return frame.index.nlevels, [head, *body]
 
 
 # Names may contain anything; only what would change the layout is escaped.
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in r"\|`*_<[]#$~"})
 
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-    }
-)
+
+def markdown_text(text: object) -> str:
+    """Return text that Markdown renders as it is."""
+    return str(text).translate(_MARKDOWN)
 
 
-def _markdown_text(text: str) -> str:
-    """Return text that Markdown shows as it is."""
-    return text.translate(_MARKDOWN)
-
-
-def latex_text(text: str) -> str:
-    """Return text that LaTeX sets as it is."""
-    return text.translate(_LATEX)
+def bullets(title: str, items: Iterable[object]) -> str:
+    """Return a paragraph with a list, escaped."""
+    return "\n".join([f"{title}\n", *(f"- {markdown_text(item)}" for item in items)])
 
 
 def _to_markdown(frame: pd.DataFrame) -> str:
-    """Return a table as Markdown, without its caption."""
-    words, rows = _rows(frame)
-    rules = [":---" if column < words else "---:" for column in range(len(rows[0]))]
-    head, *body = [list(map(_markdown_text, row)) for row in rows]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, rules, *body))
-
-
-def _to_latex(caption: str, frame: pd.DataFrame) -> str:
-    r"""Return a table as a ``tabular`` that needs ``\usepackage{booktabs}``.
-
-    Caption and float are the paper's; the sentence that says what it is stands in a comment.
-    """
-    words, rows = _rows(frame)
-    head, *body = (
-        "  " + " & ".join("--" if cell == MISSING else latex_text(cell) for cell in row) + r" \\"
-        for row in rows
-    )
-    lines = [
-        f"% {' '.join(caption.split())}",
-        rf"\begin{{tabular}}{{@{{}}{'l' * words}{'r' * (len(rows[0]) - words)}@{{}}}}",
-        *(r"  \toprule", head, r"  \midrule", *body, r"  \bottomrule", r"\end{tabular}", ""),
-    ]
-    return "\n".join(lines)
+    """Return a table, words to the left and numbers to the right."""
+    names = [name or "" for name in frame.index.names]
+    rules = [*[":---"] * len(names), *["---:"] * len(frame.columns)]
+    labels = [key if isinstance(key, tuple) else (key,) for key in frame.index]
+    body = [[*label, *row] for label, row in zip(labels, frame.to_numpy().tolist(), strict=True)]
+    rows = [[*names, *frame.columns], *body]
+    head, *rest = [[markdown_text(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rules, *rest))
 
 
 # ------------------------------------------------------------------ numbers
 
 
 def exact(value: Fraction | None, other: Fraction | None = None) -> str:
-    """Return an exact number with ten digits: ``199/5`` is shown as 39.8.
+    """Return an exact number with ten digits: ``199/5`` becomes 39.8.
 
-    Where these do not tell it from `other`, it is shown as a fraction.
+    It becomes a fraction where these digits do not tell it from `other`.
     """
     if value is None:
         return MISSING
@@ -250,11 +215,7 @@ def count(value: float) -> str:
     return MISSING if pd.isna(value) else f"{int(value):,}"
 
 
-# ------------------------------------------------------------------ words
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(_markdown_text, names))
+# ------------------------------------------------------------------ circumstances
 
 
 def seed_range(seeds: Iterable[int]) -> str:
@@ -265,35 +226,22 @@ def seed_range(seeds: Iterable[int]) -> str:
     return ", ".join(map(str, ordered))
 
 
-def distinct(values: Iterable[str]) -> list[str]:
-    """Return each value once, in the order in which they came."""
-    return list(dict.fromkeys(values))
+def distinct(values: Iterable[str]) -> str:
+    """Return each value once, in order, separated by commas."""
+    return ", ".join(dict.fromkeys(values))
 
 
-def software(records: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return the commits and versions that records of a campaign name, in words."""
-    versions = versions_of(records).items()
+def circumstances(records: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return limits, machines, commits, versions and times of records of a campaign."""
+    limits = sorted({record.time_limit_s for record in records})
+    memory = {record.memory_limit_mb for record in records}
+    versions = {item for record in records for item in record.versions.items()}
+    starts = [record.started for record in records]
     return [
-        ("commit", ", ".join(distinct(record.commit or "unknown" for record in records))),
-        ("versions", ", ".join(f"{name} {' and '.join(each)}" for name, each in versions)),
+        ("time limits", ", ".join(f"{limit:g} s" for limit in limits)),
+        ("memory limits", ", ".join(f"{mb:,} MB" if mb else "none" for mb in memory)),
+        ("machine", distinct(", ".join(map(str, each.machine.values())) for each in records)),
+        ("commit", distinct(record.commit or "unknown" for record in records)),
+        ("versions", ", ".join(" ".join(item) for item in sorted(versions))),
+        ("started", f"{min(starts)} to {max(starts)}"),
     ]
-
-
-def versions_of(records: Sequence[Any]) -> dict[str, list[str]]:
-    """Return the versions of each package that records of a campaign name."""
-    packages = sorted({package for record in records for package in record.versions})
-    return {
-        package: distinct(
-            record.versions[package] for record in records if package in record.versions
-        )
-        for package in packages
-    }
-
-
-def distinct_slugs(slugs: Iterable[str]) -> list[str]:
-    """Return names of files that differ: those that are taken get a number."""
-    taken: list[str] = []
-    for slug in slugs:
-        numbered = (f"{slug}-{number}" for number in count_from(2))
-        taken.append(slug if slug not in taken else next(s for s in numbered if s not in taken))
-    return taken

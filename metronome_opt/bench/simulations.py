@@ -13,7 +13,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -21,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.campaign import CaseRecord, Seconds
-from metronome_opt.bench.process import Limits, Outcome, Task
+from metronome_opt.bench.process import Limits, TaskOutcome, WorkerTask
 from metronome_opt.errors import InputError, quote
 from metronome_opt.records import FrozenMap, NonNegative, explain
 from metronome_opt.simulate.conditions import Conditions
@@ -38,12 +37,12 @@ H = TypeVar("H", bound=Hashable)
 _WORKER = "metronome_opt.bench.worker simulation"
 _RESULTS = ("jobs", "links", "samples", "makespan_s", "events", "runtime_s")
 _BEGINNING_S = 0.001
-_NOT_OF_SCENARIOS = {"about", "grid", "conditions", "policies", "seeds"}
+_SELECTION = {"about", "grid", "conditions", "policies", "seeds"}
 
 
 @pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
 class SimulationRecord(CaseRecord):
-    """One simulation and what came of it; see `CaseRecord` for what all campaigns record.
+    """One simulation and its outcome; see `CaseRecord` for the other attributes.
 
     Attributes
     ----------
@@ -51,14 +50,14 @@ class SimulationRecord(CaseRecord):
         ``done``; ``out_of_time``, ``out_of_memory``: the limits ended it; ``crash``: an exception
         or a signal ended it; ``refused``: the input cannot be simulated, see `error`.
     study, study_sha256
-        Its name, and the checksum of what it says of scenarios.
+        Its name, and the checksum of its parts that determine scenarios.
     cell, policy, conditions
-        What was simulated; a cell is its settings by name, in the order of the study.
+        The case; a cell is its settings by name, in the order of the study.
     jobs, links, samples
         The tables of the `Run`, each a list by the name of the column, None for what is not known;
         None if it was not done.
     makespan_s, events
-        Simulated seconds; how many events there were.
+        Simulated seconds; number of events.
     """
 
     format: Literal["metronome-simulation/1"] = "metronome-simulation/1"
@@ -76,107 +75,90 @@ class SimulationRecord(CaseRecord):
 
     @property
     def key(self) -> Key:
-        """What tells this simulation from every other one."""
+        """The identity of its case."""
         return _key(self.study_sha256, self.cell, self.seed, self.policy, self.conditions)
 
     @property
     def title(self) -> str:
-        """Which simulation it was, for people."""
+        """The name of its case, for people."""
         return _title(self.study, self.cell, self.seed, self.policy)
 
     @property
     def outcome(self) -> str:
-        """What came of it, in a few words."""
-        if not self.went_well:
+        """The outcome in a few words."""
+        if not self.succeeded:
             return f"{self.kind.replace('_', ' ')} ({self.error})"
         return (
             f"{self.makespan_s:,.0f} s simulated in {self.runtime_s:.2f} s, {self.events:,} events"
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Scene:
-    """The scenario of one cell and seed, which all policies share, and what disturbs it."""
+@dataclass(frozen=True)
+class SimulationCase:
+    """One simulation of a campaign; `module` is the process it runs in."""
 
     study: Study
     study_sha256: str
     cell: Cell
     seed: int
     conditions: Conditions
-
-    @cached_property
-    def document(self) -> dict[str, Any]:
-        """The scenario as plain values, drawn at the first look.
-
-        Raises
-        ------
-        InputError
-            If there is none for this cell and seed.
-        """
-        scenario = self.study.scenario(self.cell, self.seed)
-        document: dict[str, Any] = _plain(scenario)
-        for folder in ("workloads", "measured"):  # a worker runs in a folder of its own
-            if document.get(folder) is not None:
-                document[folder] = str(Path(document[folder]).resolve())
-        return document
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """One case of a campaign of simulations; `module` is the process it runs in."""
-
-    scene: _Scene
     policy: str
     limits: Limits
     module: str = _WORKER
 
     @property
     def key(self) -> Key:
-        """What tells it from every other one, as in its record."""
-        scene = self.scene
-        settings = scene.cell.settings
-        return _key(scene.study_sha256, settings, scene.seed, self.policy, scene.conditions)
+        """Its identity, as in its record."""
+        settings = self.cell.settings
+        return _key(self.study_sha256, settings, self.seed, self.policy, self.conditions)
 
     def __str__(self) -> str:
-        scene = self.scene
-        return _title(scene.study.name, scene.cell.settings, scene.seed, self.policy)
+        return _title(self.study.name, self.cell.settings, self.seed, self.policy)
 
-    def task(self) -> Task:
-        """Return what a worker is to do."""
+    def task(self) -> WorkerTask:
+        """Return the work for a child process.
+
+        Raises
+        ------
+        InputError
+            If there is no scenario for this cell and seed.
+        """
+        scenario: dict[str, Any] = _plain(self.study.scenario(self.cell, self.seed))
+        for folder in ("workloads", "measured"):  # a worker runs in a folder of its own
+            if scenario.get(folder) is not None:
+                scenario[folder] = str(Path(scenario[folder]).resolve())
         document = {
-            "scenario": self.scene.document,
+            "scenario": scenario,
             "policy": self.policy,
-            "seed": self.scene.seed,
-            "conditions": self.scene.conditions.model_dump(mode="json"),
-            "sample_s": self.scene.study.sample_s,
+            "seed": self.seed,
+            "conditions": self.conditions.model_dump(mode="json"),
+            "sample_s": self.study.sample_s,
         }
-        return Task(self.module, document, self.limits)
+        return WorkerTask(self.module, document, self.limits)
 
-    def record(self, outcome: Outcome) -> SimulationRecord:
-        """Return what is recorded of `outcome`."""
-        scene = self.scene
-        end, error = outcome.said("end"), outcome.said("error")
-        limited = {"time": "out_of_time", "memory": "out_of_memory"}
-        failure = limited.get(outcome.ending) or error.get("kind", "crash")
+    def record(self, outcome: TaskOutcome) -> SimulationRecord:
+        """Return the record of an outcome."""
+        end = outcome.first("end")
+        failure = "out_of_time" if outcome.ending == "time" else outcome.error_kind
         results: dict[str, Any] = {name: end.get(name) for name in _RESULTS}
         kind: Any = "done" if end else failure
         return SimulationRecord(
             kind=kind,
-            study=scene.study.name,
-            study_sha256=scene.study_sha256,
-            cell=scene.cell.settings,
-            seed=scene.seed,
+            study=self.study.name,
+            study_sha256=self.study_sha256,
+            cell=self.cell.settings,
+            seed=self.seed,
             policy=self.policy,
-            conditions=scene.conditions,
+            conditions=self.conditions,
             time_limit_s=self.limits.time_s,
             memory_limit_mb=self.limits.memory_mb,
             notes=tuple(end.get("notes", ())),
-            error=None if end else error.get("text") or outcome.how_it_ended(self.limits),
+            error=None if end else outcome.describe(self.limits),
             **results,
             **outcome.circumstances,
         )
 
-    def may_end_better(self, record: SimulationRecord) -> bool:
+    def is_worth_repeating(self, record: SimulationRecord) -> bool:
         """Return whether it crashed, or was killed for limits that are wider now."""
         memory, limited = self.limits.memory_mb or math.inf, record.memory_limit_mb or math.inf
         wider = {
@@ -218,7 +200,7 @@ def _title(study: str, cell: Mapping[str, Setting], seed: int, policy: str) -> s
     return f"{' '.join(words)} seed {seed}"
 
 
-# ------------------------------------------------------------------ what there is to do
+# ------------------------------------------------------------------ cases
 
 
 def plan(
@@ -230,19 +212,19 @@ def plan(
     limits: Limits,
     overrides: Mapping[str, Any] | None = None,
     module: str = _WORKER,
-) -> list[Simulation]:
+) -> list[SimulationCase]:
     """Return the simulations of a campaign, each one once.
 
-    What is compared with each other comes together, seed by seed, so that a campaign that is
-    interrupted has whole seeds to show.
+    Cases that are compared come together, seed by seed, so that an interrupted campaign has whole
+    seeds.
 
     Parameters
     ----------
     seeds
-        How many; None for those of the study, or for one if it is a scenario that nothing disturbs:
+        How many; None for those of the study, or for one if it is a scenario without disturbances:
         then all seeds are alike.
     overrides
-        Conditions that are other than the study says.
+        Conditions that replace those of the study.
 
     Raises
     ------
@@ -252,23 +234,22 @@ def plan(
     sha256 = checksum(study)
     conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
     chance = any(under.random or under.sharing == "tcp" for _, under in conditions)
-    usual = study.seeds if chance or not study.is_one_scenario else 1
-    scenes = (
-        _Scene(study, sha256, cell, seed, under)
-        for seed in range(seeds or usual)
+    default = study.seeds if chance or not study.is_one_scenario else 1
+    return [
+        SimulationCase(study, sha256, cell, seed, under, policy, limits, module)
+        for seed in range(seeds or default)
         for cell, under in conditions
-    )
-    chosen = tuple(dict.fromkeys(policies))
-    return [Simulation(scene, policy, limits, module) for scene in scenes for policy in chosen]
+        for policy in dict.fromkeys(policies)
+    ]
 
 
 def checksum(study: Study) -> str:
-    """Return the SHA-256 of what a study says of scenarios and of what is sampled.
+    """Return the SHA-256 of the parts of a study that determine scenarios and samples.
 
-    Its grid and the rest that says which of them are simulated is left out, so that a study can be
-    widened and its campaign goes on. Workloads of its own count by their content.
+    The grid and other parts that select cases are left out, so that a study can be extended and its
+    campaign goes on. Workloads of its own count by their content.
     """
-    document: dict[str, Any] = study.model_dump(mode="json", exclude=_NOT_OF_SCENARIOS)
+    document: dict[str, Any] = study.model_dump(mode="json", exclude=_SELECTION)
     folder = document.get("workloads")
     if folder is not None:
         files = sorted(path for path in Path(folder).glob("*") if path.is_file())
@@ -325,7 +306,7 @@ def check_own(
 
 
 def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
-    """Refuse what no policy can simulate: the first scenario of each cell is begun.
+    """Refuse scenarios that no policy can simulate: the first one of each cell is begun.
 
     Raises
     ------
@@ -345,7 +326,7 @@ def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
     Parameters
     ----------
     wanted
-        Values by name as they are typed: ``0.8``, ``any``, ``true``.
+        Values by name as typed: ``0.8``, ``any``, ``true``.
 
     Raises
     ------
@@ -369,7 +350,7 @@ def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
 
 
 def read_value(text: str) -> int | float | str | bool | None:
-    """Return what a typed value means: a truth value, none, a number, or else text."""
+    """Return a typed value as a truth value, none, a number, or else text."""
     named: dict[str, bool | None] = {"true": True, "false": False, "none": None}
     if text.lower() in named:
         return named[text.lower()]
@@ -379,7 +360,7 @@ def read_value(text: str) -> int | float | str | bool | None:
     return text
 
 
-# ------------------------------------------------------------------ what there is
+# ------------------------------------------------------------------ records
 
 
 def latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
@@ -394,14 +375,14 @@ def in_order(records: Iterable[SimulationRecord], study: Study) -> list[Simulati
     """
     last = latest(records)
     others = sorted((record.cell for record in last), key=lambda cell: Cell(cell).label)
-    cells = _places([*(cell.settings for cell in study.cells), *others])
-    policies = _places([*study.policies, *sorted(record.policy for record in last)])
+    cells = _ranks([*(cell.settings for cell in study.cells), *others])
+    policies = _ranks([*study.policies, *sorted(record.policy for record in last)])
     return sorted(
         last,
         key=lambda record: (cells[record.cell], policies[record.policy], record.seed),
     )
 
 
-def _places(values: Iterable[H]) -> dict[H, int]:
-    """Return which of the distinct values each one is."""
-    return {value: place for place, value in enumerate(dict.fromkeys(values))}
+def _ranks(values: Iterable[H]) -> dict[H, int]:
+    """Return the rank of each distinct value."""
+    return {value: rank for rank, value in enumerate(dict.fromkeys(values))}

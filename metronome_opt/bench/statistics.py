@@ -1,7 +1,7 @@
 """Measures of single runs, on exact values, and means over seeds with confidence intervals.
 
-A *failure* (no schedule, a crash, a schedule that the judge refused, no proof where proofs are
-timed) always counts, with a value that its function states; nothing is ever left out of a mean.
+A *failure* (no schedule, a crash, a schedule that `verify` refuses, no proof where proofs are
+timed) always counts, with a value that its function states; none is left out of a mean.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from fractions import Fraction
 from typing import Literal
 
 Steps = Sequence[tuple[float, Fraction]]
-"""Values of the incumbent with the seconds at which each was found, in order of time."""
+"""Seconds and values of the incumbents, in order of time."""
 
+PENALTY = 2.0
+"""Time limits that a failure counts in PAR2."""
 CONFIDENCE = 0.95
 RESAMPLES = 9999
 _SEED = 0
@@ -25,13 +27,8 @@ _METHODS: tuple[Literal["BCa", "percentile"], ...] = ("BCa", "percentile")
 # ------------------------------------------------------------------ of a run
 
 
-def penalised_time(solved_s: float | None, limit_s: float, factor: float = 2.0) -> float:
-    """Return the seconds of a run, `factor` times its limit if it did not solve (None): PAR2."""
-    return factor * limit_s if solved_s is None else solved_s
-
-
 def primal_gap(value: Fraction | None, best: Fraction | None) -> Fraction:
-    """Return how far a value is from the best known one, between 0 and 1.
+    """Return the distance of a value from the best known one, between 0 and 1.
 
     ``|v - v*| / max(|v|, |v*|)``; 0 if both are 0; 1 without a value (None) or if the signs
     differ. No shift is needed: where `best` is 0 the gap is 0 for 0 and 1 for anything else.
@@ -49,7 +46,7 @@ def primal_gap(value: Fraction | None, best: Fraction | None) -> Fraction:
 
 
 def certified_gap(value: Fraction | None, bound: Fraction | None) -> Fraction:
-    """Return ``(value - bound) / value``, what is not proved of a value that is never negative.
+    """Return ``(value - bound) / value``, the unproved share of a non-negative value.
 
     0 for the value 0, which nothing can be below; 1 without a value or without a bound.
     """
@@ -65,7 +62,7 @@ def primal_integral(steps: Steps, best: Fraction | None, limit_s: float) -> floa
 
     Before the first value the gap is 1; after the last it stays as it is. This is the primal
     integral (Berthold 2013) divided by the time limit, so that runs with different limits can be
-    told together.
+    combined.
     """
     since, gap, areas = 0.0, Fraction(1), []
     for elapsed, value in steps:
@@ -82,44 +79,6 @@ def time_to_target(steps: Steps, target: Fraction) -> float:
     return next((elapsed for elapsed, value in steps if value <= target), math.inf)
 
 
-# ------------------------------------------------------------------ of several sizes
-
-
-@dataclass(frozen=True)
-class PowerLaw:
-    """``time = factor * size ** exponent``, fitted by least squares of the logarithms.
-
-    Attributes
-    ----------
-    low, high
-        The 95 % interval of the exponent, for errors that are normal in the logarithm.
-    """
-
-    factor: float
-    exponent: float
-    low: float
-    high: float
-
-    def at(self, size: float) -> float:
-        """Return the fitted time of a size."""
-        return float(self.factor * size**self.exponent)
-
-
-def fit_power_law(sizes: Sequence[int], times: Sequence[float]) -> PowerLaw | None:
-    """Fit a power law to positive pairs; None for fewer than three points or two sizes."""
-    if len(sizes) < 3 or len(set(sizes)) < 2:
-        return None
-    import numpy as np
-    from scipy import stats
-
-    line = stats.linregress(np.log(sizes), np.log(times))
-    exponent = float(line.slope)
-    margin = float(stats.t.ppf(0.975, len(sizes) - 2) * line.stderr)
-    return PowerLaw(
-        float(np.exp(line.intercept)), exponent, low=exponent - margin, high=exponent + margin
-    )
-
-
 # ------------------------------------------------------------------ of several seeds
 
 
@@ -132,7 +91,7 @@ class Interval:
     low, high
         The ends; None where one value alone cannot tell.
     count
-        How many values there were.
+        Number of values.
     """
 
     mean: float
@@ -141,7 +100,7 @@ class Interval:
     count: int
 
     def __contains__(self, value: float) -> bool:
-        """Return whether a value lies in the interval; without one, nothing is certain."""
+        """Return whether a value lies in the interval; without one, True."""
         if self.low is None or self.high is None:
             return True
         return self.low <= value <= self.high
@@ -193,7 +152,7 @@ def _bootstrap(
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # where BCa is not defined its ends are not finite
-        found = bootstrap(
+        ends = bootstrap(
             (list(values),),
             np.mean,
             n_resamples=RESAMPLES,
@@ -201,4 +160,4 @@ def _bootstrap(
             method=method,
             rng=np.random.default_rng(_SEED),
         ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(ends.low), float(ends.high)

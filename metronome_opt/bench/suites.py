@@ -1,7 +1,7 @@
 """Suites: folders of instances and scenarios.
 
-Those with an index say how each instance was made, and keep some apart for tuning. Of any other
-folder nothing is known but its files.
+Those with an index state the origin of each instance, and reserve some for tuning. Of any other
+folder only the files are known.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.records import Name, NonNegative, Record, build, dump_document, read_as
 from metronome_opt.scenario import SCENARIO_FORMAT, load
+from metronome_opt.simulate.study import shipped_folder
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 
 SUITE_FORMAT: Final = "metronome-suite/1"
@@ -33,7 +34,7 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 
 
 class Entry(Record):
-    """One instance: its file, what it may be used for, and how it was made; None for unknown."""
+    """One instance: file, permitted use and origin; None for unknown."""
 
     name: Name
     file: Name
@@ -46,7 +47,7 @@ class Entry(Record):
 
     @property
     def maker(self) -> str | None:
-        """What has made it, with its version; None if that is not known."""
+        """Its generator with the version; None if that is not known."""
         return None if self.generator is None else f"{self.generator}, version {self.version}"
 
 
@@ -123,19 +124,19 @@ class Suite:
 
     def _read(self, entry: Entry) -> Member:
         path = self.folder / entry.file
-        instance, found = _read_file(path)
-        if found != entry.sha256:
+        instance, checksum = _read_file(path)
+        if checksum != entry.sha256:
             raise InputError(
-                f"{path}: its checksum is {found[:12]}..., the index says {entry.sha256[:12]}...; "
-                "restore the stored file or generate the suite anew"
+                f"{path}: its checksum is {checksum[:12]}..., the index says "
+                f"{entry.sha256[:12]}...; restore the stored file or generate the suite anew"
             )
         return Member(self.index.family, self.index.time_limit_s, entry, instance, path)
 
 
 def _read_file(path: Path) -> tuple[Instance, str]:
-    """Return what a file holds, and its checksum; of a scenario that of the instance it makes.
+    """Return the instance of a file and its checksum; of a scenario that of its instance.
 
-    A scenario says more than the instance, and less: models are described in other files.
+    A scenario file does not determine its instance: models are described in other files.
     """
     problem = load(path)
     raw = path.read_bytes()
@@ -160,7 +161,7 @@ def read_suite(folder: str | Path) -> Suite:
 
 
 def _suite_of_files(folder: Path) -> Suite:
-    """Return a suite of the instances and scenarios in a folder; other documents are passed over.
+    """Return a suite of the instances and scenarios in a folder; other documents are ignored.
 
     Each is called like its file, or like its whole name where two differ in their suffixes alone.
     """
@@ -210,39 +211,44 @@ def find_suites(wanted: str, start: str | Path = ".") -> list[Suite]:
     ----------
     wanted
         Names or folders, separated by commas, or ``all``. A name is that of a folder in
-        ``benchmarks/suites`` of `start` or of the nearest folder above it that has one.
+        ``benchmarks/suites`` of `start` or of the nearest folder above it that has one, or else of
+        a suite that comes with the package.
     start
-        Where to look from.
+        Folder to look from.
 
     Raises
     ------
     InputError
-        If one is not there; the text says what was tried.
+        If one is not there; the text lists the names.
     """
-    home = _home(Path(start).resolve())
-    stored = sorted(path.parent for path in home.glob(f"*/{INDEX}")) if home else []
-    found: list[Path] = []
+    here = Path(start).resolve()
+    homes = (folder / SUITES for folder in (here, *here.parents))
+    home = next((path for path in homes if path.is_dir()), None)
+    shipped = _stored(shipped_folder("suites"))
+    stored = shipped if home is None else _stored(home)
+    chosen: list[Path] = []
     for name in filter(None, (part.strip() for part in wanted.split(","))):
         if name == "all":
-            found += stored
-        elif home and home / name in stored:
-            found.append(home / name)
+            chosen += stored.values()
+        elif home and name in stored:
+            chosen.append(stored[name])
         elif (Path(start) / name).is_dir():
-            found.append(Path(start) / name)
+            chosen.append(Path(start) / name)
+        elif name in shipped:
+            chosen.append(shipped[name])
         else:
-            raise InputError(_unknown(name, home, stored))
-    if not found:
-        raise InputError(_unknown(wanted, home, stored))
-    return [read_suite(folder) for folder in dict.fromkeys(found)]
+            raise InputError(_unknown(name, stored))
+    if not chosen:
+        raise InputError(_unknown(wanted, stored))
+    return [read_suite(folder) for folder in dict.fromkeys(chosen)]
 
 
-def _home(start: Path) -> Path | None:
-    candidates = (folder / SUITES for folder in (start, *start.parents))
-    return next((path for path in candidates if path.is_dir()), None)
+def _stored(home: Path) -> dict[str, Path]:
+    return {path.parent.name: path.parent for path in sorted(home.glob(f"*/{INDEX}"))}
 
 
-def _unknown(name: str, home: Path | None, stored: list[Path]) -> str:
-    tried = f"{home} has {', '.join(path.name for path in stored) or 'none'}"
-    if home is None:
-        tried = f"there is no {SUITES} here or in a folder above"
-    return f"suite: {quote(name)} is not known: {tried}, and it is not a folder"
+def _unknown(name: str, stored: Collection[str]) -> str:
+    return (
+        f"suite: {quote(name)} is not known: it is not a folder; choose from "
+        f"{', '.join(stored) or 'none'}"
+    )

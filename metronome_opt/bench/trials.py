@@ -1,4 +1,4 @@
-"""A trial: one solver on one instance with one seed, as a task and as the record of its outcome."""
+"""Trials of solvers: one solver minimises the contention of one instance with one seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.campaign import CaseRecord, Seconds
-from metronome_opt.bench.process import Limits, Outcome, Task
+from metronome_opt.bench.process import Limits, TaskOutcome, WorkerTask
 from metronome_opt.bench.suites import Member
 from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal
@@ -36,33 +36,32 @@ _KINDS: dict[str, Kind] = {
 
 
 @pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
-class Record(CaseRecord):
-    """One trial and its outcome; see `CaseRecord` for what all campaigns record.
+class TrialRecord(CaseRecord):
+    """One trial and its outcome; see `CaseRecord` for the other attributes.
 
     Attributes
     ----------
     kind
-        ``schedule``: there is one, and the judge found nothing false; ``no_schedule``: the time was
-        over without one; ``infeasible``: the solver says that there is none; ``out_of_memory``: the
-        memory limit ended it; ``crash``: an exception or a signal ended it; ``invalid``: the judge
-        refuses what the solver stated, see `faults`.
+        ``schedule``: there is one, verified; ``no_schedule``: the time was over without one;
+        ``infeasible``: the solver states that there is none; ``out_of_memory``: the memory limit
+        ended it; ``crash``: an exception or a signal ended it; ``invalid``: a statement of the
+        solver is refused by `verify`, see `faults`.
     suite, split, instance, instance_sha256
-        What was solved; the checksum is that of the stored file, of a scenario that of its
-        instance.
+        The instance; the checksum is that of the stored file, of a scenario that of its instance.
     source, generator
-        The file that it was read from, and what has made it; None where that is not known.
+        Its file and its generator; None where that is not known.
     workers
         Threads.
     status, objective, lower_bound, offsets
-        What the solver stated, None where it stated nothing; slots per job name.
+        Statements of the solver, the value being contention; None where there is none.
     stop
         Why it stopped; ``killed`` if it did not stop by itself.
     build_s
-        Seconds of the solver's own clock that went into building its model.
+        Seconds of the solver's own clock spent on building its model.
     trajectory
         (seconds, incumbent, bound, source) of every new incumbent and better bound, in order.
     faults
-        What the judge calls false.
+        Statements that `verify` calls false.
     """
 
     format: Literal["metronome-record/1"] = "metronome-record/1"
@@ -86,24 +85,24 @@ class Record(CaseRecord):
 
     @property
     def key(self) -> Key:
-        """What tells this case from every other one."""
+        """The identity of its case."""
         limits = self.time_limit_s, self.memory_limit_mb
         return self.instance_sha256, self.solver, self.seed, *limits, self.workers
 
     @property
     def value(self) -> Fraction | None:
-        """The objective, where the judge found it true."""
+        """The contention, where it is verified."""
         return self.objective if self.kind == "schedule" else None
 
     @property
     def title(self) -> str:
-        """Which case it was, for people."""
+        """The name of its case, for people."""
         return f"{self.instance} {self.solver} seed {self.seed}"
 
     @property
     def outcome(self) -> str:
-        """What came of it, in a few words."""
-        if self.went_well:
+        """The outcome in a few words."""
+        if self.succeeded:
             bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
             seconds = self.wall_s if self.runtime_s is None else self.runtime_s
             value = f"{float(self.objective):,.6g}" if self.objective is not None else "-"
@@ -112,9 +111,9 @@ class Record(CaseRecord):
         return f"{self.kind.replace('_', ' ')} ({reasons[0]})" if reasons[0] else self.kind
 
 
-def read_records(paths: Iterable[str | Path]) -> list[Record]:
+def read_records(paths: Iterable[str | Path]) -> list[TrialRecord]:
     """Read files of such records, in order; see `read_journal`."""
-    return read_journal(paths, Record)
+    return read_journal(paths, TrialRecord)
 
 
 @dataclass(frozen=True)
@@ -130,34 +129,35 @@ class Trial:
 
     @property
     def key(self) -> Key:
-        """What tells it from every other one, as in its record."""
+        """Its identity, as in its record."""
         limits = self.limits.time_s, self.limits.memory_mb
         return self.member.entry.sha256, self.solver.name, self.seed, *limits, self.workers
 
     def __str__(self) -> str:
         return f"{self.member.entry.name} {self.solver.name} seed {self.seed}"
 
-    def task(self) -> Task:
-        """Return what a worker is to do."""
+    def task(self) -> WorkerTask:
+        """Return the work for a child process."""
+        where = self.solver.where
         document = {
             "instance": self.member.instance.to_dict(),
-            "solver": self.solver.name,
+            "solver": where if isinstance(where, str) and ".py:" in where else self.solver.name,
             "seed": self.seed,
             "time_limit_s": self.limits.time_s,
             "workers": self.workers,
         }
-        return Task(self.module, document, self.limits, self.solver.packages)
+        return WorkerTask(self.module, document, self.limits, self.solver.packages)
 
-    def record(self, outcome: Outcome) -> Record:
-        """Return what is recorded of `outcome`, every statement judged here."""
-        end, error = outcome.said("end"), outcome.said("error")
-        told = [each for each in outcome.messages if each["event"] == "progress"]
-        offsets = next((each["offsets"] for each in reversed(told) if "offsets" in each), None)
+    def record(self, outcome: TaskOutcome) -> TrialRecord:
+        """Return the record of `outcome`, every statement verified here."""
+        end = outcome.first("end")
+        steps = [each for each in outcome.messages if each["event"] == "progress"]
+        offsets = next((each["offsets"] for each in reversed(steps) if "offsets" in each), None)
         kind, status = self._ending(outcome, offsets)
         faults: tuple[str, ...] = ()
         stated: Schedule | None = None
         if kind in ("schedule", "no_schedule"):
-            last = told[-1] if told else {}
+            last = steps[-1] if steps else {}
             claim = {
                 "format": SCHEDULE_FORMAT,
                 "instance": self.member.instance.name,
@@ -177,8 +177,8 @@ class Trial:
                 faults = (str(refusal),)
         notes = list(end.get("notes", ()))
         if end and outcome.status != 0:
-            notes.append(f"after its result: {outcome.how_it_ended(self.limits)}")
-        return Record(
+            notes.append(f"after its result: {outcome.describe(self.limits)}")
+        return TrialRecord(
             kind="invalid" if faults else kind,
             suite=self.member.suite,
             split=self.member.entry.split,
@@ -199,30 +199,29 @@ class Trial:
             build_s=end.get("build_s"),
             trajectory=tuple(
                 (each["elapsed_s"], each["incumbent"], each["bound"], each["source"])
-                for each in told
+                for each in steps
             ),
             offsets=stated.offsets if stated and stated.offsets else None,
             notes=tuple(notes),
-            error=None if end else error.get("text") or outcome.how_it_ended(self.limits),
+            error=None if end else outcome.describe(self.limits),
             faults=faults,
             **outcome.circumstances,
         )
 
-    def may_end_better(self, _: Record) -> bool:
-        """Return False: how a solver fails is a result."""
+    def is_worth_repeating(self, _: TrialRecord) -> bool:
+        """Return False: a failure of a solver is a result."""
         return False
 
-    def _ending(self, outcome: Outcome, offsets: object) -> tuple[Kind, Any]:
-        """Return what became of it, and the status that the solver stated or left behind."""
-        end = outcome.said("end")
+    def _ending(self, outcome: TaskOutcome, offsets: object) -> tuple[Kind, Any]:
+        """Return the kind of an outcome, and the status that the solver stated or left behind."""
+        end = outcome.first("end")
         if end:
             return _KINDS[end["status"]], end["status"]
         if outcome.ending == "time":
             status = "unknown" if offsets is None else "feasible"
             return _KINDS[status], status
-        if outcome.ending == "memory":
-            return "out_of_memory", None
-        return outcome.said("error").get("kind", "crash"), None
+        kind: Any = outcome.error_kind
+        return kind, None
 
 
 def plan(
@@ -236,8 +235,8 @@ def plan(
 ) -> list[Trial]:
     """Return the trials of a campaign, each one once.
 
-    The solvers take turns on an instance, seed by seed, so that a machine that gets slower or
-    faster does so for all of them. A solver that takes no seed runs once, with seed 0.
+    The solvers alternate on an instance, seed by seed, so that a machine that gets slower or faster
+    does so for all of them. A solver that takes no seed runs once, with seed 0.
     """
     trials = (
         Trial(member, solver, seed, workers, limits(member), module)

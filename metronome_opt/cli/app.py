@@ -16,7 +16,7 @@ COMMANDS = {
     "brings.",
     "import": "Read nodes, links, workloads and claims of a cluster into one scenario.",
     "fit": "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
-    "pareto": "Find the schedules of FILE of which none is as good as another in every objective.",
+    "pareto": "Find the Pareto front of FILE for two objectives.",
     "simulate": "Simulate the jobs of SCENARIO under several policies, or under a schedule.",
     "place": "Place all tasks of JOB together, in their best rotation; prints where, and what it "
     "costs.",
@@ -30,7 +30,7 @@ COMMANDS = {
     "export": "Write the rotation problem of FILE for other solvers.",
     "demo": "Schedule the shipped 24-node scenario: table, pictures, claims.",
     "bench": "Compare solvers on stored instances, or on those of a folder.",
-    "claims": "Write claims as manifests, and apply them to a cluster.",
+    "claims": "Write SCHEDULE as manifests for a cluster: definitions, capacities and claims.",
 }
 
 

@@ -10,7 +10,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.app import Group
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.solvers import MAX_WORKERS, SOLVERS
 from metronome_opt.solvers.registry import find_solver
 
@@ -26,7 +26,7 @@ _Suites = Annotated[
     str,
     typer.Option(
         "--suite",
-        help="Names (of benchmarks/suites, here or above), or folders of instances and scenarios, "
+        help="Names of stored suites, or folders of instances and scenarios, "
         "separated by commas, or all.",
     ),
 ]
@@ -53,7 +53,11 @@ def list_(suite: _Suites = "all") -> int:
 def run(
     suite: _Suites,
     solvers: Annotated[
-        str, typer.Option(help=f"Separated by commas, out of {', '.join(SOLVERS)}.")
+        str,
+        typer.Option(
+            help=f"Separated by commas, out of {', '.join(SOLVERS)}; or file.py:function of your "
+            "own, a function of one Search."
+        ),
     ] = "auto",
     seeds: Annotated[
         int, typer.Option(min=1, help="0, 1, ... for solvers that take one; the others run once.")
@@ -80,7 +84,7 @@ def run(
         ),
     ] = None,
     memory_limit: Annotated[
-        int, typer.Option(min=1, metavar="MB", help="For each case, all its processes together.")
+        int, typer.Option(min=1, metavar="MB", help="For each process of a case.")
     ] = 4096,
     processes: Annotated[
         int | None,
@@ -102,16 +106,16 @@ def run(
         bool, typer.Option("--resume", help="Go on with a file: skip the cases that it holds.")
     ] = False,
 ) -> int:
-    """Run solvers on the instances of suites, each case in a process of its own.
+    """Minimise contention on the instances of suites, each case in a process of its own.
 
     A case that does not stop at its time limit is killed a tenth of the limit and 10 s later, and
-    what it had found counts; one that takes too much memory is killed at once. Imports and
-    compiling are not timed. Every schedule is verified before it is recorded. A campaign that is
-    killed loses at most the cases that were running.
+    its last schedule counts; one that needs too much memory ends. Imports and compiling are not
+    timed. Every schedule is verified before it is recorded. A campaign that is killed loses at
+    most the cases that were running.
     """
-    from metronome_opt.bench.campaign import dask_pool, local_pool, run_campaign, to_run
+    from metronome_opt.bench.campaign import dask_pool, local_pool, remaining_cases, run_campaign
     from metronome_opt.bench.process import Limits
-    from metronome_opt.bench.trials import Record, plan
+    from metronome_opt.bench.trials import TrialRecord, plan
     from metronome_opt.cli.progress import watching
     from metronome_opt.journal import Journal
 
@@ -130,10 +134,11 @@ def run(
         ),
         workers=workers,
     )
-    with Journal(output, Record, resume=resume) as file:
-        left = to_run(trials, file.records)
+    with Journal(output, TrialRecord, resume=resume) as file:
+        left = remaining_cases(trials, file.records)
         if len(left) < len(trials):
-            typer.echo(f"{output}: {len(trials) - len(left)} of {len(trials)} cases are there")
+            done = len(trials) - len(left)
+            typer.echo(f"{output}: {done:,} of {counted(len(trials), 'case')} recorded already")
         try:
             cluster = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
             with cluster as pool, watching(len(left)) as watcher:
@@ -145,14 +150,15 @@ def run(
                 err=True,
             )
             return options.INTERRUPTED
-    kinds = watcher.kinds
-    told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds.most_common())
-    typer.echo(f"{kinds.total()} records added" + (f" ({told})" if told else ""))
+    kinds = watcher.kinds.most_common()
+    by_kind = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds)
+    added = counted(watcher.kinds.total(), "record")
+    typer.echo(f"{added} of contention added" + (f" ({by_kind})" if by_kind else ""))
     options.wrote(output)
     if watcher.lost_cases:
         typer.echo(
-            f"{watcher.lost_cases} cases could not be run; the same command with --resume tries "
-            "again"
+            f"{counted(watcher.lost_cases, 'case')} could not be run; the same command with "
+            "--resume tries again"
         )
     return 1 if watcher.lost_cases else 0
 
@@ -163,10 +169,6 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the report.")
     ],
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="SOLVER", help="Compare times with this one.", show_default="none"),
-    ] = None,
     best_known: Annotated[
         Path | None,
         typer.Option(
@@ -174,11 +176,11 @@ def report(
         ),
     ] = None,
 ) -> int:
-    """Write about campaigns to a folder: a page whose tables sort, figures, records as a table."""
+    """Write a report of campaigns to a folder: a page, figures, and the records as a table."""
     from metronome_opt.bench.report import write_report
     from metronome_opt.bench.trials import read_records
 
-    text = write_report(read_records(files), output, baseline=baseline, best_known=best_known)
+    text = write_report(read_records(files), output, best_known=best_known)
     options.wrote(text.with_suffix(".html"))
     return 0
 
@@ -196,9 +198,9 @@ def _members(suite: str, split: _Split, names: list[str] | None) -> list[Member]
     part = None if split == "all" else split
     suites = find_suites(suite)
     members = [member for each in suites for member in each.members(part, names)]
-    found = {member.entry.name for member in members}
+    known_names = {member.entry.name for member in members}
     for name in names or ():
-        if name not in found:
+        if name not in known_names:
             known = [entry.name for each in suites for entry in each.entries(part)]
             more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
             raise InputError(

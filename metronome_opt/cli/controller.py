@@ -1,4 +1,4 @@
-"""``metronome controller``: the loop in a cluster that places waiting pods, gang by gang."""
+"""``metronome controller``: place waiting pods of a cluster, gang by gang."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.kubernetes.cluster import Connection
+    from lightkube.core.client import Client
+
     from metronome_opt.kubernetes.controller.lease import Leadership
 
 _LOST = 1
@@ -30,48 +31,41 @@ def controller(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Make STATE if it is not there, as place does; else take changed nodes over.",
+            help="Make STATE if it is not there, as place does; else take over its changed nodes.",
         ),
     ] = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Place pods of this one only.", show_default="all"),
+        typer.Option(metavar="NAME", help="Place only pods of this one.", show_default="all"),
     ] = None,
     lease: Annotated[
         str | None,
         typer.Option(
             metavar="NAMESPACE/NAME",
-            help="Of several controllers only the one acts that holds this Lease.",
+            help="Act only while holding this Lease, as one of several controllers.",
             show_default="none: this is the only one",
         ),
     ] = None,
-    interval: Annotated[
-        float,
-        typer.Option(min=0.1, max=3600, metavar="S", help="Reconcile at least every S seconds."),
-    ] = 5.0,
     patience: Annotated[
         float,
         typer.Option(
-            min=1, metavar="S", help="A pod that is not bound after so long: restart its gang."
+            min=1, metavar="S", help="Restart a gang with a pod that is not bound after S seconds."
         ),
     ] = 60.0,
     node_patience: Annotated[
         float,
-        typer.Option(min=1, metavar="S", help="The same for a node that is not ready for so long."),
+        typer.Option(min=1, metavar="S", help="Restart gangs of a node not ready for S seconds."),
     ] = 300.0,
     prometheus: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where gates are measured: jobs that do not do as they claim get other slots.",
+            help="Measurements of gates: jobs that deviate from claims get other slots.",
             show_default="none: slots change only if jobs come or go",
         ),
     ] = None,
-    check: Annotated[
-        float, typer.Option(min=5, metavar="S", help="Look there every S seconds.")
-    ] = 10.0,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
     ] = None,
@@ -80,35 +74,35 @@ def controller(
     """Give waiting pods of a cluster nodes and slots, all pods of a job together.
 
     Pods wait behind the scheduling gate metronome.x-k8s.io/place, or name metronome as their
-    scheduler. Whatever the controller is told or killed in the middle of, it goes on from STATE and
-    the pods' annotations.
+    scheduler. Killed at any moment, the controller goes on from STATE and the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
     from metronome_opt.cluster.metrics import serve
     from metronome_opt.cluster.store import Store
-    from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, connect
+    from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
-    from metronome_opt.kubernetes.controller.loop import Metrics, run, watch
+    from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run, watch
     from metronome_opt.kubernetes.controller.rephase import Rephasing
+    from metronome_opt.kubernetes.names import check_namespace
 
-    where = namespace or ALL_NAMESPACES
+    where = check_namespace(namespace) if namespace is not None else ALL_NAMESPACES
     read = None
     if prometheus is not None:
         from metronome_opt.cluster.prometheus import Prometheus
 
         read = Prometheus(prometheus).read
     changed, stop = threading.Event(), threading.Event()
-    metrics = Metrics()
+    metrics = ControllerMetrics()
     with ExitStack() as stack:
-        connection = stack.enter_context(connect(kubeconfig, context, namespace, timeout_s=10))
+        client = stack.enter_context(connect(kubeconfig, context))
         if listen is not None:
             address = stack.enter_context(serve(listen, metrics.registry))
             typer.echo(f"metrics: {address}", err=True)
         _stop_on_signals(stop, changed)
         leadership = None
         if lease is not None:
-            leadership = _leadership(connection, lease)
+            leadership = _leadership(client, lease)
             if not leadership.wait(stop):
                 return 0
             stack.callback(leadership.release)
@@ -124,7 +118,7 @@ def controller(
             store = stack.enter_context(Store(state))
             if new is not None and store.change_cluster(new.cluster):
                 typer.echo(f"{state}: has the nodes and links of {cluster} now", err=True)
-        live = LiveCluster(connection, may_act=lambda: leadership is None or leadership.held)
+        live = LiveCluster(client, may_act=lambda: leadership is None or leadership.held)
         loop = Controller(
             store.state,
             live,
@@ -136,14 +130,13 @@ def controller(
             waiting = loop.reconcile(live.pods(), live.nodes())
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
-        rephasing = Rephasing(store.state, read, check_s=check)
-        watch(connection, where, changed, stop)
+        rephasing = Rephasing(store.state, read)
+        watch(client, where, changed, stop)
         kept = run(
             loop,
             live,
             leadership,
             rephasing,
-            interval_s=interval,
             stop=stop,
             changed=changed,
             metrics=metrics,
@@ -157,7 +150,7 @@ def controller(
         return 0 if kept else _LOST
 
 
-def _leadership(connection: Connection, lease: str) -> Leadership:
+def _leadership(client: Client, lease: str) -> Leadership:
     from metronome_opt.kubernetes.controller.lease import Leadership
     from metronome_opt.kubernetes.names import is_label
 
@@ -165,11 +158,11 @@ def _leadership(connection: Connection, lease: str) -> Leadership:
     if not (slash and is_label(namespace) and is_label(name)):
         raise InputError(f"--lease: must be NAMESPACE/NAME, got {quote(lease)}")
     holder = f"{socket.gethostname()}-{uuid.uuid4()}"
-    return Leadership(connection, namespace, name, holder)
+    return Leadership(client, namespace, name, holder)
 
 
 def _stop_on_signals(stop: threading.Event, changed: threading.Event) -> None:
-    """End after the round that is under way."""
+    """End after the current round."""
 
     def end(*_: object) -> None:
         stop.set()

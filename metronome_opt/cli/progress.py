@@ -22,7 +22,7 @@ from rich.table import Column
 
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import SimulationRecord
-    from metronome_opt.bench.trials import Record
+    from metronome_opt.bench.trials import TrialRecord
     from metronome_opt.result import Event
 
 _CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and leave it behind
@@ -73,16 +73,20 @@ class Watcher:
         self.kinds: Counter[str] = Counter()
         self.lost_cases = 0
 
-    def recorded(self, record: Record | SimulationRecord) -> None:
+    def recorded(self, record: TrialRecord | SimulationRecord) -> None:
         """Tell of a record."""
         self.kinds[record.kind] += 1
-        self._tell(f"{record.title}: {record.outcome}", worth_keeping=not record.went_well)
+        self._tell(f"{record.title}: {record.outcome}", worth_keeping=not record.succeeded)
 
     def lost(self, case: object, error: Exception) -> None:
         """Tell of a case that could not be run."""
         self.lost_cases += 1
         reason = " ".join(f"{type(error).__name__} {error}".split())
         self._tell(f"{case}: could not be run ({reason})", worth_keeping=True)
+
+    def note(self, text: str) -> None:
+        """Print something that concerns the whole campaign."""
+        self._console.print(f"note: {text}", soft_wrap=True)
 
     def _tell(self, text: str, *, worth_keeping: bool) -> None:
         if self._bar is not None and self._task is not None:

@@ -13,10 +13,10 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, counted, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.simulations import Simulation, SimulationRecord
+    from metronome_opt.bench.simulations import SimulationCase, SimulationRecord
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Study
 
@@ -29,7 +29,7 @@ def simulate(
         typer.Argument(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, here or above, or of a shipped scenario. With --schedule a "
+            "benchmarks/studies, or of a shipped study or scenario. With --schedule a "
             "scenario or an instance.",
         ),
     ],
@@ -37,7 +37,7 @@ def simulate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Simulate this schedule, beside nobody shifted, instead of policies.",
+            help="Simulate this schedule, beside unshifted jobs, instead of policies.",
             show_default="none",
         ),
     ] = None,
@@ -75,14 +75,14 @@ def simulate(
         float, typer.Option(min=1, metavar="S", help="Seconds for each simulation.")
     ] = 1800.0,
     memory_limit: Annotated[
-        int, typer.Option(min=1, metavar="MB", help="For each simulation.")
+        int, typer.Option(min=1, metavar="MB", help="For each process of a simulation.")
     ] = 4096,
     changes: Annotated[
         str | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE,...",
-            help="Other conditions than the study's: jitter=0.05,sharing=strict.",
+            help="Conditions that replace those of the study: jitter=0.05,sharing=strict.",
             show_default="none",
         ),
     ] = None,
@@ -90,7 +90,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="Only cells of the study's grid that are so: load=0.8,mix=any.",
+            help="Only cells with these settings: load=0.8,mix=any.",
             show_default="all",
         ),
     ] = None,
@@ -98,12 +98,13 @@ def simulate(
 ) -> int:
     """Simulate the jobs of SCENARIO under several policies, or under a schedule.
 
-    Each simulation is a process of its own, forked from one that is warm. Its outcome is a line of
+    Each simulation is a process of its own. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
     what was running. All policies meet the same jobs and the same chance. With nothing left to do,
     --resume writes the tables and the report anew.
     """
-    from metronome_opt.bench.campaign import to_run
+    from metronome_opt.bench.campaign import remaining_cases
+    from metronome_opt.bench.pages import check_extra
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulations import (
         FILE,
@@ -133,6 +134,7 @@ def simulate(
             }
         )
         return play(scenario, schedule, output, as_json=as_json)
+    check_extra()
     study = find_study(scenario)
     policies = _policies(study, policy)
     with _naming("--cells"):
@@ -155,12 +157,13 @@ def simulate(
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
         with _naming(str(output)):
             check_own(file.records, study, overrides)
-        left = to_run(cases, file.records)
+        left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
-            note(f"{output}: {len(cases) - len(left)} of {len(cases)} simulations are there")
+            held = len(cases) - len(left)
+            note(f"{output}: {held:,} of {counted(len(cases), 'simulation')} recorded already")
         interrupted = _run(left, file, jobs or os.cpu_count() or 1)
         records = in_order(file.records, study)
-        written = [output / FILE, *_write(study, records, output, timeline=not interrupted)]
+        written = [output / FILE, *_write(records, output)]
     if not interrupted and records and all(record.kind == "refused" for record in records):
         raise InputError(f"{records[0].title}: {records[0].error}")
     if as_json:
@@ -169,13 +172,13 @@ def simulate(
         _print_table(study, records)
     options.wrote(*written)
     if interrupted:
-        note(f"interrupted; {output} keeps what is done, the same command with --resume goes on")
+        note(f"interrupted; {output} keeps running, the same command with --resume goes on")
         return options.INTERRUPTED
-    done = {record.key for record in records if record.went_well}
+    done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
 
 
-# ------------------------------------------------------------------ what is asked for
+# ------------------------------------------------------------------ input
 
 
 def _check_alone(others: Mapping[str, object]) -> None:
@@ -212,17 +215,17 @@ def _check_folder(output: Path, file: str) -> None:
 
 @contextmanager
 def _naming(place: str) -> Iterator[None]:
-    """Say of input that is refused in this block where it comes from."""
+    """Prefix errors of this block with a place."""
     try:
         yield
     except InputError as error:
         raise InputError(f"{place}: {error}") from None
 
 
-# ------------------------------------------------------------------ what is done
+# ------------------------------------------------------------------ running
 
 
-def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: int) -> bool:
+def _run(cases: Sequence[SimulationCase], file: Journal[SimulationRecord], width: int) -> bool:
     """Run simulations, `width` at once; return whether that was interrupted."""
     from metronome_opt.bench.campaign import local_pool, run_campaign
     from metronome_opt.cli.progress import watching
@@ -235,31 +238,22 @@ def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: in
     return False
 
 
-def _write(
-    study: Study, records: Sequence[SimulationRecord], output: Path, *, timeline: bool
-) -> list[Path]:
-    """Write tables and report if there is anything to tell; return what there is to read."""
+def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
+    """Write tables and report if a simulation is done; return the files to read."""
     from metronome_opt.bench.studies import write_tables
     from metronome_opt.bench.study_report import write_simulation_report
-    from metronome_opt.bench.timeline import draw_link
     from metronome_opt.cli.progress import live_line
 
-    if not any(record.went_well for record in records):
+    if not any(record.succeeded for record in records):
         return []
     with live_line("writing tables", str):
         tables = write_tables(records, output)
-    link = None
-    if timeline:
-        note("simulating a link once more, to show it as it happened")
-        with live_line("simulating", str):
-            link = draw_link(study, records)
     with live_line("writing the report", str):
-        alone = study.is_one_scenario
-        report = write_simulation_report(records, output, link=link, one_scenario=alone)
+        report = write_simulation_report(records, output)
     return [*tables, report.with_suffix(".html")]
 
 
-# ------------------------------------------------------------------ what is told
+# ------------------------------------------------------------------ output
 
 
 def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
@@ -267,13 +261,13 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     from metronome_opt.report.tables import plain_table, terminal
 
     kinds = Counter(record.kind.replace("_", " ") for record in records)
-    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    typer.echo(f"{study.name}: {told or 'nothing is done'}")
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
     for each in summarise(records):
-        means = [(measure, each.means[measure.name]) for measure in SHOWN]
-        shown = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
-        rows.append((each.policy, f"{each.runs:,}", *shown, f"{each.unfinished:,}"))
+        means = ((measure, each[measure.name]) for measure in SHOWN)
+        texts = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
+        rows.append((each["policy"], f"{each['runs']:,}", *texts, f"{each['unfinished']:,}"))
     headings = ("policy", "runs", *(measure.heading for measure in SHOWN), "unfinished jobs")
     terminal().print(plain_table(headings, rows))
 
@@ -284,10 +278,7 @@ def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequ
     document = {
         "study": study.name,
         "kinds": dict(Counter(record.kind for record in records)),
-        "policies": [
-            {"policy": each.policy, "runs": each.runs, "unfinished": each.unfinished, **each.means}
-            for each in summarise(records)
-        ],
+        "policies": summarise(records),
         "written": list(map(str, written)),
     }
     print_json(document)

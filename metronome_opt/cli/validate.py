@@ -1,4 +1,4 @@
-"""``metronome validate``: whether a file can be used, and what it comes to."""
+"""``metronome validate``: check a file and describe its contents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def validate(
 ) -> int:
     """Say whether FILE can be used, and what it comes to.
 
-    Its first fault is one line that names the place, and the exit status is 2.
+    Each fault is a line that names the place, and the exit status is 2.
     """
     path = locate(file)
     kind = read_document(path).get("format")
@@ -42,8 +42,8 @@ def validate(
         problem, said = None, _READERS[kind](path)
     else:
         known = ", ".join(map(quote, (SCENARIO_FORMAT, INSTANCE_FORMAT, *_READERS)))
-        told = "missing" if kind is None else f"got {quote(kind)}"
-        raise InputError(f"{path}: format: must be one of {known}, {told}")
+        given = "missing" if kind is None else f"got {quote(kind)}"
+        raise InputError(f"{path}: format: must be one of {known}, {given}")
     if as_json:
         notes = problem.notes if problem else []
         options.print_json({"file": str(file), "format": kind, "says": said, "notes": notes})

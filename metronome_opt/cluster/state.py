@@ -198,6 +198,12 @@ class ClusterState:
         capacity = int(self.capacity[self.link_index(link)])
         return max(0, capacity - self.peak(link)) if self.mode == "exclusive" else capacity
 
+    def residual(self, link: str) -> Ints:
+        """Return the capacity of a link less its claims, slot by slot, shape (H,), in Mbit/s."""
+        index = self.link_index(link)
+        residual: Ints = self.capacity[index] - self.demand.layers[index, 0].astype(np.int64)
+        return residual
+
     def contention(self) -> Fraction:
         """Return the contention of the claims in force, in weight * Mbit/s."""
         return self.demand.contention(self.capacity)

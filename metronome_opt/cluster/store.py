@@ -63,7 +63,7 @@ class Store:
             self.state = read_as(
                 self._snapshot,
                 lambda document: restore(StateSnapshot.from_dict(document)),
-                most_bytes=_MAX_BYTES,
+                max_bytes=_MAX_BYTES,
             )
             self._replay()
         except BaseException:

@@ -30,8 +30,8 @@ class Burst:
         Which burst of its iteration it is said to be; None for the next one.
     opening
         Which opening of the gate it belongs to, see `Gate.enter`.
-    gate, told
-        Where it belongs, and what it is said to send, as the gate takes it.
+    gate, size
+        The gate it belongs to, and the bytes that it is said to send.
     """
 
     # It has neither a constructor nor slots, and the gate reads attributes rather than properties:
@@ -44,32 +44,32 @@ class Burst:
     slot_at: int | None = None
     iteration_ns: int | None = None
     _inside = False
-    told: int | None = None
+    size: int | None = None
 
     @property
     def sent_bytes(self) -> int | None:
-        """What it sends, None if nobody said; to be told at any time before it ends."""
-        return self.told
+        """The bytes that it sends, None if unknown; may be set at any time before it ends."""
+        return self.size
 
     @sent_bytes.setter
-    def sent_bytes(self, told: int | None) -> None:
+    def sent_bytes(self, size: int | None) -> None:
         if self.ended:
             self.gate.settle()  # it is too late for what was
-        self.told = self.gate.bytes_told(told)
+        self.size = self.gate.valid_size(size)
 
     @property
     def began_at(self) -> int:
-        """When it began, nanoseconds since the Unix epoch."""
+        """The time when it began, nanoseconds since the Unix epoch."""
         return self.ready_at + self.began - self.ready
 
     @property
     def waited_ns(self) -> int:
-        """How long it waited for its slot."""
+        """The time that it waited for its slot."""
         return self.began - self.ready
 
     @property
     def late_ns(self) -> int | None:
-        """How long after its slot it began; None without a slot."""
+        """The time from its slot to its beginning; None without a slot."""
         return None if self.slot_at is None else max(0, self.began_at - self.slot_at)
 
     def begin(self) -> None:
@@ -98,7 +98,7 @@ class Burst:
             self.gate.give_up(error)
 
     def _anew(self) -> None:
-        """Be a burst that has not begun, after one that has ended."""
+        """Reset to a burst that has not begun."""
         self.gate.settle()
         self.phase = self.cushion = 0
         self.began = -1

@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-LONGEST_NS = 3600 * 10**9
-"""The longest period that anybody waits for; a longer one is a mistake in the unit."""
+MAX_PERIOD_NS = 3600 * 10**9
+"""The maximum period; a longer one is a mistake in the unit."""
 
-MOST_BURSTS = 1024
+MAX_BURSTS = 1024
 """In an iteration, as claims limit it."""
 
 FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated")
 """What a claim has, as people state it."""
 
-_SHOWN = 60
-_LARGEST_MS = 10**12
+_MAX_QUOTED = 60
+_LIMIT_MS = 10**12
 _LONGEST = 64  # characters
 
 
@@ -31,13 +31,13 @@ class ClaimError(Exception):
 
 
 def quote(value: object) -> str:
-    """Return a value as it may stand in a one-line message."""
+    """Return a value quoted and short, for a one-line message."""
     if isinstance(value, (dict, list, tuple)):
         return f"{type(value).__name__} of {len(value)}"
-    if isinstance(value, int) and abs(value) >= 10**_SHOWN:
+    if isinstance(value, int) and abs(value) >= 10**_MAX_QUOTED:
         return f"an integer of {value.bit_length()} bits"
     text = ascii(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 3] + "..."
 
 
 def some(names: list[str]) -> str:
@@ -89,16 +89,16 @@ def checked(
     period = whole(claim.period_ns, period_name)
     if period <= 0:
         raise fault(period_name, period, "must be positive")
-    if period > LONGEST_NS:
+    if period > MAX_PERIOD_NS:
         raise fault(period_name, period, "longer than an hour; check the unit")
     within = f"must be from 0 to below the period, {_number(period, unit_ns)}"
     if not 0 <= whole(claim.offset_ns, offset) < period:
         raise fault(offset, claim.offset_ns, within)
     if whole(claim.cushion_ns, cushion) < 0:
         raise fault(cushion, claim.cushion_ns, "must be at least 0")
-    if not 1 <= len(claim.starts_ns) <= MOST_BURSTS:
+    if not 1 <= len(claim.starts_ns) <= MAX_BURSTS:
         count = len(claim.starts_ns)
-        raise ClaimError(f"{starts}: {count} bursts: must be from 1 to {MOST_BURSTS}")
+        raise ClaimError(f"{starts}: {count} bursts: must be from 1 to {MAX_BURSTS}")
     for start, before in zip(claim.starts_ns, (-1, *claim.starts_ns), strict=False):
         if not 0 <= whole(start, starts) < period:
             raise fault(starts, start, within)
@@ -148,7 +148,7 @@ def _nanoseconds(value: Any, name: str) -> int:
         number = Decimal(str(value).strip())
     except (InvalidOperation, ValueError):
         raise wrong from None
-    if not number.is_finite() or number.copy_abs() >= _LARGEST_MS:
+    if not number.is_finite() or number.copy_abs() >= _LIMIT_MS:
         raise wrong
     if number == 0:
         return 0

@@ -1,18 +1,17 @@
-"""A file of claims: what stands in it for one job, and whether it has changed.
+"""A file of claims: the claim of one job in it, read again when the file has changed.
 
-The file is JSON or YAML. It holds STBandwidthClaim objects as ``metronome claims`` writes them and
-``kubectl get -o json`` or ``-o yaml`` prints them, one, several documents or a list, beside which
-other objects may stand. Or it holds the numbers alone, ``{"offset_ms": 40, "period_ms": 240}``,
-with ``starts_ms``, ``cushion_ms``, ``job`` and ``gated`` if need be.
+The file is JSON or plain YAML, see `metronome_opt.gate.parsing`. It holds STBandwidthClaim objects
+as ``metronome claims`` writes them and ``kubectl get -o json`` or ``-o yaml`` prints them, one,
+several documents or a list, beside which other objects may stand. Or it holds the numbers alone,
+``{"offset_ms": 40, "period_ms": 240}``, optionally with ``starts_ms``, ``cushion_ms``, ``job`` and
+``gated``.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
-from decimal import Decimal
 
 from metronome_opt.gate.checks import (
     FIELDS,
@@ -23,6 +22,7 @@ from metronome_opt.gate.checks import (
     some,
     whole,
 )
+from metronome_opt.gate.parsing import parse_json, parse_yaml
 from metronome_opt.gate.plan import Claim
 
 TYPE_CHECKING = False
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-LARGEST = 16 * 2**20
-"""Bytes that a file may have."""
+MAX_BYTES = 2**20
+"""The size of a file, of which a burst may have to wait until it is read."""
 
 _KIND = "STBandwidthClaim"
 _PLAIN = {*FIELDS, "job"}
@@ -42,8 +42,7 @@ _CUSTOM = {  # where they stand in the specification of an object
     "cushion_ms": "allocation.cushionMicroseconds",
     "gated": "allocation.gated",
 }
-_MOST_YAML = 2**20  # characters; JSON is read a hundred times as fast
-_SAID = 100  # characters of what a parser says
+_WRONG = 100  # characters of what a parser says
 _UNSURE_NS = 20_000_000  # two changes within a tick of the file system's clock look like one
 
 
@@ -62,9 +61,9 @@ class ClaimFile:
         self._path = os.fspath(path)
         self._job, self._task = job, task
         self._changed = self._inode = self._size = -1  # when it was read
-        self._found: Claim | ClaimError = ClaimError("not read yet")
+        self._result: Claim | ClaimError = ClaimError("not read yet")
 
-    def look(self) -> Claim:
+    def current(self) -> Claim:
         """Return the claim that stands in the file now.
 
         Raises
@@ -86,30 +85,30 @@ class ClaimFile:
             raise ClaimError(f"{self._path}: cannot be read ({why})") from None
         except ValueError as error:  # a path with a zero in it
             raise ClaimError(f"{self._path!r}: cannot be read ({error})") from None
-        if isinstance(self._found, ClaimError):
-            raise self._found
-        return self._found
+        if isinstance(self._result, ClaimError):
+            raise self._result
+        return self._result
 
     def _read_anew(self, now: os.stat_result) -> None:
         self._inode = -1
         if not stat.S_ISREG(now.st_mode):
             raise ClaimError(f"{self._path}: is no file; name one that holds claims")
         sure = not 0 <= time.time_ns() - now.st_mtime_ns < _UNSURE_NS
-        self._found = self._read()
+        self._result = self._read()
         self._changed, self._size = now.st_mtime_ns, now.st_size
         self._inode = now.st_ino if sure else -1
 
     def _read(self) -> Claim | ClaimError:
         with open(self._path, "rb") as stream:  # noqa: PTH123
-            content = stream.read(LARGEST + 1)
+            content = stream.read(MAX_BYTES + 1)
         try:
-            if len(content) > LARGEST:
-                raise ClaimError(f"has more than {LARGEST // 2**20} MiB; give a file of one job")
+            if len(content) > MAX_BYTES:
+                raise ClaimError(f"has more than {MAX_BYTES // 2**20} MiB; give a file of one job")
             return _claim_in(content, self._job, self._task)
         except ClaimError as fault:
             return ClaimError(f"{self._path}: {fault}")
         except Exception as error:  # parsers raise more than they say
-            said = f"{type(error).__name__}: {error}"[:_SAID]
+            said = f"{type(error).__name__}: {error}"[:_WRONG]
             return ClaimError(f"{self._path}: cannot be understood ({said}); write it anew")
 
 
@@ -119,17 +118,17 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     All tasks of a job burst at the same time. Where their cushions differ the least one counts,
     unless it is said which task this is.
     """
-    found = list(_claims(content, job))
-    if not any(whose in (job, "") for whose, _, _ in found):
-        found = list(_claims(content, ""))
-    if not found:
+    claimed = list(_claims(content, job))
+    if not any(whose in (job, "") for whose, _, _ in claimed):
+        claimed = list(_claims(content, ""))
+    if not claimed:
         raise ClaimError(f"holds no {_KIND}; write one with metronome claims or kubectl get")
-    jobs = sorted({whose for whose, _, _ in found})
+    jobs = sorted({whose for whose, _, _ in claimed})
     if job and job not in jobs and jobs != [""]:
         raise ClaimError(f"holds no claim of job {quote(job)}, only of {some(jobs)}")
     if not job and len(jobs) > 1:
         raise ClaimError(f"holds claims of {some(jobs)}; say in METRONOME_JOB which counts")
-    own = [(place, document) for whose, place, document in found if whose in (job, "") or not job]
+    own = [(place, document) for whose, place, document in claimed if whose in (job, "") or not job]
     mine = [each for each in own if task is not None and _task(each[1]) == task]
     claims = [_read(document, place) for place, document in mine or own]
     first = claims[0]
@@ -167,7 +166,7 @@ def _objects(content: bytes, job: str) -> Iterator[tuple[str, Any]]:
         raise ClaimError("is not UTF-8; write it anew") from None
     if not text.strip():
         raise ClaimError("is empty; write claims to it")
-    documents = [_json(text)] if text.lstrip()[0] in "{[" else _yaml(text, job)
+    documents = [parse_json(text)] if text.lstrip()[0] in "{[" else parse_yaml(text, job)
     for number, document in enumerate(documents, start=1):
         place = f"document {number}: " if len(documents) > 1 else ""
         if isinstance(document, dict) and isinstance(document.get("items"), list):
@@ -179,51 +178,16 @@ def _objects(content: bytes, job: str) -> Iterator[tuple[str, Any]]:
             yield place, document
 
 
-def _json(text: str) -> Any:
-    import json
-
-    try:
-        return json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
-        raise ClaimError(f"is not JSON ({str(error)[:_SAID]}); write it in one go") from None
-
-
-def _yaml(text: str, job: str) -> list[Any]:
-    """Return documents; of a file with many claims only those in which the job is named."""
-    try:
-        import yaml
-    except ImportError:
-        raise ClaimError(
-            "is no JSON, and for YAML there is no PyYAML; install pyyaml, or write JSON "
-            "(kubectl get -o json)"
-        ) from None
-    pieces = re.split(r"(?m)^---\s*$", text)
-    of_job = re.compile(rf"""(?m)^\s*job:\s*(["']?){re.escape(job)}\1\s*$""")
-    named = [piece if not job or of_job.search(piece) else "" for piece in pieces]
-    needed = named if any(named) else pieces
-    if sum(map(len, needed)) > _MOST_YAML:  # it would hold up training for seconds
-        raise ClaimError(
-            f"has more than {_MOST_YAML // 2**20} MiB of YAML to read for job {quote(job)}; give "
-            "JSON (kubectl get -o json) or a file of one job"
-        )
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return [yaml.load(piece, loader) for piece in needed]  # noqa: S506 (both are safe)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        said = " ".join(str(error).split())[:_SAID]
-        raise ClaimError(f"is not YAML ({said}); write it in one go") from None
-
-
 def _at(place: str) -> str:
     """Return a place of which nothing in particular is said."""
     return f"{place.rstrip(': .')}: " if place else ""
 
 
 def _part(document: dict[str, Any], name: str, place: str) -> dict[str, Any]:
-    found = document.get(name)
-    if not isinstance(found, dict):
-        raise ClaimError(f"{place}{name}: {quote(found)}: must be an object")
-    return found
+    part = document.get(name)
+    if not isinstance(part, dict):
+        raise ClaimError(f"{place}{name}: {quote(part)}: must be an object")
+    return part
 
 
 def _task(document: dict[str, Any]) -> Any:

@@ -30,7 +30,7 @@ _FREE = "bursts do not wait"
 
 
 class Gate:
-    """What a training loop goes through before it bursts.
+    """Gate that a training loop enters before each burst.
 
     A burst waits for its slot, never for longer than a period, by the rules of `Plan`. Without a
     claim, or with a broken one, nothing waits; one warning says why. If the claim says that the job
@@ -45,13 +45,13 @@ class Gate:
     Parameters
     ----------
     claim
-        What the job was given, if it does not stand in a file; or why that cannot be told.
+        The claim of the job, if it does not stand in a file; or why there is none.
     file
         A file of claims, see `metronome_opt.gate.files`. It is looked at between iterations and
         read again when it has changed; the gate goes over to the new claim in small steps. While
         the file is missing or broken, nothing waits.
     job, task
-        Who this is. Of a file only claims of that job count.
+        The job and task of this process. Of a file only claims of that job count.
     record
         A file to which each burst is appended, as a line of JSON, see `metronome_opt.gate.sinks`.
     metrics
@@ -161,16 +161,16 @@ class Gate:
         Parameters
         ----------
         sent_bytes
-            What it sends, if that is known; else it may be told to the burst before it ends.
+            The bytes that it sends, if known; else to be set on the burst before it ends.
         phase
-            Which burst of its iteration it is, from 0. If nobody says it bursts are counted, and
-            then a loop that leaves one out is out of step with its claim for good.
+            Which burst of its iteration it is, from 0. If left out bursts are counted, and then a
+            loop that leaves one out is out of step with its claim for good.
         """
         burst = Burst()
         burst.gate = self
         burst.asked = phase
         if sent_bytes is not None:
-            burst.told = self.bytes_told(sent_bytes)
+            burst.size = self.valid_size(sent_bytes)
         return burst
 
     def paced(self, function: Function) -> Function:
@@ -206,7 +206,7 @@ class Gate:
                 self.warn(f"{type(error).__name__}: {error}; not all that was measured is written")
 
     def warn(self, message: str) -> None:
-        """Say something, once."""
+        """Log a warning, each text once."""
         if message in self._warned:
             return
         self._warned.add(message)
@@ -256,7 +256,7 @@ class Gate:
         with self._lock:
             if burst.opening != self._opening:
                 return  # it was taken for forgotten
-            sent = burst.told
+            sent = burst.size
             if sent is not None:
                 self._sent = sent if self._sent is None else self._sent + sent
             if self._inside > 1:
@@ -267,7 +267,7 @@ class Gate:
             if current is None or current.began < 0:
                 return  # interrupted while it waited
             if current is not burst or sent is not self._sent:
-                current.told = self._sent
+                current.size = self._sent
             current.ended = now = self._steady()
             self._ended.append(current)
             if now >= self._due:
@@ -276,18 +276,18 @@ class Gate:
                 for sink in self._sinks:
                     sink.write()
 
-    def bytes_told(self, told: Any) -> int | None:
-        """Return what a burst is said to send, as a number; None if it is none."""
-        if told is None or (type(told) is int and told >= 0):
-            return told
+    def valid_size(self, given: Any) -> int | None:
+        """Return the size of a burst in bytes; None if what is given is none."""
+        if given is None or (type(given) is int and given >= 0):
+            return given
         try:
-            number = int(told)
+            number = int(given)
         except Exception:  # whatever converting a tensor, say, may raise
             number = -1
         if number >= 0:
             return number
-        shown = quote(told) if isinstance(told, (int, float, str)) else type(told).__name__
-        self.warn(f"sent_bytes: {shown}: must be a number, at least 0; it is not counted")
+        text = quote(given) if isinstance(given, (int, float, str)) else type(given).__name__
+        self.warn(f"sent_bytes: {text}: must be a number, at least 0; it is not counted")
         return None
 
     def give_up(self, error: Exception) -> None:
@@ -315,7 +315,7 @@ class Gate:
     # ----------------------------------------------------------------- deciding
 
     def _decide(self, burst: Burst) -> None:
-        """Find out when a burst begins, and which slot it takes."""
+        """Determine when a burst begins, and which slot it takes."""
         plan = self._plan
         if burst.asked is not None and plan is not None:
             self._skip_to(burst, plan)
@@ -330,7 +330,7 @@ class Gate:
         if claim is None:
             self._free = True
         elif not jumped and (plan is None or plan.claim is not claim or self._free or self._moved):
-            plan = self._go_over(claim, now)
+            plan = self._adopt(claim, now)
             if burst.asked is not None:
                 self._skip_to(burst, plan)
         burst.phase = _number(burst.asked) if plan is None else plan.phase
@@ -376,14 +376,14 @@ class Gate:
             self._waits = 1, begins, 0
 
     def _is_forgotten(self) -> bool:
-        """Whether the burst that is open has been so for longer than any should."""
+        """Return True if the open burst has been so for longer than any should."""
         current = self._current
         if current is None or current.began < 0:
             return False
         period = 0 if self._claim is None else self._claim.period_ns
         return self._steady() - current.began > max(_FORGOTTEN_NS, 2 * period)
 
-    def _go_over(self, claim: Claim, now: int) -> Plan:
+    def _adopt(self, claim: Claim, now: int) -> Plan:
         """Make the plan that of the claim, if it is not, between two iterations; return it."""
         plan = self._plan
         if plan is None:
@@ -394,7 +394,7 @@ class Gate:
             return plan
         slot = plan.slot
         if slot is not None and (self._free or self._moved or plan.claim != claim):
-            # Whoever went without slots has lost them: they begin where the job is.
+            # After bursts without slots, slots begin where the job is.
             plan.follow(claim, now - slot if self._free else self._moved)
         self._free, self._moved = not claim.gated, 0
         return plan
@@ -402,13 +402,13 @@ class Gate:
     def _look(self) -> None:
         """Look at the file of claims."""
         try:
-            self._claim = self._file.look()
+            self._claim = self._file.current()
         except ClaimError as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
 
     def _jumped(self, moved: int, elapsed: int) -> bool:
-        """Whether the clock was set since the burst before, taken to heart by the plan."""
+        """Return True if the clock was set since the burst before; the plan is moved with it."""
         if self._iteration < 0:
             return False  # there was none
         cushion = self._claim.cushion_ns if self._claim is not None else 0

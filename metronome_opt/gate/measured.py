@@ -1,4 +1,4 @@
-"""Counters of what became of bursts, and the text in which Prometheus reads them."""
+"""Counters of bursts, and their text format for Prometheus."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Measured:
     """Totals over the bursts of a gate.
 
     The counter of bytes grows while a burst is under way, evenly over the length of the last burst
-    of the same phase and no further than what it was told to send, or what that one sent. So who
-    scrapes it sees when a burst begins, and about how long it is. What was shown is never taken
+    of the same phase and no further than its stated size, or the size of that one. So a scraper
+    sees when a burst begins, and about how long it is. What was scraped is never taken
     back: if less was sent in the end, the counter stands until the total has come up to it.
 
     Parameters
     ----------
     job, task
-        Who this is; labels of every series, beside the pod by the name of its host.
+        Labels of every series, beside the pod by the name of its host.
     """
 
     def __init__(self, job: str, task: int | None) -> None:

@@ -10,7 +10,7 @@ STALL = 0.25
 
 
 class Claim:
-    """What a job was given: when its bursts are to begin, again and again.
+    """Periodic slots of the bursts of a job.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Claim:
 
     @property
     def slots(self) -> tuple[int, int, tuple[int, ...]]:
-        """What says when bursts are to begin: offset, period and starts."""
+        """Offset, period and starts."""
         return self.offset_ns, self.period_ns, self.starts_ns
 
     def __eq__(self, other: object) -> bool:
@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def slot(self) -> int | None:
-        """When the next burst is planned to begin; None before the first one."""
+        """The time when the next burst is planned to begin; None before the first one."""
         return None if self._origin is None else self._origin + self.claim.starts_ns[self.phase]
 
     def skip_to(self, phase: int) -> None:
@@ -100,8 +100,8 @@ class Plan:
     def take(self, ready: int) -> tuple[int, int]:
         """Return when a burst begins that is ready now, and the slot that it takes.
 
-        The first burst takes the first slot that it is not late for. Nobody waits for longer than
-        a period.
+        The first burst takes the first slot that it is not late for. No burst waits for longer
+        than a period.
         """
         period, starts = self.claim.period_ns, self.claim.starts_ns
         origin, phase = self._origin, self.phase
@@ -128,7 +128,7 @@ class Plan:
         """Go over to another claim between two iterations, step by step.
 
         The slots move later until they are those of the claim, by at most `STALL` of a period in
-        each iteration, or earlier by no more than the cushion, for which nobody waits.
+        each iteration, or earlier by no more than the cushion, for which no burst waits.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Plan:
     def _aligned(self, moment: int) -> int:
         """Return the first iteration whose first slot is not over at a moment, but for a cushion.
 
-        Of a cushion only half a period counts: who is later than that takes the next slot anyway.
+        Of a cushion only half a period counts: a later burst takes the next slot anyway.
         """
         claim = self.claim
         first = claim.offset_ns + claim.starts_ns[0]

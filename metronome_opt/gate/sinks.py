@@ -22,10 +22,10 @@ _REPLACE = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
 
 
 class _Sink:
-    """What gets to know of every burst."""
+    """Base of the sinks."""
 
     def add(self, ended: list[Burst]) -> None:
-        """Take note of some bursts that have ended; who gives totals need not."""
+        """Take note of some bursts that have ended; not needed by sinks of totals."""
 
     def write(self) -> None:
         """Write what is not written yet; called once a second, after a burst."""
@@ -44,12 +44,12 @@ def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[_S
         try:
             sinks.append(_Record(gate, os.fspath(record)))
         except (OSError, ValueError, TypeError) as error:
-            gate.warn(f"{record}: {_why(error)}; bursts are not recorded")
+            gate.warn(f"{record}: {_reason(error)}; bursts are not recorded")
     if metrics:
         try:
             sinks.append(_metrics(gate, os.fspath(metrics)))
         except (OSError, ValueError, OverflowError, TypeError) as error:
-            gate.warn(f"{metrics}: {_why(error)}; no metrics are given")
+            gate.warn(f"{metrics}: {_reason(error)}; no metrics are given")
     if sinks:
         atexit.register(gate.close)
     return sinks
@@ -70,17 +70,17 @@ class _Record(_Sink):
     A line has ``at``, when the burst began, in seconds since the epoch; ``iteration`` and
     ``phase``, from 0; ``waited_ms``; ``late_ms``, null without a slot; ``burst_ms``;
     ``iteration_ms``, in the first burst of an iteration, since the iteration before began, else
-    null; ``sent_bytes``, null if nobody told; ``job`` and ``task``.
+    null; ``sent_bytes``, null if unknown; ``job`` and ``task``.
     """
 
     def __init__(self, gate: Gate, path: str) -> None:
         self._gate, self._path = gate, path
-        self._who = json.dumps({"job": gate.measured.job, "task": gate.measured.task})[1:]
+        self._labels = json.dumps({"job": gate.measured.job, "task": gate.measured.task})[1:]
         self._lines: list[str] = []  # not written yet
         self._file: int | None = os.open(path, _CREATE, 0o666)
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
-            os.write(self._file, b"\n")  # whoever wrote before was killed in the middle of a line
+            os.write(self._file, b"\n")  # a writer before was killed in the middle of a line
 
     def add(self, ended: list[Burst]) -> None:
         """Take note of some bursts that have ended."""
@@ -107,7 +107,7 @@ class _Record(_Sink):
             _write(self._file, "".join(lines))
         except OSError as error:
             self.drop()
-            self._gate.warn(f"{self._path}: {_why(error)}; bursts are not recorded any more")
+            self._gate.warn(f"{self._path}: {_reason(error)}; bursts are not recorded any more")
 
     def _line(self, burst: Burst) -> str:
         began = burst.began_at
@@ -117,7 +117,7 @@ class _Record(_Sink):
             f'"waited_ms": {_ms(burst.waited_ns)}, "late_ms": {_ms(burst.late_ns)}, '
             f'"burst_ms": {_ms(burst.ended - burst.began)}, '
             f'"iteration_ms": {_ms(burst.iteration_ns)}, '
-            f'"sent_bytes": {_json(burst.sent_bytes)}, {self._who}\n'
+            f'"sent_bytes": {_json(burst.sent_bytes)}, {self._labels}\n'
         )
 
 
@@ -149,9 +149,9 @@ class _TextFile(_Sink):
             finally:
                 os.close(file)
             os.replace(self._fresh, self._path)  # noqa: PTH105
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path with a zero in it
             self._open = False
-            self._gate.warn(f"{self._path}: {_why(error)}; no metrics are written any more")
+            self._gate.warn(f"{self._path}: {_reason(error)}; no metrics are written any more")
 
 
 class _Server(_Sink):
@@ -218,7 +218,7 @@ def _write(file: int, text: str) -> None:
         left = left[os.write(file, left) :]
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
 
 

@@ -2,13 +2,11 @@
 
 from metronome_opt.kubernetes.files import check_folder, is_written, write_manifests
 from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
-from metronome_opt.kubernetes.schemas import check_manifests
 
 __all__ = [
     "VerificationError",
     "build_manifests",
     "check_folder",
-    "check_manifests",
     "export_claims",
     "is_written",
     "write_manifests",

@@ -19,20 +19,20 @@ import yaml
 
 from metronome_opt.documents import read_documents
 from metronome_opt.errors import InputError, quote
-from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, check_manifests, read_shipped
+from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, read_shipped
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 *OBJECT_FILES, _KUSTOMIZATION = _HEADERS
 
-# The first line of that file, by which an export is recognised.
+# First line of the index, by which an export is recognised.
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
 _WIDTH = 96
 _PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
 
 def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
-    """Yield the documents of files and of the files in folders, each with where it stands.
+    """Yield the documents of files and of the files in folders, each with its place.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
 
 
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
-    """Check objects by file and write them; all files or none. Return the files.
+    """Write objects by file; all files or none. Return the files.
 
     The folder is missing, empty or written by an earlier export. An interrupted export leaves the
     previous one whole. What was written for the same objects before comes out byte for byte the
@@ -62,24 +62,20 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     Raises
     ------
     InputError
-        If an object is not valid, or the folder cannot be written or holds files of others.
+        If the folder cannot be written or holds files of others.
     """
-    for name in manifests:
-        if name not in OBJECT_FILES:
-            raise InputError(f"{quote(name)}: is not a file of an export; use {OBJECT_FILES[-1]}")
-    check_manifests(manifests)
     texts = _texts(manifests)
     _Folder(directory).replace(texts)
     return [Path(directory) / name for name in texts]
 
 
 def is_written(manifests: Manifests, directory: str | Path) -> bool:
-    """Whether a folder holds these objects as `write_manifests` would write them, and no others."""
+    """Return whether a folder holds just what `write_manifests` would write of these objects."""
     try:
-        found = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
+        present = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
     except OSError:
         return False
-    return found == {name: text.encode() for name, text in _texts(manifests).items()}
+    return present == {name: text.encode() for name, text in _texts(manifests).items()}
 
 
 def check_folder(directory: str | Path) -> None:
@@ -88,7 +84,7 @@ def check_folder(directory: str | Path) -> None:
 
 
 def _texts(manifests: Manifests) -> dict[str, str]:
-    """Return what each file is to hold."""
+    """Return the text of each file."""
     version, kind = KUSTOMIZATION
     index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
     files = {**manifests, _KUSTOMIZATION: [index]}
@@ -99,10 +95,10 @@ class _Folder:
     """A folder that exports write and replace; it may be missing."""
 
     def __init__(self, directory: str | Path) -> None:
-        self.shown = Path(directory)
+        self.name = Path(directory)
         self.target = Path(directory).resolve()  # a link stays, what it points to is replaced
         if not self.target.name:
-            raise InputError(f"{self.shown}: cannot be replaced; name a folder below it")
+            raise InputError(f"{self.name}: cannot be replaced; name a folder below it")
         self.fresh = self.target.with_name(f".{self.target.name}.metronome-new")
         self.former = self.target.with_name(f".{self.target.name}.metronome-old")
 
@@ -112,11 +108,11 @@ class _Folder:
             if not self.target.exists():
                 return
             if not self.target.is_dir():
-                raise InputError(f"{self.shown}: is a file; name a folder")
+                raise InputError(f"{self.name}: is a file; name a folder")
             foreign = self._foreign()
             if foreign is not None:
                 raise InputError(
-                    f"{self.shown}: holds {quote(foreign)}, which no export wrote; "
+                    f"{self.name}: holds {quote(foreign)}, which no export wrote; "
                     "move it away or name another folder"
                 )
 
@@ -147,12 +143,12 @@ class _Folder:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say of the folder what the system says of a failure."""
+        """Turn failures of the system into errors that name the folder."""
         try:
             yield
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise InputError(f"{self.shown}: cannot be written ({reason})") from None
+            raise InputError(f"{self.name}: cannot be written ({reason})") from None
 
     def _settle(self) -> None:
         """Clear up after an export, this one or a killed one, keeping the last whole folder."""
@@ -165,7 +161,7 @@ class _Folder:
             self._remove(self.fresh)
 
     def _foreign(self) -> str | None:
-        """Return the first thing in the target that no export wrote; None if it may be replaced."""
+        """Return the first entry of the target that no export wrote; None if there is none."""
         entries = sorted(self.target.iterdir())
         for entry in entries:
             if entry.name not in _HEADERS or entry.is_symlink() or not entry.is_file():
@@ -220,7 +216,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Quote what any YAML reader might take for a number or a truth value.
+    """Quote text that a YAML reader might take for a number or a truth value.
 
     PyYAML itself quotes what *it* would read so. Readers in Go differ: to them ``1e3`` is a number
     and ``y`` a truth value. Only text of two characters or more that begins with a letter is

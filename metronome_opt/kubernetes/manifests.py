@@ -2,14 +2,14 @@
 
 A capacity for each node, a claim for each task, and what the network-aware scheduler plugins take:
 AppGroup and NetworkTopology. The definitions of these two are installed with the plugins
-(kubernetes-sigs/scheduler-plugins), not by us; kinds.yaml states the fields and limits that
-upstream gives them.
+(kubernetes-sigs/scheduler-plugins), not by us.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,17 +29,20 @@ from metronome_opt.kubernetes.schemas import (
 )
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import check, comparable_part, evaluate
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
 NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
 ZONE_KEY = "topology.kubernetes.io/zone"
 REGION_KEY = "topology.kubernetes.io/region"
 _LARGEST_NETWORK_COST = 10_000
+# Limits of crds.yaml that an instance may exceed.
+_LARGEST = 2**53 - 1
+_LONGEST_LIST = 1024
 
 
 class VerificationError(MetronomeError):
-    """A schedule states what is not true, or nothing that could be claimed."""
+    """A schedule with false statements, or without offsets to claim."""
 
     exit_status = 1
 
@@ -52,7 +55,7 @@ def build_manifests(
     group: str = DEFAULT_GROUP,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
-    """Return every object of an export by file, not yet checked against a schema.
+    """Return every object of an export by file.
 
     Claims and capacities are of API group `group`, and what is namespaced and of no job that names
     another namespace is in `namespace`.
@@ -60,8 +63,8 @@ def build_manifests(
     Raises
     ------
     InputError
-        If offsets are missing, the deployment does not fit the instance, or `group` or
-        `namespace` is not valid.
+        If offsets are missing, the deployment does not fit the instance, `group` or `namespace` is
+        not valid, or a list or number is larger than the definitions allow.
     """
     _check_deployment(instance, deployment)
     naming = Naming(deployment, group, namespace)
@@ -73,6 +76,9 @@ def build_manifests(
         [] if topology is None else [topology],
         _claims(instance, schedule, deployment, naming),
     )
+    capacities, claims = objects[1], objects[-1]
+    for item in (*capacities, *claims):
+        _check_limits(item["spec"], (item["kind"], item["metadata"]["name"]))
     return {name: items for name, items in zip(OBJECT_FILES, objects, strict=True) if items}
 
 
@@ -94,7 +100,7 @@ def export_claims(
     VerificationError
         If the schedule has no offsets or states anything that is not true.
     InputError
-        If the objects are not valid or the folder cannot be written.
+        As `build_manifests` and `write_manifests` do.
     """
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         raise VerificationError(
@@ -112,7 +118,7 @@ def export_claims(
 
 
 def _check_deployment(instance: Instance, deployment: Deployment) -> None:
-    """Refuse a deployment that names what there is not, or one thing twice."""
+    """Refuse a deployment with unknown or repeated names."""
 
     def refuse(kind: str, index: int, field: str, message: str) -> NoReturn:
         raise InputError(f"{format_path(['deployment', kind, index, field])}: {message}")
@@ -137,6 +143,23 @@ def _check_deployment(instance: Instance, deployment: Deployment) -> None:
         if not {*task.links[:1]} <= {*nodes[task.node]} or not {*task.links} <= {*jobs[task.job]}:
             refuse("tasks", index, "links", "must be links of its job, the first of its node")
         seen.add((task.job, task.index))
+
+
+def _check_limits(node: Any, path: tuple[str | int, ...]) -> None:
+    """Refuse what an API server would, because the definitions set a limit."""
+    fault = None
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            _check_limits(value, (*path, key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            _check_limits(value, (*path, index))
+        if len(node) > _LONGEST_LIST:
+            fault = f"has {len(node)} entries, at most {_LONGEST_LIST} can be"
+    elif isinstance(node, int) and node > _LARGEST:
+        fault = f"{quote(node)} is above {_LARGEST}"
+    if fault is not None:
+        raise InputError(f"{path[0]} {path[1]}: {format_path(['spec', *path[2:]])}: {fault}")
 
 
 def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> list[Manifest]:
@@ -209,12 +232,11 @@ def _claims(
     That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
     traffic and cushion are still those of the bursts as they are, and the reserve stands beside. Of
     several interfaces the first is named, and the traffic is that on all of them together. A task
-    that crosses no link while others of its job do has the least cushion of all their links: it is
-    as late as they are.
+    that crosses no link while others of its job do has the minimum cushion of their links: it is as
+    late as they are.
     """
-    judged = evaluate(
-        instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit
-    )
+    part, gated = comparable_part(instance, schedule)
+    judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=schedule.stretch_limit)
     reports = {report.name: report for report in judged.links}
     own_links = {node.name: {*node.links[: node.interfaces]} for node in deployment.nodes}
     slot_us = 1000 * instance.slot_ms
@@ -256,7 +278,7 @@ def _claims(
 def _app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
     """Return one AppGroup per job that has tasks, in the order of their names.
 
-    Upstream says what an AppGroup is; these are choices of ours:
+    Upstream defines AppGroups; these are choices of ours:
 
     - A workload is a single pod, called like its claim, because every task is placed on its own.
     - The tasks depend on one another in a ring, each on the next, as in a ring all-reduce. The

@@ -1,4 +1,4 @@
-"""Names of a cluster: RFC 1123 labels for whatever jobs, nodes and racks are called."""
+"""Names in a cluster: RFC 1123 labels for jobs, nodes and racks of any name."""
 
 from __future__ import annotations
 
@@ -30,12 +30,22 @@ def is_subdomain(name: str) -> bool:
     return len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split(".")))
 
 
+def check_namespace(name: str) -> str:
+    """Return `name` if a namespace may have it; else raise InputError."""
+    if not is_label(name):
+        raise InputError(
+            f"namespace: {quote(name)} is not a namespace; use lower-case letters, digits "
+            f"and dashes, at most {LABEL_LENGTH}"
+        )
+    return name
+
+
 def labels(names: Iterable[str]) -> dict[str, str]:
     """Return an RFC 1123 label for every name; no two are the same.
 
     A name that is a label keeps it. Any other becomes lower-case, with a dash for what a label
     may not contain, cut to length, and ends in a hash of the original, so that ``GPT 2`` and
-    ``gpt_2`` stay apart and the label of a name does not depend on the names beside it. Should a
+    ``gpt_2`` differ and the label of a name does not depend on the names beside it. Should a
     label be taken nevertheless, the hash grows.
     """
     originals = sorted(set(names))
@@ -59,12 +69,12 @@ def _derived(name: str, taken: set[str]) -> str:
 
 
 class Naming:
-    """Who is called what in one export.
+    """Names of the objects of one export.
 
     Parameters
     ----------
     deployment
-        Everything that is named.
+        The nodes and tasks that are named.
     group
         API group of the claims, also the prefix of labels and annotations.
     namespace
@@ -75,8 +85,8 @@ class Naming:
     jobs, racks, regions
         Label of each original name.
     nodes
-        What the cluster calls each node: its own name if a Node may have it, dots and all, else
-        its label. A capacity is called like its node.
+        Name of each node in the cluster: its own if a Node may have it, dots and all, else its
+        label. A capacity is called like its node.
     tasks
         Label of each task, by job name and index: the name of its pod and of its claim. It is the
         name that its pod has in the cluster where that is known and a label.
@@ -93,24 +103,20 @@ class Naming:
         self._namespace = namespace
         self._namespaces = {each.job: each.namespace for each in deployment.tasks if each.namespace}
         for each in (namespace, *self._namespaces.values()):
-            if not is_label(each):
-                raise InputError(
-                    f"namespace: {quote(each)} is not a namespace; use lower-case letters, digits "
-                    f"and dashes, at most {LABEL_LENGTH}"
-                )
+            check_namespace(each)
         nodes = deployment.nodes
         self.jobs = labels(task.job for task in deployment.tasks)
         self.nodes = {
             name: name if is_subdomain(name) else label
             for name, label in labels(node.name for node in nodes).items()
         }
-        apart = [rack for pair in deployment.rack_cost for rack in pair]
-        self.racks = labels([*apart, *(node.rack for node in nodes if node.rack is not None)])
+        distant = [rack for pair in deployment.rack_cost for rack in pair]
+        self.racks = labels([*distant, *(node.rack for node in nodes if node.rack is not None)])
         self.regions = labels(node.region for node in nodes if node.region is not None)
         self.tasks = _tasks(deployment.tasks, self.jobs)
 
     def namespace_of(self, job: str) -> str:
-        """Return where the objects of a job live."""
+        """Return the namespace of the objects of a job."""
         return self._namespaces.get(job, self._namespace)
 
     def manifest(
@@ -125,7 +131,7 @@ class Naming:
         labels: Mapping[str, str | None] | None = None,
         originals: Mapping[str, tuple[str | None, str | None]] | None = None,
     ) -> dict[str, Any]:
-        """Return an object of a job, or of nobody.
+        """Return an object, of a job or shared by all.
 
         Labels that are None are left out. `originals` has for each role (``node``, ...) the
         original name and the one used here; where they differ the original is kept in an annotation

@@ -25,7 +25,7 @@ _SCALES = {
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Return what a Kubernetes quantity says, exactly, in the unit of what it is a quantity of.
+    """Return the exact value of a Kubernetes quantity.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from metronome_opt.multiobjective.objectives import (
     weigh,
 )
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.solvers.network import Cost, Network
+from metronome_opt.solvers.network import Cost, CostNetwork
 from metronome_opt.solvers.network.tables import (
     build,
     contention_cells,
@@ -54,7 +54,7 @@ class _LayeredCost:
 
     @property
     def max_units(self) -> int:
-        """More units than it comes to."""
+        """An upper bound in units."""
         return int(most_contention(self.compiled) / self.scale) + 1
 
     def units(self, offsets: Sequence[int]) -> int:
@@ -68,7 +68,10 @@ class _LayeredCost:
         added = np.empty(self.compiled.instance.jobs[job].period, dtype=np.int64)
         score_job(state, job, added)
         step = self.compiled.fraction(1, job) / self.scale
-        return added * step.numerator // step.denominator + int(without / self.scale)
+        # Beyond 64 bits Python's own integers are slow, and exact.
+        fits = max(self.max_units, step.numerator) < _LARGEST
+        counts: Ints = (added // step.denominator).astype(np.int64 if fits else object)
+        return counts * step.numerator + int(without / self.scale)
 
 
 class _JobCost:
@@ -81,7 +84,7 @@ class _JobCost:
         self._objective = objective
         each = [objective.max_cost(job) for job in group.jobs]
         self.max_units = sum(each)
-        """At least as many units as it comes to."""
+        """An upper bound in units."""
         if self.max_units >= _LARGEST:
             at = each.index(max(each))
             raise CostTooLargeError(
@@ -119,19 +122,19 @@ class Priced:
     """
 
     search: Search
-    network: Network
+    network: CostNetwork
     per_unit: Fraction
 
 
 class Costs:
-    """What the schedules of a group of jobs cost.
+    """The costs of the schedules of a group of jobs.
 
     Parameters
     ----------
     search
         Of the group; says when to stop.
     traffic
-        What latency is a share of, Mbit/s.
+        All traffic, of which latency is a share, Mbit/s.
     names
         The objectives that will be asked for. Only if rotations change none of them are rotations
         of one another taken for one.
@@ -184,25 +187,6 @@ class Costs:
                 "and capacities with a larger common divisor, or smaller or simpler weights"
             )
 
-    def max_beside(self, first: str, second: str, offsets: Sequence[int]) -> int:
-        """Return the most units of latency, or contention, beside no more of the other.
-
-        What is late costs its weight, so contention and what is late bound one another.
-
-        Parameters
-        ----------
-        first, second
-            Contention and latency, or latency and contention.
-        offsets
-            A schedule: others that have no more of `first` have no more of `second` than this.
-        """
-        weights = [job.weight for job in self.group.jobs]
-        if not min(weights):  # of contention of no weight there may be any latency
-            return self._layered[second].max_units
-        value = self.units(first, offsets) * self._layered[first].scale
-        late = Fraction(1, min(weights)) if first == "contention" else Fraction(max(weights))
-        return int(value * late / self._layered[second].scale)
-
     def per_bandwidth(self, prices: Mapping[str, int]) -> dict[str, Fraction]:
         """Return the prices of a Mbit/s of layered objectives, given those of their units."""
         return {
@@ -232,13 +216,13 @@ class Costs:
         return dict(zip((job.name for job in self.group.jobs), offsets, strict=True))
 
     def around(self, offsets: Sequence[int], job: int) -> dict[str, Ints]:
-        """Return what each objective comes to in units with one job at each of its offsets."""
-        found = {name: counted.around(offsets, job) for name, counted in self._counted.items()}
+        """Return each objective in units, with one job at each of its offsets."""
+        units = {name: counted.around(offsets, job) for name, counted in self._counted.items()}
         if self._mixture:
-            found[MIXTURE] = np.asarray(
-                sum(price * found[name] for name, price in self._mixture.items())
+            units[MIXTURE] = np.asarray(
+                sum(price * units[name] for name, price in self._mixture.items())
             )
-        return found
+        return units
 
     def expanded(self, prices: Mapping[str, int]) -> dict[str, int]:
         """Return prices of objectives instead of one of their mixture."""
@@ -253,7 +237,7 @@ class Costs:
         Parameters
         ----------
         prices
-            What a unit of each objective costs, by name.
+            The price of a unit of each objective, by name.
         limit
             The largest sum that is asked for; none if left out.
 
@@ -288,12 +272,13 @@ class Costs:
 
         Each link that is not overloaded must bear all bursts longer by that much.
         """
-        late, scale = self._layered["latency"].compiled, self._layered["latency"].scale
+        late = self._layered["latency"].compiled
         longer = compile_instance(lengthen(late.instance, slots))
 
         def cells(link: int, domains: Sequence[Ints]) -> Ints | None:
+            scale = Fraction(late.unit, late.links[link].hyperperiod)  # of the link alone
             now = contention_cells(self.search, late, link, domains, scale)
-            then = contention_cells(self.search, longer, link, domains, scale_of(longer))
+            then = contention_cells(self.search, longer, link, domains, scale)
             if now is None or then is None:
                 return None
             overloaded: Ints = ((now == 0) & (then > 0)).astype(np.int64)
@@ -304,10 +289,12 @@ class Costs:
             Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
             for index, link in enumerate(late.links)
         )
-        network = Network(late, Fraction(1), domains, costs, 0, np.int32, cells)
+        network = CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
         return Priced(self.search, network, Fraction(1))
 
-    def _with_singles(self, network: Network, prices: Mapping[str, int], factor: int) -> Network:
+    def _with_singles(
+        self, network: CostNetwork, prices: Mapping[str, int], factor: int
+    ) -> CostNetwork:
         """Return the network with what each job costs by itself, times a factor."""
         self._check_fits(sum(prices.values()) * factor)
         costs = list(network.costs)
@@ -321,7 +308,7 @@ class Costs:
         return replace(network, costs=tuple(costs))
 
 
-def _finer(network: Network, factor: int) -> Network:
+def _finer(network: CostNetwork, factor: int) -> CostNetwork:
     """Return a network in units that are smaller by a whole factor."""
     costs = tuple(
         replace(
@@ -340,7 +327,7 @@ def _finer(network: Network, factor: int) -> Network:
     )
 
 
-def _sum_of_worst(network: Network) -> int:
+def _sum_of_worst(network: CostNetwork) -> int:
     """Return the most that a network without a limit may cost."""
     singles = sum(
         int(cost.excess.max()) + cost.low

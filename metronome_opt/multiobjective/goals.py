@@ -1,4 +1,4 @@
-"""Goals: objectives in order or as a sum, tolerances, limits, reserves; and what a run may take."""
+"""Goals: objectives in order or as a sum, tolerances, limits, reserves; and requests for them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from numbers import Rational
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.objectives import DEFAULT_ORDER, check_names
+from metronome_opt.multiobjective.objectives import (
+    CUSHION,
+    DEFAULT_ORDER,
+    STRETCH,
+    check_names,
+)
 from metronome_opt.result import Block, Event, Level, Stop
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver
 from metronome_opt.solvers.search import Callback
 
 Exact = str | int | Fraction
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a schedule is to be good at.
+    """Objectives of a schedule.
 
     Attributes
     ----------
@@ -33,7 +38,7 @@ class Goal:
     prices
         Of a weighted sum of the values of objectives, divided by what `normal` says.
     epsilon
-        The most that an objective may come to; of a cushion the least.
+        The maximum of an objective, the minimum of a cushion.
     strict
         Whether contention is counted class by class, the heaviest first, however much less there
         would be in all.
@@ -69,6 +74,10 @@ def make_goal(
     prices = _numbers("weights", weights)
     if prices and not any(prices.values()):
         raise InputError("weights: all are 0; give a positive one to what matters")
+    if odd := [name for name in (CUSHION, STRETCH) if name in prices]:
+        raise InputError(
+            f"weights: {odd[0]} has no place in a sum; give objectives in an order instead"
+        )
     if prices:
         objectives = list(prices)
         if tolerance:
@@ -92,13 +101,13 @@ def make_goal(
 
 def _numbers(place: str, given: Mapping[str, Exact] | None) -> dict[str, Fraction]:
     """Return exact numbers by objective, none negative."""
-    found = {}
+    numbers = {}
     for name, value in (given or {}).items():
         check_names([name], place)
-        found[name] = exact(f"{place}.{name}", value)
-        if found[name] < 0:
+        numbers[name] = exact(f"{place}.{name}", value)
+        if numbers[name] < 0:
             raise InputError(f"{place}.{name}: must not be negative, got {quote(str(value))}")
-    return found
+    return numbers
 
 
 def exact(place: str, value: Exact) -> Fraction:
@@ -107,14 +116,14 @@ def exact(place: str, value: Exact) -> Fraction:
     Raises
     ------
     InputError
-        If it is none, or a float, of which nobody knows what it stands for.
+        If it is none, or a float, which is not exact.
     """
     number: Fraction | None = None
     if isinstance(value, str):
         text = value.strip()
-        if len(text) > _MOST_DIGITS or len(text.lower().partition("e")[2]) > 3:
+        if len(text) > _MAX_DIGITS or len(text.lower().partition("e")[2]) > 3:
             raise InputError(
-                f"{place}: {quote(text)} is too long; write a number of {_MOST_DIGITS} digits "
+                f"{place}: {quote(text)} is too long; write a number of {_MAX_DIGITS} digits "
                 "or fewer"
             )
         with suppress(ValueError, ZeroDivisionError):
@@ -126,9 +135,9 @@ def exact(place: str, value: Exact) -> Fraction:
         raise InputError(
             f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {quote(value)}"
         )
-    if max(abs(number.numerator), number.denominator) >= 10**_MOST_DIGITS:
+    if max(abs(number.numerator), number.denominator) >= 10**_MAX_DIGITS:
         raise InputError(
-            f"{place}: must have {_MOST_DIGITS} digits or fewer above and below the line"
+            f"{place}: must have {_MAX_DIGITS} digits or fewer above and below the line"
         )
     return number
 
@@ -154,8 +163,8 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A goal, and what the search for it may take; it ends with its budget.
+class Request:
+    """A goal, with the solver and the budget for it.
 
     Attributes
     ----------
@@ -172,15 +181,15 @@ class Run:
 
 
 @dataclass
-class Found:
-    """A schedule and how it was found, before the judge has seen it.
+class Solution:
+    """A schedule and its levels, before verification.
 
     Attributes
     ----------
     offsets, stretch
         By job name, in slots.
     levels
-        What was optimised, in order.
+        The optimised objectives, in order.
     bound
         Of the first objective, None if there is none.
     """

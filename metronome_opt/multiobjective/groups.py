@@ -1,4 +1,4 @@
-"""Groups of jobs that can be decided apart, and the search for the best schedule of one group."""
+"""Groups of jobs that can be decided separately, and the search for the best schedule of one."""
 
 from __future__ import annotations
 
@@ -23,18 +23,16 @@ from metronome_opt.multiobjective.objectives import (
 from metronome_opt.presolve import simplify_links, split
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.solvers import auto, greedy
-from metronome_opt.solvers.registry import LAYERED
+from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _MAX_ROTATIONS = 100_000
-_PARTS = 3  # of the time that is left, for an end of a front: another end, and what is between
 
 
 @dataclass(frozen=True)
 class _Grouping:
-    """The groups of an instance that can be decided apart.
+    """The groups of an instance that can be decided separately.
 
     Attributes
     ----------
@@ -54,9 +52,9 @@ def group(
     names: Sequence[str],
     mixture: Mapping[str, Fraction] | None = None,
     *,
-    apart: bool = True,
+    separately: bool = True,
 ) -> _Grouping:
-    """Return the smallest groups that can be decided apart.
+    """Return the smallest groups that can be decided separately.
 
     Blocks where rotating a group changes nothing that is asked for; components where it does; the
     whole where something is limited that adds up over all of it.
@@ -66,9 +64,9 @@ def group(
     search
         Of the whole; says when to stop.
     traffic, names, mixture
-        What latency is a share of, and the objectives that matter, see `Costs`.
-    apart
-        Whether groups may be decided apart at all.
+        The traffic in latency, and the objectives, see `Costs`.
+    separately
+        Whether the instance may be decomposed at all.
     """
     fewer = simplify_links(search.instance).instance
     groups: Sequence[Instance]
@@ -76,7 +74,7 @@ def group(
     def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
         return {name: offset for part in parts for name, offset in part.items()}
 
-    if not apart:
+    if not separately:
         groups = (fewer,)
     elif can_rotate([*names, *(mixture or ())]):
         cut = split(fewer)
@@ -89,12 +87,12 @@ def group(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a group came to.
+    """The schedule of a group.
 
     Attributes
     ----------
     offsets
-        The best schedule that was found, in the order of the jobs; None if none was.
+        The best known schedule, in the order of the jobs; None without one.
     proved
         Whether there is no better one, or none at all.
     """
@@ -111,7 +109,7 @@ def minimise(
     cushion: int = 0,
     start: Offsets | None = None,
 ) -> Answer:
-    """Return the schedule with the least weighted sum of objectives, others within limits.
+    """Return the schedule with the minimum weighted sum of objectives, others within limits.
 
     Parameters
     ----------
@@ -145,16 +143,12 @@ def minimise(
     return Answer(archive.points[0][1] if archive.points else start, proved)
 
 
-def _by_contention(costs: Costs, prices: Mapping[str, int], *, parts: int = 1) -> Answer:
-    """Minimise a sum of layered objectives as the contention of other weights.
-
-    Of the time that is left, one of so many parts may be taken.
-    """
+def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
+    """Minimise a sum of layered objectives as the contention of other weights."""
     instance, _ = weigh(costs.group, costs.per_bandwidth(prices))
     search: Search | None = None
     with suppress(CostTooLargeError):
         search = costs.search.below(instance)
-        search.limit_to(search.remaining, parts)
         auto.run(search)
     if search is None or search.best is None:
         return Answer(None, proved=False)
@@ -162,7 +156,7 @@ def _by_contention(costs: Costs, prices: Mapping[str, int], *, parts: int = 1) -
 
 
 def without_contention(costs: Costs, slots: int) -> Offsets | None:
-    """Return a schedule without any contention although bursts are longer, if one is found."""
+    """Return a schedule of longer bursts without contention, None without success."""
     alike, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
     search = costs.search.below(lengthen(alike, slots))
     search.limit_to(search.remaining, 4)
@@ -215,29 +209,3 @@ def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int])
     )
     allowed = (each for each in rotations if keeps(costs, each, singles))
     return min(allowed, key=lambda each: costs.units(name, each), default=start)
-
-
-def lexicographic(
-    costs: Costs, names: tuple[str, ...], *, cushion: int = 0, start: Offsets | None = None
-) -> Answer:
-    """Minimise objectives one after the other, the earlier ones held at what they came to.
-
-    The answer is proved if every step is; without offsets there is none with the cushion.
-    """
-    held: dict[str, int] = {}
-    answer = Answer(start, proved=True)
-    if set(names[:2]) == set(LAYERED) and not cushion:
-        # One sum, in which nobody gains a unit of the first by any of the second.
-        known = greedy.construct(costs.search.below(costs.group))
-        worst = costs.max_beside(names[0], names[1], known)
-        both = _by_contention(costs, {names[0]: worst + 1, names[1]: 1}, parts=_PARTS)
-        if both.offsets is not None:
-            answer = both
-            held = {name: costs.units(name, both.offsets) for name in names[:2]}
-    for name in names[len(held) :]:
-        step = minimise(costs, {name: 1}, held, cushion=cushion, start=answer.offsets)
-        answer = Answer(step.offsets, answer.proved and step.proved)
-        if step.offsets is None:
-            break
-        held[name] = costs.units(name, step.offsets)
-    return answer

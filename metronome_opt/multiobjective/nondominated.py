@@ -21,7 +21,7 @@ import numpy as np
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.multiobjective.costs import Offsets, Priced
 from metronome_opt.multiobjective.relations import Mask, Relation, TooManyRowsError, relations
-from metronome_opt.solvers.network import Network, condition
+from metronome_opt.solvers.network import CostNetwork, condition
 from metronome_opt.solvers.network.eliminate import prune, shrink
 
 Values = tuple[int, ...]
@@ -30,7 +30,7 @@ _MAX_ROWS = 2**20
 
 
 class Archive:
-    """Schedules of which none is as good as another in all criteria: the first of some costs.
+    """Non-dominated schedules for one or two criteria, the first of some costs.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class Archive:
         """Return which rows a schedule is known for that is as good in every criterion."""
         if not len(self._rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        if rows.shape[1] != 2:
-            return np.asarray(np.any([(mine <= rows).all(axis=1) for mine in self._rows], axis=0))
+        if rows.shape[1] == 1:
+            return np.asarray(self._rows[0] <= rows[:, 0])
         # Where the first cost ascends the second one falls: the last that is as good in the first
         # is the best in the second.
         last = np.searchsorted(self._rows[:, 0], rows[:, 0], side="right") - 1
@@ -115,7 +115,7 @@ class Nondominated:
     parts
         One network for each cost, of the same jobs and domains; their searches say when to stop.
     archive
-        Is offered what is found, and says what else is worth finding.
+        Takes schedules, and says which others are accepted.
     criteria
         How many of the costs make one row better than another; the others only bound.
 
@@ -140,17 +140,17 @@ class Nondominated:
     def _stopped(self) -> bool:
         return any(part.search.stopped for part in self._parts)
 
-    def _visit(self, networks: Sequence[Network]) -> None:
+    def _visit(self, networks: Sequence[CostNetwork]) -> None:
         self.nodes += 1
         agreed = self._cut_down(networks)
         if agreed is None or self._stopped:
             return
         try:
-            found = self._eliminated(agreed)
+            rows = self._eliminated(agreed)
         except TooManyRowsError:
-            found = None
-        if found is not None:
-            self._offer(agreed, found)
+            rows = None
+        if rows is not None:
+            self._offer(agreed, rows)
             return
         if self._stopped:  # perhaps with nothing left to branch on
             return
@@ -160,15 +160,15 @@ class Nondominated:
                 return
             self._visit([condition(network.given(job, int(entry))) for network in agreed])
 
-    def _cut_down(self, networks: Sequence[Network]) -> list[Network] | None:
+    def _cut_down(self, networks: Sequence[CostNetwork]) -> list[CostNetwork] | None:
         """Return the networks cut down, small tables first; None if nothing is accepted."""
-        agreed: list[Network] | None = list(networks)
-        for most_cells in (*_STEPS, *([2**22] if self.nodes == 1 else [])):
+        agreed: list[CostNetwork] | None = list(networks)
+        for max_cells in (*_STEPS, *([2**22] if self.nodes == 1 else [])):
             if agreed is not None:
-                agreed = self._settled(agreed, most_cells)
+                agreed = self._settled(agreed, max_cells)
         return agreed
 
-    def _settled(self, networks: Sequence[Network], most_cells: int) -> list[Network] | None:
+    def _settled(self, networks: Sequence[CostNetwork], max_cells: int) -> list[CostNetwork] | None:
         """Return the networks with tables, and with the cells and offsets that all of them allow.
 
         Their limits are those that hold above their floors.
@@ -184,7 +184,7 @@ class Nondominated:
                 for network, limit in zip(settled, limits, strict=True)
             ]
             settled = [
-                shrink(part.search, prune(part.search, network), most_cells)
+                shrink(part.search, prune(part.search, network), max_cells)
                 for part, network in zip(self._parts, settled, strict=True)
             ]
             settled = _with_common_cells(_with_common_domains(settled))
@@ -192,7 +192,7 @@ class Nondominated:
                 return None if _hopeless(settled) else settled
         return None
 
-    def _eliminated(self, networks: Sequence[Network]) -> Relation | None:
+    def _eliminated(self, networks: Sequence[CostNetwork]) -> Relation | None:
         """Return the non-dominated rows of all jobs; None without tables of all links."""
         if any(cost.excess is None for network in networks for cost in network.costs):
             return None
@@ -221,21 +221,21 @@ class Nondominated:
         return whole
 
     def _hopeful(self, relation: Relation, others: Sequence[Relation], lows: Ints) -> Relation:
-        """Return the rows that may come to something, given what the others cost beside them."""
+        """Return the rows that may be accepted beside the minimum costs of the others."""
         total = relation.costs + lows
         alive = np.ones(len(relation), dtype=np.bool_)
         for other in others:
             if other is not relation and set(other.scope) & set(relation.scope):
-                smallest, known = relation.least_beside(other)
+                smallest, known = relation.min_beside(other)
                 total = total + smallest
                 alive &= known
         return relation.kept(alive & self._archive.promising(total))
 
-    def _offer(self, networks: Sequence[Network], found: Relation) -> None:
+    def _offer(self, networks: Sequence[CostNetwork], rows: Relation) -> None:
         lows = [network.floor for network in networks]
-        for costs, chosen in zip(found.costs, found.chosen, strict=True):
+        for costs, chosen in zip(rows.costs, rows.chosen, strict=True):
             offsets = [int(domain[0]) for domain in networks[0].domains]
-            for job, place in zip(found.gone, chosen, strict=True):
+            for job, place in zip(rows.gone, chosen, strict=True):
                 offsets[job] = int(networks[0].domains[job][place])
             self._archive.offer(
                 [low + int(cost) for low, cost in zip(lows, costs, strict=True)], offsets
@@ -253,8 +253,8 @@ def _job_to_eliminate(left: Sequence[Relation]) -> int:
     return min(jobs, key=cells)
 
 
-def _job_to_branch_on(networks: Sequence[Network]) -> int:
-    """Return a job whose offsets differ much in what they cost at least, and are few."""
+def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
+    """Return a job with few offsets whose lower bounds differ much."""
 
     def worth(job: int) -> float:
         rises = [
@@ -268,12 +268,12 @@ def _job_to_branch_on(networks: Sequence[Network]) -> int:
 # ------------------------------------------------------------------ several networks
 
 
-def _hopeless(networks: Sequence[Network]) -> bool:
+def _hopeless(networks: Sequence[CostNetwork]) -> bool:
     """Return whether some cost is known to exceed its limit."""
     return any(network.slack < 0 for network in networks)
 
 
-def _with_common_domains(networks: Sequence[Network]) -> list[Network]:
+def _with_common_domains(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
     """Leave to each job the offsets that all networks leave it."""
     if _hopeless(networks):
         return list(networks)
@@ -292,7 +292,7 @@ def _with_common_domains(networks: Sequence[Network]) -> list[Network]:
     ]
 
 
-def _with_common_cells(networks: Sequence[Network]) -> list[Network]:
+def _with_common_cells(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
     """Put what one network has above its slack above that of the others, link by link."""
     if _hopeless(networks):
         return list(networks)

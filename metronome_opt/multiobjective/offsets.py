@@ -1,9 +1,9 @@
 """One objective after the other at given periods, the earlier ones held, or their weighted sum.
 
-What contention and latency can settle, a solver of contention does, on the same jobs with other
-weights. The rest is optimised group by group. What an earlier level came to in a group may not
-become worse there; where it may become worse by a tolerance, it is the sum over all groups that is
-held, so that they can no longer be decided apart.
+Orders and sums of contention and latency are optimised by a solver of contention, on the same jobs
+with other weights. The rest is optimised group by group. The value of an earlier level in a group
+is held there; with a tolerance it is the sum over all groups that is held, so that they can no
+longer be decided separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.costs import Costs, Offsets
-from metronome_opt.multiobjective.goals import Found, Run
+from metronome_opt.multiobjective.goals import Request, Solution
 from metronome_opt.multiobjective.groups import (
     Answer,
     descend,
@@ -47,16 +47,10 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import interrupt_stops
 from metronome_opt.solvers.solve import solve as solve_contention
 
-_DOMINANT = 10**6  # times as much counts as any times as much
-_APPROXIMATED = (
-    "weights: the sum does not fit 64-bit integers, so that another one of nearly the same ratio "
-    "was minimised; simpler weights can be proved"
-)
-_SIMPLE = 100  # denominator of a ratio that is not too long to compute with
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 
 
-def solve_offsets(instance: Instance, run: Run, original: Instance | None = None) -> Found:
+def solve_offsets(instance: Instance, run: Request, original: Instance | None = None) -> Solution:
     """Optimise offsets at the periods of an instance.
 
     Parameters
@@ -64,17 +58,17 @@ def solve_offsets(instance: Instance, run: Run, original: Instance | None = None
     instance
         With the periods, and the bursts, that count.
     original
-        What it is a part of, with jobs that are not stretched: what latency is a share of, and
-        what the objectives of a sum are divided by. The instance itself if left out.
+        The whole, not stretched: latency is a share of its traffic, and its natural sizes divide
+        the objectives of a sum. The instance itself if left out.
     """
-    return _AtPeriods(instance, run, instance if original is None else original).found()
+    return _AtPeriods(instance, run, instance if original is None else original).optimise()
 
 
 class _Held(NamedTuple):
-    """An objective that was optimised, or is limited, and what it may come to over all groups.
+    """An objective that was optimised, or is limited, and its limit over all groups.
 
-    A cushion must come to that; None if nothing may limit it. If that is exactly what the schedule
-    has, it is held group by group.
+    The limit of a cushion is its minimum, None if nothing may limit it. One that is exactly the
+    value of the schedule is held group by group.
     """
 
     name: str
@@ -83,13 +77,13 @@ class _Held(NamedTuple):
 
 
 class _AtPeriods:
-    def __init__(self, instance: Instance, run: Run, original: Instance) -> None:
+    def __init__(self, instance: Instance, run: Request, original: Instance) -> None:
         self._instance = instance
         self._run = run
         self._goal = run.goal
         self._original = original
         self._base = traffic(original)
-        self._found = Found(dict(instance.unshifted))
+        self._solution = Solution(dict(instance.unshifted))
         self._held: list[_Held] = []
         self._prices = self._offset_terms(run.goal.prices)
         self._mixture = {
@@ -97,15 +91,14 @@ class _AtPeriods:
             for name, price in self._prices.items()
             if price
         }
-        self._searched: Mapping[str, Fraction] = {}
 
     @staticmethod
     def _offset_terms(given: Mapping[str, Fraction]) -> dict[str, Fraction]:
-        """Return what is said of objectives that are a matter of offsets."""
+        """Return the entries of the objectives that depend on offsets."""
         return {n: value for n, value in given.items() if find_objective(n).at_given_periods}
 
-    def found(self) -> Found:
-        """Go through what is limited, then through the objectives."""
+    def optimise(self) -> Solution:
+        """Meet the limits, then optimise the objectives."""
         for name, limit in self._offset_terms(self._goal.epsilon).items():
             self._reach(name, limit)
         if self._mixture:
@@ -114,16 +107,16 @@ class _AtPeriods:
             names = self._names()
             for position, name in enumerate(names):
                 self._level(name, last=position == len(names) - 1)
-        if all(level.proved for level in self._found.levels):
-            self._found.stop = Stop.PROVED
-        # What is not proved may have become better while later levels were looked at.
-        self._found.levels = [
+        if all(level.proved for level in self._solution.levels):
+            self._solution.stop = Stop.PROVED
+        # Levels that are not proved may have improved with later ones.
+        self._solution.levels = [
             level
             if level.proved or level.tolerance or level.name == MIXTURE
             else replace(level, value=self._value(level.name))
-            for level in self._found.levels
+            for level in self._solution.levels
         ]
-        return self._found
+        return self._solution
 
     def _names(self) -> list[str]:
         """Return the levels: with strict priority contention is one for each weight class."""
@@ -135,22 +128,22 @@ class _AtPeriods:
 
     def _value(self, name: str) -> Fraction | None:
         """Return an objective of the schedule; None for a cushion without limit."""
-        return find_objective(name).value(self._instance, self._found.offsets, self._base)
+        return find_objective(name).value(self._instance, self._solution.offsets, self._base)
 
     @property
     def _ended(self) -> bool:
-        """Whether somebody has had enough: what was found so far is handed back."""
-        return self._found.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
+        """Whether to return the schedule there is."""
+        return self._solution.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
 
     # ---------------------------------------------------------------- levels
 
     def _level(self, name: str, *, last: bool) -> None:
-        before = self._found.levels
+        before = self._solution.levels
         earlier = all(level.proved for level in before)
         share = 1.0 if last else _SHARE
         by_solver = not before and not self._goal.epsilon and is_layered(name)
-        if not by_solver:  # a solver tells by itself
-            self._tell(name)
+        if not by_solver:  # a solver sends events itself
+            self._announce(name)
         if self._ended:
             proved = False
         elif by_solver:
@@ -158,10 +151,10 @@ class _AtPeriods:
         elif self._is_scalar(name):
             proved = self._next_layered(name, share)
         else:
-            proved = self._over_groups(name, share)
-            # Within limits more may be the least: that bounds no schedule but those within.
+            proved = self._is_ideal(name) or self._over_groups(name, share)
+            # A minimum within limits bounds no schedule outside of them.
             if not before and proved and not self._goal.epsilon:
-                self._found.bound = self._value(name)
+                self._solution.bound = self._value(name)
         tolerance = self._goal.tolerance.get(name, Fraction(0))
         value = self._value(name)
         before.append(Level(name, value, proved and earlier, tolerance))
@@ -172,15 +165,19 @@ class _AtPeriods:
         else:
             self._held.append(_Held(name, value * (1 + tolerance), exact=False))
 
-    def _tell(self, name: str) -> None:
-        """Tell that a level begins; end all of it if that is asked for."""
+    def _announce(self, name: str) -> None:
+        """Notify the callback that a level begins; end everything if it asks for that."""
         event = Event(self._run.budget.elapsed, None, None, name)
         if not self._ended and self._run.callback is not None and self._run.callback(event):
-            self._found.stop = Stop.CALLBACK
+            self._solution.stop = Stop.CALLBACK
+
+    def _is_ideal(self, name: str) -> bool:
+        """Return whether the schedule has none of an objective, so that none is better."""
+        return not find_objective(name).maximised and self._value(name) == 0
 
     def _is_scalar(self, name: str) -> bool:
-        """Return whether a level, and all before, are a matter of other weights."""
-        before = self._found.levels
+        """Return whether a level and all before are layered, without limits."""
+        before = self._solution.levels
         return (
             all(is_layered(each) for each in (name, *(level.name for level in before)))
             and not any(level.tolerance for level in before)
@@ -190,16 +187,16 @@ class _AtPeriods:
     def _next_layered(self, name: str, share: float) -> bool:
         """Optimise a layered cost with all earlier ones held, as one sum.
 
-        A unit of an earlier one is worth more than all that the later ones come to now.
+        A unit of an earlier one costs more than the later ones together do now.
         """
         prices: dict[str, Fraction] = {}
         later = 0
-        for each in (name, *(level.name for level in reversed(self._found.levels))):
+        for each in (name, *(level.name for level in reversed(self._solution.levels))):
             alone, _ = weigh(self._instance, {each: Fraction(1)})
             step = scale_of(compile_instance(alone))
             price = later + 1
             prices[each] = price / step
-            unserved = find_layered(each).unserved(self._instance, self._found.offsets)
+            unserved = find_layered(each).unserved(self._instance, self._solution.offsets)
             later += price * int(unserved / step)
         try:
             return self._by_solver(prices, share, first=None)
@@ -212,7 +209,7 @@ class _AtPeriods:
         Its bound and its trajectory are those of the objective `first`, None if it is a sum.
         """
         weighted, scale = weigh(self._instance, prices)
-        # Of a sum nobody knows what it says of the objective: that something goes on is all.
+        # The value of a sum says nothing about an objective.
         known = first in OBJECTIVES
         factor = scale * find_layered(first).share(self._base) if first and known else None
         listener = self._run.callback
@@ -239,14 +236,14 @@ class _AtPeriods:
         )
         self._take(result, prices)
         if known:
-            self._found.trajectory = tuple(map(scaled, result.trajectory))
-            self._found.bound = _scaled(result.lower_bound, factor)
-            self._found.blocks = tuple(map(scaled_block, result.blocks))
+            self._solution.trajectory = tuple(map(scaled, result.trajectory))
+            self._solution.bound = _scaled(result.lower_bound, factor)
+            self._solution.blocks = tuple(map(scaled_block, result.blocks))
         return result.status is Status.OPTIMAL
 
     def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:
         """Take a schedule if it is no worse in the sum that it is for."""
-        found = self._found
+        solution = self._solution
 
         def total(offsets: Mapping[str, int]) -> Fraction:
             values = (
@@ -255,25 +252,25 @@ class _AtPeriods:
             )
             return sum(values, Fraction(0))
 
-        if not found.levels or total(result.offsets) < total(found.offsets):
-            found.offsets = dict(result.offsets)
-        if found.stop in (Stop.FINISHED, Stop.PROVED):  # what cut an earlier level short remains
-            found.stop = result.stop
-        found.build_s += result.build_s
-        if not found.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
-            found.notes += [note for note in result.notes if note not in found.notes]
+        if not solution.levels or total(result.offsets) < total(solution.offsets):
+            solution.offsets = dict(result.offsets)
+        if solution.stop in (Stop.FINISHED, Stop.PROVED):  # an earlier cut remains
+            solution.stop = result.stop
+        solution.build_s += result.build_s
+        if not solution.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
+            solution.notes += [note for note in result.notes if note not in solution.notes]
 
     # ---------------------------------------------------------------- limits
 
     def _reach(self, name: str, limit: Fraction) -> None:
-        """Find a schedule within a limit, starting from the one there is, and hold it.
+        """Improve the schedule until it is within a limit, and hold that.
 
         Raises
         ------
         InputError
             If there is none.
         SolverError
-            If none was found in time.
+            If time does not suffice.
         """
         bound = to_minimise(name, limit)
         proved = True
@@ -296,63 +293,22 @@ class _AtPeriods:
 
     def _mix(self) -> None:
         """Optimise a weighted sum."""
-        found = self._found
-        widening = bool(self._mixture.pop(CUSHION, None))
-        self._searched = self._mixture
         layered = {
             name: price * find_layered(name).share(self._base)
             for name, price in self._mixture.items()
             if is_layered(name)
         }
-        proved = True
-        only = len(layered) == len(self._mixture) and not widening
+        by_solver = len(layered) == len(self._mixture) and not self._goal.epsilon
         if layered and not self._goal.epsilon:
-            share = 1.0 if only else _SHARE
-            try:
-                proved = self._by_solver(layered, share, first=None)
-            except CostTooLargeError:
-                self._by_solver(_simpler(layered), share, first=None)
-                proved = False
-                found.notes.append(_APPROXIMATED)
-        if self._mixture and (not only or self._goal.epsilon):
-            try:
-                proved = self._over_groups(MIXTURE)
-            except CostTooLargeError:
-                self._searched = _simpler(self._mixture)
-                self._over_groups(MIXTURE)
-                proved = False
-                found.notes.append(_APPROXIMATED)
-        if widening:
-            proved = self._widened() and proved
-        found.levels.append(Level(MIXTURE, self._mixed(), proved))
+            proved = self._by_solver(layered, 1.0 if by_solver else _SHARE, first=None)
+        if not by_solver:
+            proved = self._over_groups(MIXTURE)
+        self._solution.levels.append(Level(MIXTURE, self._mixed(), proved))
 
     def _mixed(self) -> Fraction:
         """Return the weighted sum of the schedule there is."""
         values = {name: self._value(name) for name in self._prices}
         return weighted_sum(self._original, self._prices, values)
-
-    def _widened(self) -> bool:
-        """Try every larger cushion with the least that the other objectives come to then."""
-        if self._ended:
-            return False
-        best, kept = self._mixed(), dict(self._found.offsets)
-        reached = self._value(CUSHION)
-        proved = True
-        held = list(self._held)
-        while reached is not None:
-            self._held = [*held, _Held(CUSHION, reached + 1, exact=False)]
-            proved = self._over_groups(MIXTURE if self._mixture else CUSHION) and proved
-            following = self._value(CUSHION)
-            if following is not None and following <= reached:
-                break
-            reached = following
-            if self._mixed() < best:
-                best, kept = self._mixed(), dict(self._found.offsets)
-            if self._ended or self._run.budget.stopped:
-                proved = False
-                break
-        self._found.offsets = kept
-        return proved
 
     # ---------------------------------------------------------------- groups of jobs
 
@@ -373,14 +329,14 @@ class _AtPeriods:
                 search.interrupt()
                 proved = False
         if not proved or search.stop is Stop.INTERRUPTED:
-            self._found.stop = search.stop
+            self._solution.stop = search.stop
         return proved
 
     def _improve(self, search: Search, name: str) -> bool:
         names = (name, *(held.name for held in self._held))
-        apart = all(each.exact or each.name == CUSHION for each in self._held)
-        grouping = group(search, self._base, names, self._searched, apart=apart)
-        before = self._found.offsets
+        separately = all(each.exact or each.name == CUSHION for each in self._held)
+        grouping = group(search, self._base, names, self._mixture, separately=separately)
+        before = self._solution.offsets
         parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in grouping.groups]
         proved = True
         if name == CUSHION:
@@ -391,7 +347,7 @@ class _AtPeriods:
                 proved = proved and whole
         named = [costs.named(part) for costs, part in zip(grouping.groups, parts, strict=True)]
         joined = grouping.join(named)
-        self._found.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
+        self._solution.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
         return proved
 
     def _improved(self, costs: Costs, name: str, start: Offsets) -> tuple[Offsets, bool]:
@@ -406,7 +362,7 @@ class _AtPeriods:
         return offsets, answer.proved
 
     def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
-        """Return what the earlier objectives may come to in a group, in units."""
+        """Return the limits of the earlier objectives in a group, in units."""
         limits: dict[str, int] = {}
         for each in self._held:
             if each.name in costs.steps:  # a cushion is no cost
@@ -432,9 +388,9 @@ class _AtPeriods:
     # ---------------------------------------------------------------- cushions
 
     def _widen(self, every: Sequence[Costs], parts: list[Offsets]) -> bool:
-        """Raise the least cushion of all groups as far as it goes; return whether proved.
+        """Maximise the minimum cushion of all groups; return whether that is proved.
 
-        No group is raised above what another one cannot exceed.
+        No group is raised above the maximum of another one.
         """
         proved = True
         ceiling = self._longest
@@ -470,15 +426,6 @@ class _AtPeriods:
             if easy is not None and keeps(costs, easy, limits):
                 return Answer(easy, proved=True)
         return minimise(costs, {}, limits, cushion=slots)
-
-
-def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """Return prices of nearly the same ratio in small numbers."""
-    smallest = min(prices.values())
-    return {
-        name: min(price / smallest, Fraction(_DOMINANT)).limit_denominator(_SIMPLE)
-        for name, price in prices.items()
-    }
 
 
 def _scaled(value: Fraction | None, factor: Fraction | None) -> Fraction | None:

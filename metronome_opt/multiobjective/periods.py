@@ -1,6 +1,6 @@
-"""Periods that have short common multiples: the least weighted stretch within a limit.
+"""Periods with short common multiples: the minimum weighted stretch within a limit.
 
-Each job may lengthen its period by a few idle slots. A link repeats itself after the least common
+Each job may extend its period by a few idle slots. A link repeats itself after the least common
 multiple of the periods on it, its hyperperiod; periods that divide one another keep it short, and
 let bursts interleave at all. Which stretches cost least, so that no link's hyperperiod exceeds a
 limit?
@@ -25,7 +25,7 @@ from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.components import components
 
 _FEW_STEPS = 10_000  # from the multiples that are kept, with each stretch of the next job
-_MOST_STEPS = 1_000_000
+_MAX_STEPS = 1_000_000
 
 _Multiples = tuple[int, ...]
 
@@ -125,7 +125,7 @@ def _choose(part: Instance, limit: int) -> tuple[dict[str, int], bool]:
     jobs = _in_order(part.jobs)
     best, proved = _best_way(jobs, limit, None, _FEW_STEPS)
     if not proved:
-        other, proved = _best_way(jobs, limit, best, _MOST_STEPS)
+        other, proved = _best_way(jobs, limit, best, _MAX_STEPS)
         best = other or best
     if best is None:
         longest = max(part.hyperperiods, key=part.hyperperiods.__getitem__)
@@ -151,7 +151,7 @@ def _in_order(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _best_way(
-    jobs: Sequence[Job], limit: int, known: _Way | None, most_steps: int
+    jobs: Sequence[Job], limit: int, known: _Way | None, max_steps: int
 ) -> tuple[_Way | None, bool]:
     """Return the cheapest way through all jobs that is better than a known one, if there is any.
 
@@ -182,7 +182,7 @@ def _best_way(
                     left not in following or new[:2] < following[left][:2]
                 ):
                     following[left] = new
-        most = max(1, most_steps // (jobs[min(at + 1, len(jobs) - 1)].max_stretch + 1))
+        most = max(1, max_steps // (jobs[min(at + 1, len(jobs) - 1)].max_stretch + 1))
         if len(following) > most:
             proved = False
             ranked = sorted(following, key=lambda left: (following[left][:2], left))

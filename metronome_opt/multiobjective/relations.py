@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network import Network
+from metronome_opt.solvers.network import CostNetwork
 
 Mask = NDArray[np.bool_]
-_MOST_KEYS = 2**62
+_MAX_KEYS = 2**62
 
 
 class TooManyRowsError(Exception):
@@ -63,13 +63,13 @@ class Relation:
             self, places=self.places[mask], costs=self.costs[mask], chosen=self.chosen[mask]
         )
 
-    def join(self, other: Relation, most_rows: int) -> Relation:
+    def join(self, other: Relation, max_rows: int) -> Relation:
         """Return all rows of both that agree on the jobs that they share; costs are added.
 
         Raises
         ------
         TooManyRowsError
-            If that makes more than `most_rows`.
+            If that makes more than `max_rows`.
         """
         common = [job for job in self.scope if job in other.scope]
         mine, theirs = self._keys(common), other._keys(common)
@@ -78,7 +78,7 @@ class Relation:
         first = np.searchsorted(ranked, mine, side="left")
         count = np.searchsorted(ranked, mine, side="right") - first
         rows = int(count.sum())
-        if rows > most_rows:
+        if rows > max_rows:
             raise TooManyRowsError
         left = np.repeat(np.arange(len(self)), count)
         within = np.arange(rows) - np.repeat(np.cumsum(count) - count, count)
@@ -93,22 +93,22 @@ class Relation:
             np.concatenate([self.chosen[left], other.chosen[right]], axis=1),
         )
 
-    def least_beside(self, other: Relation) -> tuple[Ints, Mask]:
-        """Return what `other` costs at least beside each row, and where it has rows at all.
+    def min_beside(self, other: Relation) -> tuple[Ints, Mask]:
+        """Return the minimum costs of `other` beside each row, and where it has rows at all.
 
         Returns
         -------
         tuple
-            Each cost's least, shape (rows, costs), and a mask of the rows.
+            Minimum of each cost, shape (rows, costs), and a mask of the rows.
         """
         common = [job for job in self.scope if job in other.scope]
         keys, inverse = np.unique(other._keys(common), return_inverse=True)
-        least = np.full((len(keys), other.costs.shape[1]), np.iinfo(np.int64).max, dtype=np.int64)
-        np.minimum.at(least, inverse, other.costs)
+        minimum = np.full((len(keys), other.costs.shape[1]), np.iinfo(np.int64).max, dtype=np.int64)
+        np.minimum.at(minimum, inverse, other.costs)
         mine = self._keys(common)
         at = np.minimum(np.searchsorted(keys, mine), max(0, len(keys) - 1))
         known = keys[at] == mine if len(keys) else np.zeros(len(self), dtype=np.bool_)
-        return np.where(known[:, None], least[at] if len(keys) else 0, 0), known
+        return np.where(known[:, None], minimum[at] if len(keys) else 0, 0), known
 
     def without(self, job: int, criteria: int) -> Relation:
         """Return the rows without a job: of those that agree on the rest, the non-dominated ones.
@@ -132,7 +132,7 @@ class Relation:
 
     def _keys(self, jobs: Sequence[int]) -> Ints:
         """Return a number for each row that says where some jobs of the scope are."""
-        if math.prod(self.sizes[job] for job in jobs) >= _MOST_KEYS:
+        if math.prod(self.sizes[job] for job in jobs) >= _MAX_KEYS:
             raise TooManyRowsError
         keys = np.zeros(len(self), dtype=np.int64)
         for job in jobs:
@@ -140,7 +140,7 @@ class Relation:
         return keys
 
 
-def relations(networks: Sequence[Network]) -> list[Relation]:
+def relations(networks: Sequence[CostNetwork]) -> list[Relation]:
     """Return a relation for each set of jobs that costs are known of.
 
     Parameters
@@ -148,7 +148,7 @@ def relations(networks: Sequence[Network]) -> list[Relation]:
     networks
         One for each cost, of the same jobs and domains; all costs have tables.
     """
-    found: list[Relation] = []
+    result: list[Relation] = []
     sizes = networks[0].sizes
     scopes = dict.fromkeys(
         cost.scope for network in networks for cost in network.costs if cost.scope
@@ -166,9 +166,9 @@ def relations(networks: Sequence[Network]) -> list[Relation]:
             tables.append(table)
         places = np.argwhere(alive)
         costs = np.stack([table[alive] for table in tables], axis=1)
-        nobody = np.zeros((len(places), 0), dtype=np.int64)
-        found.append(Relation(sizes, scope, places, costs, (), nobody))
-    return found
+        none = np.zeros((len(places), 0), dtype=np.int64)
+        result.append(Relation(sizes, scope, places, costs, (), none))
+    return result
 
 
 def _nondominated(groups: Ints, costs: Ints) -> Ints:
@@ -195,7 +195,7 @@ def _nondominated(groups: Ints, costs: Ints) -> Ints:
 
 def _below_all_before(groups: Ints, values: Ints) -> Mask:
     """Return which values are less than all before them in their group; groups ascend from 1."""
-    if (int(values.max()) - int(values.min()) + 1) * (int(groups[-1]) + 1) >= _MOST_KEYS:
+    if (int(values.max()) - int(values.min()) + 1) * (int(groups[-1]) + 1) >= _MAX_KEYS:
         values = np.unique(values, return_inverse=True)[1]
     # Later groups lie lower by more than the range of values: the running minimum begins anew.
     shifted = values - groups * (int(values.max()) - int(values.min()) + 1)

@@ -9,7 +9,14 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.goals import Exact, Found, Goal, Run, check_reserve, make_goal
+from metronome_opt.multiobjective.goals import (
+    Exact,
+    Goal,
+    Request,
+    Solution,
+    check_reserve,
+    make_goal,
+)
 from metronome_opt.multiobjective.objectives import BY_NAME
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.stretching import solve_stretched
@@ -121,7 +128,7 @@ def solve(
         return _single(instance, result)
     if start is not None:
         raise InputError("start: is for slowdown, or for contention alone without a reserve")
-    run = Run(
+    run = Request(
         goal=goal,
         solver=solver,
         budget=Budget(time_limit),
@@ -196,7 +203,7 @@ def _unused(instance: Instance) -> list[str]:
     return [text]
 
 
-def _result(instance: Instance, found: Found, run: Run, cushion_slots: int) -> Result:
+def _result(instance: Instance, found: Solution, run: Request, cushion_slots: int) -> Result:
     """Let the judge compute every value of what was found."""
     stretch = {job.name: found.stretch.get(job.name, 0) for job in instance.jobs}
     offsets = {job.name: found.offsets[job.name] for job in instance.jobs}

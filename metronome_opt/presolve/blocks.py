@@ -1,10 +1,10 @@
 """Blocks: parts of an instance that share at most a job can be solved separately.
 
 Jobs and links form a bipartite graph. Where taking a job away disconnects it, the parts on either
-side, each with the job, are solved separately and then rotated rigidly until they agree on that job's
-offset. Rotating a part changes nothing unless a fixed job holds it. A fixed job connects nothing:
-it is a copy of itself in every part. Parts of one component that are held cannot be turned to
-agree; if there are two of them, the component stays whole.
+side, each with the job, are solved separately and then rotated rigidly until they agree on the
+offset of that job. Rotating a part changes nothing unless a fixed job holds it. A fixed job
+connects nothing: it is a copy of itself in every part. Parts of one component that are held cannot
+be rotated to agree; if there are two of them, the component stays whole.
 """
 
 from __future__ import annotations

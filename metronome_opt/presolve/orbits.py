@@ -64,7 +64,7 @@ class Orbits:
 
     @cached_property
     def domains(self) -> Mapping[str, int]:
-        """Number of offsets, from 0 on, that each free job needs; they contain an optimal schedule."""
+        """Number of offsets, from 0 on, of each free job; they contain an optimal schedule."""
         return immutabledict(
             {
                 job.name: math.gcd(job.period, common)

@@ -10,7 +10,7 @@ from metronome_opt.scenario.build import (
     locate,
     with_hyperperiod,
 )
-from metronome_opt.scenario.cluster import Cluster, ListedCluster
+from metronome_opt.scenario.cluster import ListedCluster, UniformCluster
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, read_scenario
 from metronome_opt.scenario.workload import (
@@ -24,7 +24,6 @@ from metronome_opt.scenario.workload import (
 __all__ = [
     "SCENARIO_FORMAT",
     "WORKLOAD_FORMAT",
-    "Cluster",
     "Deployment",
     "JobTraffic",
     "ListedCluster",
@@ -32,6 +31,7 @@ __all__ = [
     "Problem",
     "Scenario",
     "Task",
+    "UniformCluster",
     "Work",
     "Workload",
     "build_scenario",

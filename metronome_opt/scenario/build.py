@@ -1,4 +1,4 @@
-"""From a scenario to an instance: place the tasks, compute the traffic, round it to slots."""
+"""Build an instance from a scenario: place the tasks, compute the traffic, round it to slots."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from metronome_opt.scenario.workload import data_folder
 if TYPE_CHECKING:
     import pandas as pd
 
-_TOLD = 3  # faults of a kind that are told one by one
-_COARSE = Fraction(1, 10)  # of an iteration, which slots had better not lengthen by more
+_LISTED = 3  # remarks of a kind that are listed one by one
+_COARSE = Fraction(1, 10)  # of an iteration, which slots should not extend by more
 
 
 @dataclass(frozen=True)
 class JobTraffic:
-    """How the traffic of one job came about.
+    """The traffic of one job with its origin.
 
     Attributes
     ----------
@@ -88,12 +88,12 @@ class Problem:
 
     @cached_property
     def deployment(self) -> Deployment:
-        """Where the tasks run; what the instance suggests if it came from an instance file."""
+        """The places of the tasks; for an instance file those that the instance suggests."""
         return Deployment.of_instance(self.instance) if self.placed is None else self.placed
 
     @property
     def notes(self) -> list[str]:
-        """What whoever wrote the problem had better know, a line each."""
+        """Remarks on the problem, a line each."""
         notes = []
         if self.computed_ms is not None:
             longer = max(entry.rounded.idle_error for entry in self.traffic)
@@ -153,8 +153,8 @@ class Problem:
 
 def _first(faults: list[str]) -> list[str]:
     """Return the first few, the last of them with how many more there are."""
-    more = f" (and {len(faults) - _TOLD} more)" if len(faults) > _TOLD else ""
-    return faults[: _TOLD - 1] + [each + more for each in faults[_TOLD - 1 : _TOLD]]
+    more = f" (and {len(faults) - _LISTED} more)" if len(faults) > _LISTED else ""
+    return faults[: _LISTED - 1] + [each + more for each in faults[_LISTED - 1 : _LISTED]]
 
 
 def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
@@ -373,8 +373,8 @@ def _traffic_of(
     elif share < network.nic:
         assumptions.append(f"each task sends at most {share} Mbit/s, its share of {link}")
     rounded = exact.round_to(*grid, place, remedy)
-    kind, told = source.kind, tuple(assumptions)
-    return JobTraffic(job.name, job.workers, model, kind, batch, rate, traffic, rounded, told)
+    kind, given = source.kind, tuple(assumptions)
+    return JobTraffic(job.name, job.workers, model, kind, batch, rate, traffic, rounded, given)
 
 
 def _assumed_speed(gpu: Gpu | None) -> list[str]:
@@ -390,7 +390,7 @@ def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
     Jobs that say where they run come first; `find_room` finds places for the others. CPU and memory
     are not looked at.
     """
-    has = scenario.cluster.gpus_of
+    has = scenario.cluster.listed.gpus_of
     free = Counter(has)
     placements = [job.nodes or () for job in scenario.jobs]
     for index, job in enumerate(scenario.jobs):
@@ -403,12 +403,12 @@ def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
                 )
     waiting = [index for index, job in enumerate(scenario.jobs) if job.nodes is None]
     wanted = [(scenario.jobs[index].workers, scenario.jobs[index].each.gpus) for index in waiting]
-    found = dict(zip(waiting, find_room(free, wanted), strict=True))
-    for index, nodes in found.items():
+    rooms = dict(zip(waiting, find_room(free, wanted), strict=True))
+    for index, nodes in rooms.items():
         placements[index] = nodes or ()
         each = scenario.jobs[index].each.gpus
         free.subtract({node: each * count for node, count in Counter(nodes).items()})
-    for index in (index for index, nodes in found.items() if nodes is None):
+    for index in (index for index, nodes in rooms.items() if nodes is None):
         job = scenario.jobs[index]
         left = f"only {free.total()} GPUs are free"
         if job.each.gpus > 1:

@@ -12,7 +12,7 @@ from metronome_opt.instance import Phase
 
 _SEARCHED = 100_000  # slots up to which a hyperperiod is looked for
 _LONGER = (0.05, 0.1, 0.2, 0.4, 1.0)  # shares of a period that a hyperperiod may add to it
-_MOST_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
+_MAX_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Burst:
     after
         Time without traffic before it, in ms.
     volume, rate
-        What one worker sends, in Mbit, and the fastest that it may be sent, in Mbit/s.
+        The volume of one worker in Mbit, and the maximum rate in Mbit/s.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Burst:
 
     @property
     def duration(self) -> Fraction:
-        """How long it takes at its fastest, in ms."""
+        """Its duration at its fastest, in ms."""
         return 1000 * self.volume / self.rate
 
 
@@ -65,7 +65,7 @@ class Iteration:
 
     @property
     def volume(self) -> Fraction:
-        """What one worker sends in an iteration, in Mbit."""
+        """The volume that one worker sends in an iteration, in Mbit."""
         return sum((burst.volume for burst in self.bursts), Fraction(0))
 
     def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
@@ -76,7 +76,7 @@ class Iteration:
         1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the
         hyperperiod, in slots, that is long enough; with None there is no idling.
 
-        If it is fine, pauses give back what rounding has added before them beyond `_MOST_AHEAD`
+        If it is fine, pauses give back what rounding has added before them beyond `_MAX_AHEAD`
         slots, and bursts of one rate become one where the pause between them goes to 0.
 
         Raises
@@ -108,7 +108,7 @@ class Iteration:
 
     def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
         """Return the slots of a pause that begins at a slot and exactly at so many ms."""
-        ahead = max(slot - exact / slot_ms - _MOST_AHEAD, Fraction(0))
+        ahead = max(slot - exact / slot_ms - _MAX_AHEAD, Fraction(0))
         return max(0, _nearest(pause - (ahead * slot_ms if self.is_fine else 0), slot_ms))
 
     def round_to(self, slot_ms: int, hyperperiod: int | None, place: str, remedy: str) -> Rounded:

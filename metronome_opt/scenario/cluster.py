@@ -1,4 +1,4 @@
-"""Clusters as people write them, machines alike or by name; and where in them tasks find room."""
+"""Clusters as files describe them: uniform, listed, or with a time grid; room for tasks in them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.network import MAX_NODES, Distance, Gpu, Host, Network, Rack, Resources
+from metronome_opt.scenario.network import MAX_NODES, Cluster, Distance, Gpu, Host, Rack, Resources
 from metronome_opt.scenario.workload import Rational, megabits
 
 CLUSTER_FORMAT = "metronome-cluster/1"
@@ -43,25 +43,15 @@ class _Listed(Record):
     topology: Literal["listed"]
 
 
-class ListedCluster(Network, _Listed):  # the fields of the last base come first
-    """Machines with names, GPUs and interfaces of their own; see `Network` for the fields."""
+class ListedCluster(Cluster, _Listed):  # the fields of the last base come first
+    """The cluster of a scenario with its machines one by one; see `Cluster` for the fields."""
 
     racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=_MAX_RACKS)] = ()
 
     @property
     def listed(self) -> Self:
-        """The cluster itself; as of a `Cluster`."""
+        """The cluster itself; as of a `UniformCluster`."""
         return self
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        """The names of the nodes, in order."""
-        return tuple(self.hosts)
-
-    @property
-    def gpus_of(self) -> Mapping[str, int]:
-        """The GPUs of each node."""
-        return {node.name: node.has.gpus for node in self.nodes}
 
 
 def _ratio(value: Any) -> Any:
@@ -77,8 +67,8 @@ def _ratio(value: Any) -> Any:
 _Ratio = Annotated[Rational, BeforeValidator(_ratio, json_schema_input_type=float | str)]
 
 
-class Cluster(Record):
-    """Machines that are all alike, and the network between them.
+class UniformCluster(Record):
+    """The cluster of a scenario whose machines are all alike, in short; `listed` is it in full.
 
     Parameters
     ----------
@@ -146,7 +136,7 @@ class Cluster(Record):
 
     @property
     def uplink(self) -> int:
-        """What the uplink of a rack carries, rounded down to whole Mbit/s."""
+        """The capacity of the uplink of a rack, rounded down to whole Mbit/s."""
         return math.floor(self.nodes // self.rack_count * self.nic / self.ratio)
 
     @property
@@ -156,13 +146,8 @@ class Cluster(Record):
         return tuple(f"node-{index:0{digits}}" for index in range(self.nodes))
 
     @property
-    def gpus_of(self) -> Mapping[str, int]:
-        """The GPUs of each node."""
-        return dict.fromkeys(self.node_names, self.gpus)
-
-    @property
     def listed(self) -> ListedCluster:
-        """The same with its machines one by one.
+        """The same cluster with its machines one by one.
 
         An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
         """
@@ -195,8 +180,8 @@ class Cluster(Record):
 
 
 def _cluster(value: Any) -> Any:
-    """Read a cluster by its topology, so that what is wrong in it is named as of that one."""
-    if isinstance(value, (Cluster, ListedCluster)):
+    """Read a cluster by its topology, so that its faults are those of that one."""
+    if isinstance(value, (UniformCluster, ListedCluster)):
         return value
     topology = value.get("topology") if isinstance(value, Mapping) else None
     if topology == "listed":
@@ -204,12 +189,12 @@ def _cluster(value: Any) -> Any:
     if topology is not None and topology not in ("single-switch", "leaf-spine"):
         known = "'single-switch', 'leaf-spine' or 'listed'"
         refuse("topology", f"must be {known}, got {quote(topology)}")
-    return Cluster.model_validate(value)
+    return UniformCluster.model_validate(value)
 
 
 AnyCluster = Annotated[
-    Cluster | ListedCluster,
-    BeforeValidator(_cluster, json_schema_input_type=Cluster | ListedCluster),
+    UniformCluster | ListedCluster,
+    BeforeValidator(_cluster, json_schema_input_type=UniformCluster | ListedCluster),
 ]
 
 
@@ -267,7 +252,7 @@ class _Grid(Record):
     hyperperiod: Annotated[int, Field(ge=1, le=HYPERPERIOD_LIMIT)] = ROOM
 
 
-class ClusterSpec(Network, _Grid):  # the fields of the last base come first
+class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
     """A cluster: a tree of interfaces and uplinks, and the grid of time that its jobs keep.
 
     All periods divide one hyperperiod, so that all links repeat together: what a link carries at
@@ -280,17 +265,17 @@ class ClusterSpec(Network, _Grid):  # the fields of the last base come first
     slot_ms, hyperperiod
         Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
     nodes, racks, links, zone_costs, region_costs, gpu
-        As in `Network`.
+        As in `Cluster`.
     """
 
     @model_validator(mode="after")
     def _check_interfaces(self) -> Self:
-        # Searches count tasks on one link a node, and which GPUs a task will get is not known.
+        # Searches count tasks on one link a node, and the GPUs of a task are not known yet.
         for index, node in enumerate(self.nodes):
             if len(node.rails) > 1:
                 refuse(
                     f"nodes[{index}].interfaces",
-                    f"{len(node.rails)} of them, and places are found on nodes with one; write an "
+                    f"{len(node.rails)} of them, and places need nodes with one; write an "
                     "interface that carries what they do together",
                 )
         return self
@@ -306,7 +291,7 @@ class ClusterSpec(Network, _Grid):  # the fields of the last base come first
 
     @classmethod
     def of_cluster(
-        cls, name: str, cluster: Cluster | ListedCluster, slot_ms: int, hyperperiod_ms: int
+        cls, name: str, cluster: UniformCluster | ListedCluster, slot_ms: int, hyperperiod_ms: int
     ) -> Self:
         """Return a scenario's cluster with a grid of time.
 
@@ -321,7 +306,7 @@ class ClusterSpec(Network, _Grid):  # the fields of the last base come first
                 f"{quote(hyperperiod_ms)} ms; choose a divisor"
             )
         listed = cluster.listed
-        tree = {field: getattr(listed, field) for field in Network.model_fields}
+        tree = {field: getattr(listed, field) for field in Cluster.model_fields}
         grid = {"slot_ms": slot_ms, "hyperperiod": hyperperiod_ms // slot_ms}
         try:
             return cls.model_validate({"name": name, **grid, **tree})

@@ -66,7 +66,7 @@ class _Lasting(_Spread):
 
 
 class Device(Record):
-    """What a step was measured on.
+    """The device that a step was measured on.
 
     Parameters
     ----------
@@ -100,14 +100,14 @@ class _Bucket(Record):
 
 
 class _Exchange(Record):
-    """What goes over the network besides gradients, in each micro-batch.
+    """Traffic besides gradients, in each micro-batch.
 
     Parameters
     ----------
     kind
         An all-to-all makes the computing wait; a hand-over to another stage does not.
     bytes
-        What a worker holds for everybody, or what it hands over.
+        The size that a worker holds for all, or hands over.
     begin, after_ms
         When, in computing time since the beginning of a pass.
     """
@@ -120,7 +120,7 @@ class _Exchange(Record):
 
 @dataclass(frozen=True)
 class _Send:
-    """What a worker sends once it has computed for so many ms, in Mbit."""
+    """A transfer that is ready once the worker has computed for so many ms, in Mbit."""
 
     at: Fraction
     volume: Fraction
@@ -207,12 +207,12 @@ class MeasuredStep(Record):
 
     @property
     def allreduce(self) -> AllReduce:
-        """What its workers put on links, see `Work`: more than a ring where there are exchanges."""
+        """The flows of its workers, see `Work`: more than a ring where there are exchanges."""
         return "ring" if self.kind == "data-parallel" else "tasks"
 
     @property
     def provenance(self) -> str:
-        """What was measured how, in a line."""
+        """Device, configuration and number of steps, in a line."""
         return (
             f"measured on {self.device}: {self.configuration}, batch {self.batch}, "
             f"{self.precision}, median of {self.steps} steps"

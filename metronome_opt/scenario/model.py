@@ -1,4 +1,4 @@
-"""A scenario as a person writes it: a cluster and jobs by model name."""
+"""Scenarios as files describe them: a cluster and jobs by model or by traffic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
-from metronome_opt.scenario.traffic import Setting, Traffic, iteration
+from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
     Workload,
@@ -90,7 +90,7 @@ _Traffic = Annotated[
 Folder = Annotated[str, Field(min_length=1)]
 
 Source = Workload | MeasuredStep
-"""What the traffic of a job by model is computed from."""
+"""The source of the traffic of a job by model."""
 
 
 class Work(Record):
@@ -180,12 +180,12 @@ class Work(Record):
 
     @property
     def is_measured(self) -> bool:
-        """Whether its traffic is that of a record."""
+        """True if its traffic is that of a record."""
         return self.traffic == MEASURED
 
     @property
     def gpus(self) -> int:
-        """How many GPUs its workers have together."""
+        """The number of GPUs of its workers together."""
         return self.workers * self.each.gpus
 
     @property
@@ -201,12 +201,12 @@ class Work(Record):
 
     @property
     def algorithm(self) -> AllReduce:
-        """How its workers all-reduce: as it says, or as files without it mean."""
+        """The all-reduce of its workers: as stated, or the default."""
         return self.allreduce or ("ring" if self.is_measured else "tasks")
 
     def setting(
         self, rate: int, workload: Workload, gpu: Gpu | None, nodes: int | None = None
-    ) -> Setting:
+    ) -> Training:
         """Return the conditions under which a job by model is trained; errors say where in it.
 
         A ring visits the GPUs of a worker one after the other, so that a worker with several of
@@ -221,12 +221,12 @@ class Work(Record):
             )
         self._check_ring(workload)
         own, apart = self.fastest(rate), self._apart(nodes)
-        return Setting(self.gpus, self.batch or 1, gpu.flops, own, apart)
+        return Training(self.gpus, self.batch or 1, gpu.flops, own, apart)
 
     def iteration(
         self, rate: int, source: Source | None, gpu: Gpu | None, nodes: int | None = None
     ) -> Iteration:
-        """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
+        """Return its iteration if each worker may send at `rate` Mbit/s; errors as of `setting`."""
         if self.stated is not None:
             return self.stated.iteration(self.fastest(rate))
         match source:
@@ -316,7 +316,7 @@ class Scenario(Record):
             refuse("jobs", "empty; there is nothing to schedule")
         if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
             refuse("hyperperiod_ms", self._off_grid(self.hyperperiod_ms))
-        known = set(self.cluster.node_names)
+        known = self.cluster.listed.hosts
         check_unique("jobs", [job.name for job in self.jobs])
         for index, job in enumerate(self.jobs):
             where = f"jobs[{index}]"
@@ -326,10 +326,10 @@ class Scenario(Record):
                     refuse(f"{where}.{field}", self._off_grid(value))
             for node in job.nodes or ():
                 if node not in known:
-                    names = self.cluster.node_names
+                    first, *_, last = (*known, *known)
                     refuse(
                         f"{where}.nodes",
-                        f"there is no node {quote(node)}; there are {names[0]} to {names[-1]}",
+                        f"there is no node {quote(node)}; there are {first} to {last}",
                     )
         self._check_pods()
         return self
@@ -370,20 +370,20 @@ class Scenario(Record):
 
 
 def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
-    """Return a document whose folders of models, if it has any, are found from here."""
+    """Return a document whose folders of models are relative to the working directory."""
     given = {field: data.get(field) for field in ("workloads", "measured")}
-    found = {
+    folders = {
         field: str(Path(folder) / name)
         for field, name in given.items()
         if isinstance(name, str) and name
     }
-    return {**data, **found}
+    return {**data, **folders}
 
 
 def find_sources(
     workloads: str | None, measured: str | None
 ) -> Callable[[Work, str], Source | None]:
-    """Return what finds the workload or the record of a job by model, reading each file once.
+    """Return a function from a job to its workload or record; it reads each file once.
 
     Parameters
     ----------

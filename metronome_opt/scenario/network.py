@@ -1,4 +1,4 @@
-"""Networks: machines by name, the links between them, and what the tasks of a job put on these."""
+"""Clusters: machines by name, the links between them, and the flows of a job on these."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from metronome_opt.scenario.deployment import Node
 from metronome_opt.scenario.workload import Speed
 
 MAX_NODES = 100_000
-_MOST_PARTS = 1024  # into which what a task sends is divided
+_MAX_PARTS = 1024  # into which what a task sends is divided
 
 AllReduce = Literal["tasks", "ring", "hierarchical"]
-"""Who of a job's tasks sends over the network: all of them in full, or as rings have it."""
+"""The tasks of a job that send over the network: all of them in full, or as in rings."""
 
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]
 
 
 class Resources(Record):
-    """What a task needs, or a node has."""
+    """Resources that a task needs, or a node has."""
 
     gpus: Amount = 0
     cpu_millicores: Amount = 0
@@ -44,7 +44,7 @@ ONE_GPU = Resources(gpus=1)
 
 
 class Gpu(Record):
-    """What computes: `sustained_tflops` is what training really reaches, not the peak."""
+    """A kind of GPU; `sustained_tflops` is what training really reaches, not the peak."""
 
     name: Name
     sustained_tflops: Speed
@@ -119,7 +119,7 @@ class Distance(Record):
 
 
 class Routes(NamedTuple):
-    """What a job puts on links.
+    """The flows of a job on links.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Routes(NamedTuple):
     parts: int = 1
 
 
-class Network(Record):
+class Cluster(Record):
     """Machines by name in a tree of interfaces and uplinks.
 
     One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
@@ -179,6 +179,11 @@ class Network(Record):
         return {node.name: node for node in self.nodes}
 
     @cached_property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs of each node, in the order of the nodes."""
+        return {node.name: node.has.gpus for node in self.nodes}
+
+    @cached_property
     def capacities(self) -> Mapping[str, int]:
         """Mbit/s per link, in the order of the links."""
         return {link.name: link.capacity for link in self.links}
@@ -209,7 +214,7 @@ class Network(Record):
 
     @cached_property
     def nic(self) -> int:
-        """The most that a node sends in Mbit/s."""
+        """The maximum rate of a node in Mbit/s."""
         return max(sum(self.capacities[rail] for rail in node.rails) for node in self.nodes)
 
     def links_of(self, node: Host) -> tuple[str, ...]:
@@ -230,7 +235,7 @@ class Network(Record):
         allreduce: AllReduce = "tasks",
         rails: Sequence[tuple[str, ...]] | None = None,
     ) -> Routes:
-        """Return what a job puts on links, given the node of each task.
+        """Return the flows of a job on links, given the node of each task.
 
         In full, a task crosses its node's interface if the job has tasks on other nodes, and its
         rack's uplink if the job has tasks in other racks: as if all its partners were there. In a
@@ -252,10 +257,10 @@ class Network(Record):
         else:
             senders = _around(homes, near)
         parts = math.lcm(*[len(its) for _, its, _ in senders])
-        if parts > _MOST_PARTS:
+        if parts > _MAX_PARTS:
             raise InputError(
                 f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
-                f"limit of {_MOST_PARTS}; place the job on nodes with like numbers of interfaces"
+                f"limit of {_MAX_PARTS}; place the job on nodes with like numbers of interfaces"
             )
         for task, its, is_far in senders:
             uplink = self.uplinks.get(homes[task].rack or "") if is_far else None
@@ -264,16 +269,16 @@ class Network(Record):
         return Routes(tuple(tasks), parts)
 
     def counted(self, routes: Routes) -> dict[str, int]:
-        """Return how many flows there are on each link, in the order of the links."""
+        """Return the number of flows on each link, in the order of the links."""
         counts = Counter(link for links in routes.tasks for link in links)
         return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
 
     def flows(self, nodes: Sequence[str], allreduce: AllReduce = "tasks") -> dict[str, int]:
-        """Return how many flows a job puts on each link; of `Network.routes`."""
+        """Return the number of flows of a job on each link; see `routes`."""
         return self.counted(self.routes(nodes, allreduce))
 
     def fastest(self, flows: Mapping[str, int], parts: int = 1) -> tuple[int, str | None]:
-        """Return how fast a task of a job that crosses links alone may send, and what limits it.
+        """Return the maximum rate of a task that shares links with its job alone, and their limit.
 
         That is its share of a link in Mbit/s, in so many flows, and the link; of a job that crosses
         none what the widest node sends, and None.
@@ -289,7 +294,7 @@ class Network(Record):
 def _around(
     homes: Sequence[Host], near: Sequence[tuple[str, ...]]
 ) -> list[tuple[int, tuple[str, ...], bool]]:
-    """Return who sends to another node in a ring, by which interfaces, and whether out of its rack.
+    """Return the tasks that leave a node in a ring, their interfaces, and if they leave the rack.
 
     A ring visits the tasks of a node one after the other, and nodes in the order of their first
     tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
@@ -305,7 +310,7 @@ def _around(
     ]
 
 
-def _check_ways(fabric: Network) -> None:
+def _check_ways(fabric: Cluster) -> None:
     """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
     ways = [
         (f"nodes[{i}].interface" + (f"s[{number}]" if node.interfaces else ""), rail)
@@ -333,7 +338,7 @@ def _check_ways(fabric: Network) -> None:
             )
 
 
-def _check_racks(fabric: Network) -> None:
+def _check_racks(fabric: Cluster) -> None:
     """Refuse racks that are not there, hold no node, or stand in two regions."""
     first: dict[str, int] = {}
     known = {rack.name for rack in fabric.racks}

@@ -36,12 +36,12 @@ from metronome_opt.scenario.workload import (
 
 _MAX_PHASES = 1024  # as many as a claim may have
 MEGABIT_PER_BYTE = Fraction(8, 10**6)
-_MOST_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
+_MAX_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Under what conditions a model is trained.
+class Training:
+    """Conditions under which a model is trained.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class Setting:
 
     @property
     def members(self) -> int:
-        """How many there are in the ring of an all-reduce."""
+        """The number of members of the ring of an all-reduce."""
         return self.nodes or self.workers
 
 
-def iteration(workload: Workload, setting: Setting) -> Iteration:
+def iteration(workload: Workload, setting: Training) -> Iteration:
     """Return the iteration of a model under a setting.
 
     Raises an `InputError` if the workers or the batch cannot be shared out as its parallelism asks.
@@ -97,7 +97,7 @@ def all_to_all(size: int | Fraction, workers: int) -> Fraction:
 
 
 def _data_parallel(
-    workload: Workload, spread: DataParallel, setting: Setting, forward: Fraction
+    workload: Workload, spread: DataParallel, setting: Training, forward: Fraction
 ) -> list[Burst]:
     """Do both passes, then one all-reduce of the gradients.
 
@@ -109,7 +109,7 @@ def _data_parallel(
     return [Burst("gradients", 3 * forward, volume, setting.rate)]
 
 
-def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction) -> list[Burst]:
+def _tensor_parallel(spread: TensorParallel, setting: Training, forward: Fraction) -> list[Burst]:
     """Send a burst in the forward pass and one in the backward pass.
 
     Each layer all-reduces its activations twice per pass, of all n B samples. This alternates with
@@ -125,7 +125,7 @@ def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction
 
 
 def _hybrid_parallel(
-    workload: Workload, spread: HybridParallel, setting: Setting, forward: Fraction
+    workload: Workload, spread: HybridParallel, setting: Training, forward: Fraction
 ) -> list[Burst]:
     """Send bursts in both passes of each micro-batch, then gradients and tied embeddings.
 
@@ -169,7 +169,7 @@ def _hybrid_parallel(
 
 
 def _embedding_parallel(
-    workload: Workload, spread: EmbeddingParallel, setting: Setting, forward: Fraction
+    workload: Workload, spread: EmbeddingParallel, setting: Training, forward: Fraction
 ) -> list[Burst]:
     """Exchange embedding vectors, do both passes, return gradients beside an all-reduce.
 
@@ -285,24 +285,24 @@ class Traffic(Record):
 # ------------------------------------------------------------------ batches
 
 
-def batches_around(batch: int, least: float, most: float) -> range:
-    """Return the batches from `least` to `most` times `batch`, in steps of a hundredth of it."""
-    return range(max(1, round(batch * least)), round(batch * most) + 1, max(1, batch // 100))
+def batches_around(batch: int, low: float, high: float) -> range:
+    """Return the batches from `low` to `high` times `batch`, in steps of a hundredth of it."""
+    return range(max(1, round(batch * low)), round(batch * high) + 1, max(1, batch // 100))
 
 
 @lru_cache(maxsize=4096)
 def suitable_batches(
     workload: Workload,
-    setting: Setting,
+    setting: Training,
     batches: range,
     slot_ms: int,
     hyperperiod: int | None,
     periods: Sequence[int] = (),
 ) -> tuple[int, ...]:
-    """Return the batches that leave at most `_MOST_IDLE` of an iteration idle.
+    """Return the batches that leave at most `_MAX_IDLE` of an iteration idle.
 
-    If there is none, those that leave least whatever their period; none at all if every iteration
-    is longer than the hyperperiod.
+    If there is none, those of minimum idle time whatever their period; none at all if every
+    iteration is longer than the hyperperiod.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def suitable_batches(
     close = tuple(
         batch
         for batch, rounded in fitted.items()
-        if rounded.idle_error <= _MOST_IDLE and (not periods or rounded.period in periods)
+        if rounded.idle_error <= _MAX_IDLE and (not periods or rounded.period in periods)
     )
-    least = min((rounded.idle_error for rounded in fitted.values()), default=0)
-    return close or tuple(batch for batch, rounded in fitted.items() if rounded.idle_error == least)
+    best = min((rounded.idle_error for rounded in fitted.values()), default=0)
+    return close or tuple(batch for batch, rounded in fitted.items() if rounded.idle_error == best)

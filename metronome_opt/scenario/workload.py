@@ -19,7 +19,7 @@ WORKLOAD_FORMAT = "metronome-workload/1"
 _SMALLEST, _LARGEST = Fraction(1, 10**6), 10**9
 MAX_COUNT = 10**18
 FASTEST = 10**7
-"""Mbit/s that no machine sends: 10 Tbit/s. Who states more has taken another unit."""
+"""Mbit/s that no machine sends: 10 Tbit/s. More is taken for a mistake in the unit."""
 
 
 def rational(value: Any) -> Fraction:
@@ -64,8 +64,8 @@ class _Sourced(Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.source is None) == (self.assumed is None):
-            found = "neither" if self.source is None else "both"
-            refuse("source", f"give either source or assumed for a number, found {found}")
+            given = "neither" if self.source is None else "both"
+            refuse("source", f"give either source or assumed for a number, found {given}")
         return self
 
 
@@ -75,7 +75,7 @@ class Count(_Sourced):
     value: Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
-class Measure(_Sourced):
+class Quantity(_Sourced):
     """A positive rational number with its provenance."""
 
     value: Rational
@@ -86,8 +86,8 @@ def _bare(value: Any) -> Any:
     return {"value": value, "assumed": "stated without a source"} if is_number else value
 
 
-Speed = Annotated[Measure, BeforeValidator(_bare, json_schema_input_type=Measure | float)]
-"""A measure that may be a bare number, as whoever tries things out writes it."""
+Speed = Annotated[Quantity, BeforeValidator(_bare, json_schema_input_type=Quantity | float)]
+"""A quantity that may be a bare number, for quick trials."""
 
 
 class DataParallel(Record):
@@ -191,13 +191,13 @@ class Workload(Record):
 
     @property
     def parallelism(self) -> Parallelism:
-        """How the model is spread over its workers."""
+        """The parallelism with its numbers."""
         spread: Parallelism = getattr(self, self.kind.replace("-", "_"))
         return spread
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is assumed of the model, one line per number that has no source."""
+        """The assumptions about the model, one line per number that has no source."""
         return tuple(
             f"{field} = {number.value}: {number.assumed}"
             for field, number in self.numbers

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import Cluster, ListedCluster, most_free
+from metronome_opt.scenario.cluster import ListedCluster, UniformCluster, most_free
 from metronome_opt.scenario.model import Work
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
 _WHOLE_RACKS = 8  # looked at where several have room for a job
-_MOST_RACKS = 4  # that a job is spread over where one has room for it
+_MAX_RACKS = 4  # that a job is spread over where one has room for it
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the tasks of a job run.
+    """The places of the tasks of a job.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Machines:
         The nodes of each.
     """
 
-    def __init__(self, cluster: Cluster | ListedCluster) -> None:
+    def __init__(self, cluster: UniformCluster | ListedCluster) -> None:
         self.network = cluster.listed
         for index, node in enumerate(self.network.nodes):
             if len(node.rails) > 1:
@@ -68,19 +68,19 @@ class Machines:
                     "know nodes with one; write an interface that carries what they do together"
                 )
         self.capacities = self.network.capacities
-        self.gpus = sum(cluster.gpus_of.values())
-        self.free: Counter[str] = Counter(cluster.gpus_of)
+        self.gpus = sum(self.network.gpus_of.values())
+        self.free: Counter[str] = Counter(self.network.gpus_of)
         self.racks: dict[str | None, list[str]] = {}
         for node in self.network.nodes:
             self.racks.setdefault(node.rack, []).append(node.name)
 
     @property
     def free_gpus(self) -> int:
-        """How many GPUs are free in all."""
+        """The number of free GPUs in all."""
         return self.free.total()
 
     def placement(self, nodes: Sequence[str], work: Work) -> Placement:
-        """Return what it means for the network to run the tasks of a job on nodes, one per task.
+        """Return the placement of the tasks of a job on nodes, one per task.
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
@@ -95,7 +95,7 @@ class Machines:
         return Placement(tuple(nodes), links, rate, racks, work.each.gpus)
 
     def fits(self, nodes: Sequence[str], each: int = 1) -> bool:
-        """Whether a task of so many GPUs finds room on each of these nodes."""
+        """Return True if a task of so many GPUs has room on each of these nodes."""
         return all(self.free[node] >= each * count for node, count in Counter(nodes).items())
 
     def take(self, placement: Placement) -> None:
@@ -116,8 +116,8 @@ class Machines:
             return None
         return self.placement(most_free(self.free, work.workers, each), work)
 
-    def candidates(self, work: Work, most: int) -> list[Placement]:
-        """Return placements of a job worth looking at, `most` of them, few racks first.
+    def candidates(self, work: Work, limit: int) -> list[Placement]:
+        """Return up to `limit` placements of a job, few racks first.
 
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
         rack tasks are put on as few nodes as possible, or on as many; several racks get equal
@@ -125,7 +125,7 @@ class Machines:
         """
         choices = _choices(self, work.workers, work.each.gpus)
         different = dict.fromkeys(tuple(sorted(nodes)) for nodes in choices)
-        placements = [self.placement(nodes, work) for nodes in islice(different, most)]
+        placements = [self.placement(nodes, work) for nodes in islice(different, limit)]
         return sorted(placements, key=lambda placement: placement.racks)
 
 
@@ -138,7 +138,7 @@ def _choices(machines: Machines, workers: int, each: int) -> Iterator[Sequence[s
     for rack in whole[:_WHOLE_RACKS]:
         yield _fewest(rack, workers)
         yield most_free(rack, workers)
-    enough = len(racks) if not whole else min(len(racks), _MOST_RACKS)
+    enough = len(racks) if not whole else min(len(racks), _MAX_RACKS)
     for count in range(2, min(enough, workers) + 1):
         for chosen in (racks[-count:], _tightest(racks, count, workers)):
             if chosen and sum(map(_room, chosen)) >= workers:

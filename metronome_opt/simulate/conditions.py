@@ -1,4 +1,4 @@
-"""Conditions that disturb a run: none, unless somebody says so."""
+"""Conditions that disturb a run: none by default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class TcpShares(NamedTuple):
-    """What the shares of bursts over TCP are like.
+    """Shares of bursts over TCP.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ TCP = TcpShares(spread=0.2, newcomer=0.7)
 
 
 class Conditions(Record):
-    """Under what conditions jobs run.
+    """Conditions under which jobs run.
 
     Parameters
     ----------
@@ -76,5 +76,5 @@ class Conditions(Record):
 
     @property
     def random(self) -> bool:
-        """Whether anything that happens to the jobs is random."""
+        """True if anything about the jobs is random."""
         return bool(self.jitter or self.stragglers or self.drift_ppm or self.background)

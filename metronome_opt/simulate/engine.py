@@ -34,7 +34,7 @@ class Engine:
     capacities
         Mbit/s per link.
     runners
-        Everybody who may ever enter.
+        All jobs that may ever enter.
     sharing
         How links are shared.
     conditions
@@ -44,7 +44,7 @@ class Engine:
     watched
         Links whose rates are traced.
     contends
-        Whether links carry no more than their capacity; otherwise nobody ever holds up anybody.
+        Whether links carry no more than their capacity; otherwise no job delays another.
     tcp
         What shares are like where they are those of TCP.
     """
@@ -66,15 +66,15 @@ class Engine:
         self.links = tuple(capacities)
         self._index = {name: index for index, name in enumerate(self.links)}
         background = len(self.links) if conditions.background else 0
-        everybody = [*self.runners, *[_background()] * background]
+        entrants = [*self.runners, *[_background()] * background]
         self.capacities = np.array(list(capacities.values()), dtype=np.float64)
-        self._world = _make_world(everybody, len(capacities), traced=bool(watched))
+        self._world = _make_world(entrants, len(capacities), traced=bool(watched))
         self._world.links["capacity"] = self.capacities if contends else math.inf
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
         if conditions.random or sharing == "tcp":
-            self._set_chance(len(everybody), conditions, seed)
-        self._set_classes(everybody, sharing, tcp)
+            self._set_chance(len(entrants), conditions, seed)
+        self._set_classes(entrants, sharing, tcp)
         self._groups = 0
         self._traces: list[Rows] = []
         self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
@@ -158,7 +158,7 @@ class Engine:
         return float(row["planned"] + self._world.shifts[row["group"]] - row["seen"])
 
     def new_group(self) -> int:
-        """Return a group that hardly anybody is in: the one that was made longest ago."""
+        """Return a group with few members, if any: the one that was made longest ago."""
         self._groups = (self._groups + 1) % len(self._world.shifts)
         return self._groups
 
@@ -222,7 +222,7 @@ class Engine:
 
     @property
     def events(self) -> int:
-        """How many events have happened."""
+        """The number of events so far."""
         return int(self._world.clock["events"][0])
 
     def run(self, until: float) -> int | None:
@@ -353,10 +353,10 @@ class Engine:
             wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
             jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
-    def _set_classes(self, everybody: Sequence[Runner], sharing: Sharing, tcp: TcpShares) -> None:
+    def _set_classes(self, entrants: Sequence[Runner], sharing: Sharing, tcp: TcpShares) -> None:
         jobs, clock = self._world.jobs, self._world.clock
         clock["tcp"], clock["spread"], clock["newcomer"] = sharing == "tcp", *tcp
-        weights = [runner.weight for runner in everybody]
+        weights = [runner.weight for runner in entrants]
         jobs["rank"], jobs["share"] = 0, 1.0
         if sharing == "strict":
             jobs["rank"] = np.unique(weights, return_inverse=True)[1] if weights else []

@@ -25,10 +25,10 @@ class Run:
         One row per job: job, model, priority, workers, arrival_s, start_s, end_s, queueing_s,
         completion_s (from arrival to end), iterations (done), finished, ideal_ms (an iteration if
         each task had its interface and the rest of the network to itself), alone_ms (an iteration
-        if nobody else were there, in the placement that it got), iteration_mean_ms,
+        alone, in the placement that it got), iteration_mean_ms,
         iteration_median_ms, iteration_p99_ms, iteration_min_ms, iteration_max_ms, waited_s (held
         back for its slot), rephasings, score
-        (compatibility as planned, the least of the shared links that it crosses), predicted_ms
+        (compatibility as planned, the minimum over the shared links that it crosses), predicted_ms
         (elongation of an iteration as planned), nodes, racks. NaN where unknown.
     links
         One row per link: link, capacity_mbps, carried_gbit, used_s (with at least one job placed
@@ -54,7 +54,7 @@ class Run:
 
 
 Facts = dict[str, Any]
-"""What is known of a job apart from the engine, by column of `Run.jobs`."""
+"""Facts about a job that the engine does not know, by column of `Run.jobs`."""
 
 _UNKNOWN: Facts = {
     **dict.fromkeys(("model", "workers", "nodes", "racks")),

@@ -16,7 +16,7 @@ from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
 from metronome_opt.simulate.policies import find_policy
 from metronome_opt.simulate.runner import Runner, Slot, alone_ms
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, training_jobs
+from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 
 Progress = Callable[[float], None]
@@ -102,7 +102,7 @@ class _Simulation:
             watched=watch,
             contends=self._policy.contends,
         )
-        self._state = State(self._machines, self._engine, conditions.cushions, sharing)
+        self._state = SimState(self._machines, self._engine, conditions.cushions, sharing)
         self._once = conditions.control == "once"
         self._releases: dict[int, float] = {}
         self._facts: list[Facts] = [
@@ -130,7 +130,7 @@ class _Simulation:
         arrivals = sorted(
             ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
         )
-        left: list[Placed] = []
+        left: list[Running] = []
         changed = False
         total = sum(job.iterations for job in self._jobs)
         finished_iterations = 0
@@ -174,7 +174,7 @@ class _Simulation:
 
     # ------------------------------------------------------------------ coming and going
 
-    def _change(self, left: Sequence[Placed]) -> None:
+    def _change(self, left: Sequence[Running]) -> None:
         """Start waiting jobs that there is a place for, and plan anew if anything has changed."""
         came: dict[int, None] = {}
         free = self._machines.free_gpus
@@ -183,7 +183,7 @@ class _Simulation:
             placement = self._place(job) if job.work.gpus <= free else None
             if placement is not None:
                 self._state.changes += 1
-                self._state.add(Placed(job, placement))
+                self._state.add(Running(job, placement))
                 free -= job.work.gpus
                 came[index] = None
         self._queue = [index for index in self._queue if index not in came]
@@ -254,7 +254,7 @@ class _Simulation:
         self._engine.assign(order.index, order.slot, order.start_ms)
         self._let_go(order, order.start_ms)
 
-    def _leave(self, index: int) -> Placed:
+    def _leave(self, index: int) -> Running:
         placed = self._state.remove(index)
         self._releases.pop(index, None)
         self._state.changes += 1
@@ -267,10 +267,10 @@ class _Simulation:
     def _stop_using(self, link: str) -> None:
         self._used[link] += self._engine.now - self._used_since.pop(link)  # type: ignore[assignment]
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ samples
 
     def _sample(self) -> None:
-        """Take down how much was carried since the last sample, and who runs."""
+        """Record the volume carried since the last sample, and the jobs that run."""
         carried = float(self._engine.carried(len(self._jobs)).sum())
         capacity = sum(self._machines.capacities.values()) * self._sample_ms
         self._samples.append(

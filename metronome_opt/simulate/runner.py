@@ -33,7 +33,7 @@ class Pattern:
 
     @cached_property
     def duration(self) -> Fraction:
-        """How long an iteration takes if the network is the job's own, in ms."""
+        """The length of an iteration if the network is the job's own, in ms."""
         bursts = zip(self.volume, self.rate, strict=True)
         return sum(self.compute, Fraction(0)) + sum(
             (volume / rate for volume, rate in bursts), Fraction(0)
@@ -76,7 +76,7 @@ class Pattern:
 
 
 def alone_ms(instance: Instance, job: Job) -> Fraction:
-    """Return how long an iteration of a job takes if nobody else is on its links, in ms.
+    """Return the length of an iteration of a job that has its links to itself, in ms.
 
     Longer than its period if its own flows do not fit on a link.
     """
@@ -86,7 +86,7 @@ def alone_ms(instance: Instance, job: Job) -> Fraction:
 
 
 class Lateness(IntEnum):
-    """What a job does that is late, mostly beyond its cushion; `kernels.fluid.slots` says how."""
+    """Behaviour of a late job, mostly beyond its cushion; see `kernels.fluid.slots`."""
 
     SLIDE = world.SLIDE
     HOLD = world.HOLD
@@ -130,7 +130,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Slot:
-    """When the iterations of a job are to begin.
+    """Planned beginnings of the iterations of a job.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A policy's view: the jobs, who runs where, and when each begins its next iteration."""
+"""State of a simulation for policies: jobs, their places and next iterations."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ class TrainingJob:
 
     @property
     def name(self) -> str:
-        """What the scenario calls it."""
+        """Its name in the scenario."""
         return self.work.name
 
     @property
     def model(self) -> str:
-        """What it trains, and what that was measured on; ``stated`` if its traffic is."""
+        """Its model, and the device that was measured; ``stated`` if its traffic is."""
         if isinstance(self._source, MeasuredStep):
             return f"{self.work.model}, measured on {self._source.device.kind}"
         return self.work.model or "stated"
 
     @property
     def iterations(self) -> int:
-        """How many it runs."""
+        """The number of its iterations."""
         if self.work.iterations is None:
             raise InputError(
                 f"jobs[{self.index}].iterations: missing; a simulation needs to know when "
@@ -136,7 +136,7 @@ class TrainingJob:
 
     @cached_property
     def ideal(self) -> Pattern:
-        """What it does if the network is its own and nobody shares its interfaces."""
+        """Its pattern if the network and its interfaces are its own."""
         return self.pattern(self._scenario.cluster.nic)
 
 
@@ -158,11 +158,11 @@ def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[Tra
     return jobs
 
 
-_MOST_AROUND = 24  # jobs that are looked at together
+_MAX_AROUND = 24  # jobs that are looked at together
 
 
 @dataclass
-class Placed:
+class Running:
     """A job that runs.
 
     Attributes
@@ -192,18 +192,18 @@ class Placed:
 
     @property
     def claim(self) -> Rounded:
-        """What it claims there, in slots."""
+        """Its claim there, in slots."""
         return self.job.claim(self.placement.rate)
 
     @property
     def slots(self) -> int:
-        """How many slots an iteration takes there that nothing holds up, as it claims."""
+        """The slots of an iteration there that nothing delays, as it claims."""
         return self.job.slots(self.placement.rate)
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a job is to do from its next iteration on.
+    """Instruction to a job from its next iteration on.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ class Order:
     start_ms
         When the next iteration is to begin.
     score, elongation_ms
-        As in `Placed`.
+        As in `Running`.
     """
 
     index: int
@@ -225,7 +225,7 @@ class Order:
 
 
 @dataclass
-class State:
+class SimState:
     """The cluster at a moment.
 
     Attributes
@@ -252,19 +252,19 @@ class State:
     engine: Engine
     cushions: bool = True
     sharing: Sharing = "fair"
-    running: dict[int, Placed] = field(default_factory=dict)
+    running: dict[int, Running] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0
     changes: int = 0
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: Running) -> None:
         """Take a job in."""
         self.machines.take(placed.placement)
         self.running[placed.job.index] = placed
         for link in placed.placement.links:
             self.users.setdefault(link, []).append(placed.job.index)
 
-    def remove(self, index: int) -> Placed:
+    def remove(self, index: int) -> Running:
         """Let a job go."""
         placed = self.running.pop(index)
         self.machines.release(placed.placement)
@@ -272,8 +272,8 @@ class State:
             self.users[link].remove(index)
         return placed
 
-    def is_crowded(self, link: str) -> bool:
-        """Whether the bursts of all jobs on a link together need more than it carries."""
+    def is_contended(self, link: str) -> bool:
+        """Return True if the bursts of all jobs on a link together need more than it carries."""
         there = [self.running[index] for index in self.users.get(link, ())]
         peak = sum(placed.placement.links[link] * placed.peak for placed in there)
         return peak > self.machines.capacities[link]
@@ -292,20 +292,20 @@ class State:
         return (job.iterations - self.engine.done(index)) * job.ideal.alone_ms
 
     def near(self, index: int) -> list[int]:
-        """Return a job and all that cross a crowded link with it."""
+        """Return a job and all that cross a contended link with it."""
         found = {index: None}
         for link in self.running[index].placement.links:
-            if self.is_crowded(link):
+            if self.is_contended(link):
                 found.update(dict.fromkeys(self.users[link]))
         return list(found)
 
-    def neighbours(self, left: Iterable[Placed]) -> list[int]:
-        """Return who crosses links that jobs which have left did cross."""
+    def neighbours(self, left: Iterable[Running]) -> list[int]:
+        """Return the jobs on links of jobs that have left."""
         links = dict.fromkeys(link for placed in left for link in placed.placement.links)
         return list(dict.fromkeys(index for link in links for index in self.users.get(link, ())))
 
     @contextmanager
-    def trying(self, placed: Placed) -> Iterator[None]:
+    def trying(self, placed: Running) -> Iterator[None]:
         """Take a job in for a moment, to see what it would be like."""
         self.add(placed)
         try:
@@ -320,21 +320,21 @@ class State:
         """
         found = {seed: None}
         queue = [seed]
-        crowded: dict[str, bool] = {}
+        contended: dict[str, bool] = {}
         for index in queue:
             for link in self.running[index].placement.links:
-                if link not in crowded:
-                    crowded[link] = self.is_crowded(link)
-                    for other in self.users[link] if crowded[link] else ():
+                if link not in contended:
+                    contended[link] = self.is_contended(link)
+                    for other in self.users[link] if contended[link] else ():
                         if other not in found:
-                            if len(found) >= _MOST_AROUND:
+                            if len(found) >= _MAX_AROUND:
                                 return list(found)
                             found[other] = None
                             queue.append(other)
         return list(found)
 
-    def changed(self, came: Iterable[int], left: Iterable[Placed]) -> Iterator[list[int]]:
-        """Yield the jobs around each that came, and around those that had to do with who left.
+    def changed(self, came: Iterable[int], left: Iterable[Running]) -> Iterator[list[int]]:
+        """Yield the jobs around each that came, and around neighbours of those that left.
 
         A job that has been among some already is not begun with again.
         """

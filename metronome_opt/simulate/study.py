@@ -202,7 +202,7 @@ class Study(Record):
 
     @property
     def is_one_scenario(self) -> bool:
-        """Whether the jobs are given, so that all that seeds change is what disturbs them."""
+        """True if the jobs are given, so that seeds change disturbances only."""
         return isinstance(self.draw.generator, Given) and not self.grid
 
     def scenario(self, cell: Cell, seed: int) -> Scenario:
@@ -279,12 +279,18 @@ def read_study(path: str | Path) -> Study:
     return read_as(path, make)
 
 
+def shipped_folder(name: str) -> Path:
+    """Return a folder of ``benchmarks`` that comes with the package, or lies in its checkout."""
+    installed = data_folder() / name
+    return installed if installed.is_dir() else data_folder().parent / "benchmarks" / name
+
+
 def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
     """Return the study that a user names.
 
     By file, or by the name of a study in ``benchmarks/studies`` of `start` or of the nearest folder
-    above it that has one, or of a scenario that comes with the package. An `InputError` says what
-    was tried.
+    above it that has one, or of a study or a scenario that comes with the package. An `InputError`
+    lists the names.
     """
     path = Path(start) / wanted
     if path.is_file():
@@ -292,12 +298,11 @@ def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
     here = Path(start).resolve()
     homes = (folder / STUDIES for folder in (here, *here.parents))
     home = next((folder for folder in homes if folder.is_dir()), None)
-    stored = {path.stem: path for path in sorted(home.glob("*.yaml"))} if home else {}
-    shipped = {path.stem: path for path in (data_folder() / "scenarios").glob("*.yaml")}
-    known = {**shipped, **stored}
+    folders = (data_folder() / "scenarios", shipped_folder("studies"), home)
+    known = {path.stem: path for each in folders if each for path in sorted(each.glob("*.yaml"))}
     if str(wanted) in known:
         return read_study(known[str(wanted)])
-    tried = f"{home} has {', '.join(stored) or 'none'}"
-    if home is None:
-        tried = f"there is no {STUDIES} here or in a folder above"
-    raise InputError(f"study: {quote(str(wanted))} is not known: {tried}, and it is not a file")
+    raise InputError(
+        f"study: {quote(str(wanted))} is not known: it is not a file; choose from "
+        f"{', '.join(known)}"
+    )

@@ -40,7 +40,13 @@ from metronome_opt.kernels.perturb import (
     start_walk,
     take_steps,
 )
-from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, State, compile_instance
+from metronome_opt.kernels.tables import (
+    Compiled,
+    CostTooLargeError,
+    DemandState,
+    Ints,
+    compile_instance,
+)
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
@@ -343,7 +349,7 @@ class _Neighbourhoods:
         self._size = min(_SIZE, self._largest)
         self._room = room_for(max(1, self._largest), len(jobs), longest)
 
-    def apply(self, state: State, offsets: Ints, steps: int, budget: Budget) -> None:
+    def apply(self, state: DemandState, offsets: Ints, steps: int, budget: Budget) -> None:
         """Improve a schedule until no neighbourhood does, by so many steps at most.
 
         Parameters
@@ -367,7 +373,9 @@ class _Neighbourhoods:
                     tried.clear()
                 tried.add(frozenset(members))
 
-    def _jobs_to_free(self, state: State, offsets: Ints, budget: Budget) -> Iterator[list[int]]:
+    def _jobs_to_free(
+        self, state: DemandState, offsets: Ints, budget: Budget
+    ) -> Iterator[list[int]]:
         """Yield jobs to free together, those first that add most to the contention."""
         free = self._around.free
         blame = np.zeros(len(offsets), dtype=np.int64)
@@ -383,7 +391,7 @@ class _Neighbourhoods:
             beside = sorted(self._around.other[first:last], key=lambda job: -blame[job])
             yield [int(centre), *map(int, beside[: self._size - 1])]
 
-    def _place(self, state: State, offsets: Ints, members: list[int], budget: Budget) -> int:
+    def _place(self, state: DemandState, offsets: Ints, members: list[int], budget: Budget) -> int:
         """Place jobs optimally, if `_PLACING` steps do for it; return how many it took."""
         room = self._room
         start_release(state, offsets, np.array(members), room)

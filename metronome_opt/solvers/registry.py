@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
@@ -70,6 +71,11 @@ class Solver:
         """Import the solver's module and return its function; a plug-in may have none."""
         if callable(self.where):
             return self.where
+        if ".py:" in self.where:
+            from metronome_opt.solvers.from_file import load_from_file
+
+            in_file: Run = load_from_file(self.where)
+            return in_file
         try:
             function: Run = EntryPoint(self.name, self.where, GROUP).load()
         except (ImportError, AttributeError) as error:
@@ -122,7 +128,6 @@ _OWN = (
         exact=True,
     ),
     _own("milp", "the same as MILP, HiGHS", "models:run_highs", "pulp", "highspy", exact=True),
-    _own("milp-cbc", "the same as MILP, CBC", "models:run_cbc", "pulp", exact=True),
     _own(
         "milp-textbook",
         "textbook time-indexed MILP, HiGHS",
@@ -143,7 +148,6 @@ _OWN = (
         "elimination:run",
         exact=True,
     ),
-    _own("exhaustive", "every combination of offsets", "exhaustive:run", exact=True, seeded=False),
 )
 
 
@@ -171,7 +175,7 @@ SOLVERS = _all()
 
 
 def find_solver(solver: str | Run | Solver) -> Solver:
-    """Return a solver by its name, or made of a function of one `Search`.
+    """Return a solver by name or by ``file.py:function``, or made of a function of one `Search`.
 
     Raises
     ------
@@ -182,6 +186,11 @@ def find_solver(solver: str | Run | Solver) -> Solver:
         return solver
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
+    if ".py:" in solver:
+        from metronome_opt.solvers.from_file import load_from_file
+
+        load_from_file(solver)
+        return _custom(solver, str(Path(solver).resolve()))
     if solver not in SOLVERS:
         raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
     return SOLVERS[solver]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
-NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
+NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini")
 _MOST_JUDGING = 0.5  # of the time limit
 _MANY_LINKS = 1000
 _SAMPLE = 50  # one of so many links

@@ -16,7 +16,7 @@ _WORDS = 1000  # labels and words that inputs are drawn from; every vocabulary h
 
 @dataclass
 class Exchange:
-    """What a worker sends besides gradients.
+    """Traffic of a worker besides gradients.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def _language_model(
     def build(batch: int, tokens: int | None, tiny: bool) -> Setup:
         import transformers
 
-        transformers.logging.set_verbosity_error()  # which speaks of sampling, and nobody samples
+        transformers.logging.set_verbosity_error()  # about sampling, which is not used
         tokens = tokens or (16 if tiny else length)
         if tokens > length:
             raise ValueError(f"--tokens: {tokens}: a sample has at most {length}")

@@ -145,7 +145,7 @@ def measured(
                 "kind": exchange.kind,
                 "bytes": exchange.size,
                 "begin": exchange.begin,
-                "after_ms": _spread([step["marks"][number] for step in steps])["median"],
+                "after_ms": _spread([step["moments"][number] for step in steps])["median"],
             }
             for number, exchange in enumerate(setup.exchanges)
         ]
@@ -168,11 +168,11 @@ def _train(
     model = DistributedDataParallel(module, gradient_as_bucket_view=True)
     optimizer = make_optimizer(module.parameters())
     ready: list[tuple[int, Any]] = []
-    marks: dict[int, Any] = {}
-    module.mark = lambda number: marks.__setitem__(number, clock.now())
+    moments: dict[int, Any] = {}
+    module.mark = lambda number: moments.__setitem__(number, clock.now())
 
     def reduced(_, bucket):  # type: ignore[no-untyped-def]  # torch refuses annotations as text
-        """Note when a bucket could be all-reduced; nobody is there to reduce it with."""
+        """Note when a bucket could be all-reduced; the group has no other process."""
         ready.append((bucket.buffer().numel() * bucket.buffer().element_size(), clock.now()))
         future: Any = torch.futures.Future(devices=[0] if device == "cuda" else [])
         future.set_result(bucket.buffer())
@@ -202,8 +202,8 @@ def _train(
                     "backward": clock.ms(forward, backward),
                     "optimizer": clock.ms(backward, ended),
                     "ready": [clock.ms(forward, moment) for _, moment in ready],
-                    "marks": [
-                        clock.ms(begin[exchange.begin], marks[index])
+                    "moments": [
+                        clock.ms(begin[exchange.begin], moments[index])
                         for index, exchange in enumerate(setup.exchanges)
                     ],
                 }

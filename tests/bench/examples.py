@@ -17,7 +17,7 @@ from metronome_opt.journal import Journal
 from metronome_opt.solvers.registry import Solver
 
 FAKE_WORKER = "tests.bench.fake_worker"
-LIMITS = Limits(time_s=1, memory_mb=250, grace_s=0.5)
+LIMITS = Limits(time_s=1, memory_mb=400, grace_s=0.5)
 
 
 def write_suite(folder: Path, instances: Iterable[tuple[Instance, str]]) -> Path:
@@ -56,17 +56,21 @@ def trials(suite: str | Path, *names: str, seeds: int = 1, limits: Limits = LIMI
 
 
 class Memory(Generic[R]):
-    """Watches a campaign and forgets nothing."""
+    """Observer of a campaign that keeps everything."""
 
     def __init__(self) -> None:
         self.records: list[R] = []
         self.losses: list[tuple[object, Exception]] = []
+        self.notes: list[str] = []
 
     def recorded(self, record: R) -> None:
         self.records.append(record)
 
     def lost(self, case: object, error: Exception) -> None:
         self.losses.append((case, error))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def campaign(

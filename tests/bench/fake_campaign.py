@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import sys
 
-from metronome_opt.bench.campaign import local_pool, run_campaign, to_run
-from metronome_opt.bench.trials import Record
+from metronome_opt.bench.campaign import local_pool, remaining_cases, run_campaign
+from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.journal import Journal
 from tests.bench.examples import Memory, trials
 
 
 def main() -> None:
     suite, output, seeds = sys.argv[1:]
-    with Journal(output, Record, resume=True) as file, local_pool(2) as pool:
+    with Journal(output, TrialRecord, resume=True) as file, local_pool(2) as pool:
         run_campaign(
-            to_run(trials(suite, "slow", seeds=int(seeds)), file.records), pool, file, Memory()
+            remaining_cases(trials(suite, "slow", seeds=int(seeds)), file.records),
+            pool,
+            file,
+            Memory(),
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from metronome_opt.bench.worker import Tell, columns_of, serve
+from metronome_opt.bench.worker import Send, columns_of, run_task
 
 # The instance of tests.builders.two_jobs: 0 and 8 do not overlap, 0 and 0 do.
 APART, TOGETHER = {"a": 0, "b": 8}, {"a": 0, "b": 0}
@@ -35,111 +35,111 @@ STATED: dict[str, tuple[list[Statement], str]] = {
 }
 
 
-def state(name: str, tell: Tell) -> None:
+def state(name: str, send: Send) -> None:
     statements, status = STATED[name]
     for offsets, value, bound in statements:
-        progress(tell, offsets, value, bound)
-    tell("end", status=status, stop="finished", runtime_s=0.2, build_s=0.0, notes=["fake"])
+        progress(send, offsets, value, bound)
+    send("end", status=status, stop="finished", runtime_s=0.2, build_s=0.0, notes=["fake"])
 
 
 def progress(
-    tell: Tell, offsets: dict[str, int] | None, value: str | None, bound: str | None = None
+    send: Send, offsets: dict[str, int] | None, value: str | None, bound: str | None = None
 ) -> None:
     more = {} if offsets is None else {"offsets": offsets}
-    tell("progress", elapsed_s=0.1, incumbent=value, bound=bound, source="fake", **more)
+    send("progress", elapsed_s=0.1, incumbent=value, bound=bound, source="fake", **more)
 
 
-def slow(tell: Tell) -> None:
+def slow(send: Send) -> None:
     time.sleep(0.3)
-    state("well", tell)
+    state("well", send)
 
 
-def abort(_: Tell) -> NoReturn:
+def abort(_: Send) -> NoReturn:
     os.write(2, b"free(): invalid pointer\n")
     os.abort()
 
 
-def abort_after_schedule(tell: Tell) -> NoReturn:
-    progress(tell, TOGETHER, "6000")
+def abort_after_schedule(send: Send) -> NoReturn:
+    progress(send, TOGETHER, "6000")
     os.abort()
 
 
-def abort_after_end(tell: Tell) -> NoReturn:
-    state("well", tell)
+def abort_after_end(send: Send) -> NoReturn:
+    state("well", send)
     os.abort()
 
 
-def fail(_: Tell) -> NoReturn:
+def fail(_: Send) -> NoReturn:
     raise ValueError("a fault\nof two lines")
 
 
-def leave(_: Tell) -> NoReturn:
+def leave(_: Send) -> NoReturn:
     sys.exit("nothing to do")
 
 
-def eat(_: Tell) -> NoReturn:
+def eat(_: Send) -> NoReturn:
     eaten = []
     while True:
         eaten.append(b"x" * 2**26)
-        time.sleep(0.02)
 
 
-def eat_in_child(_: Tell) -> None:
-    code = "import time; eaten = bytearray(b'x') * 300 * 2**20; time.sleep(600)"
-    subprocess.run([sys.executable, "-c", code], check=False, start_new_session=True)
+def abort_without_memory(_: Send) -> NoReturn:
+    """End as a library in C++ does that is refused an allocation."""
+    os.write(2, b"terminate called after throwing\n  what():  std::bad_alloc\n")
+    os.abort()
 
 
-def fail_to_allocate(_: Tell) -> NoReturn:
+def fail_to_allocate(_: Send) -> NoReturn:
     raise MemoryError
 
 
-def hang(_: Tell) -> NoReturn:
+def hang(_: Send) -> NoReturn:
     while True:
         time.sleep(1)
 
 
-def hang_after_schedule(tell: Tell) -> NoReturn:
-    progress(tell, TOGETHER, "6000", "0")
-    hang(tell)
+def hang_after_schedule(send: Send) -> NoReturn:
+    progress(send, TOGETHER, "6000", "0")
+    hang(send)
 
 
-def hang_in_child(_: Tell) -> NoReturn:
+def hang_in_child(_: Send) -> NoReturn:
     """Start a process in a session of its own, as HiGHS is, and die without it."""
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     os.abort()
 
 
-def fork_and_abort(_: Tell) -> None:
+def fork_and_abort(_: Send) -> None:
     """Leave a child that has no program of its own, as a pool of processes does."""
     if os.fork():
         os.abort()
     time.sleep(600)
 
 
-def say_where(tell: Tell) -> None:
-    tell("where", parent=os.getppid(), folder=str(Path.cwd()), temporary=tempfile.gettempdir())
+def say_where(send: Send) -> None:
+    send("where", parent=os.getppid(), folder=str(Path.cwd()), temporary=tempfile.gettempdir())
 
 
-def refuse(tell: Tell) -> None:
-    tell("error", kind="refused", text="jobs[0].batch: is not to be had")
+def refuse(send: Send) -> None:
+    send("error", kind="refused", text="jobs[0].batch: is not to be had")
 
 
-FAKES: dict[str, Callable[[Tell], None]] = {
+FAKES: dict[str, Callable[[Send], None]] = {
     each.__name__: each
     for each in (
         *(slow, abort, abort_after_schedule, abort_after_end, fail, leave, refuse),
-        *(eat, eat_in_child, fail_to_allocate, hang, hang_after_schedule, hang_in_child),
+        *(eat, abort_without_memory, fail_to_allocate, hang, hang_after_schedule, hang_in_child),
         *(fork_and_abort, say_where),
     )
 }
 
 
-def simulated(document: dict[str, Any], tell: Tell) -> None:
-    """Tell of the jobs of the scenario; how long they took depends on the seed."""
+def simulated(document: dict[str, Any], send: Send) -> None:
+    """Send of the jobs of the scenario; how long they took depends on the seed."""
     names = [job["name"] for job in document["scenario"]["jobs"]]
     times = [document["seed"] + 1 / 3] * len(names)
     jobs = pd.DataFrame({"job": names, "completion_s": times, "score": math.nan, "finished": True})
-    tell(
+    send(
         "end",
         runtime_s=0.25,
         jobs=columns_of(jobs),
@@ -151,18 +151,18 @@ def simulated(document: dict[str, Any], tell: Tell) -> None:
     )
 
 
-def run(document: dict[str, Any], tell: Tell) -> None:
+def run(document: dict[str, Any], send: Send) -> None:
     name = document["policy" if "policy" in document else "solver"]
     if name == "never_ready":
-        hang(tell)
-    tell("ready")
+        hang(send)
+    send("ready")
     if name == "simulated":
-        simulated(document, tell)
+        simulated(document, send)
     elif name in STATED:
-        state(name, tell)
+        state(name, send)
     else:
-        FAKES[name](tell)
+        FAKES[name](send)
 
 
 if __name__ == "__main__":
-    sys.exit(serve(run, lambda: time.sleep(1 if "slow" in sys.argv else 0)))
+    sys.exit(run_task(run))

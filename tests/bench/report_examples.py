@@ -7,12 +7,12 @@ from hashlib import sha256
 from typing import Any
 
 from metronome_opt.bench.cases import Section, measure, whole
-from metronome_opt.bench.trials import Record
+from metronome_opt.bench.trials import TrialRecord
 
 MACHINE = {"processor": "a chip", "cores": 2, "memory_mb": 8000, "system": "Linux"}
 
 
-def record(instance: str, solver: str, objective: object = None, **changes: Any) -> Record:
+def record(instance: str, solver: str, objective: object = None, **changes: Any) -> TrialRecord:
     """Return a record: without an objective of a run that found nothing, else of its schedule.
 
     A `lower_bound` that meets the objective makes it optimal. The incumbent is found at the end
@@ -51,7 +51,7 @@ def record(instance: str, solver: str, objective: object = None, **changes: Any)
         "versions": {"python": "3.11.2"},
         "commit": "abc1234",
     }
-    return Record(**{**fields, **changes})
+    return TrialRecord(**{**fields, **changes})
 
 
 def moments(*steps: tuple[float, object]) -> tuple[tuple[float, Fraction, None, str], ...]:
@@ -59,7 +59,7 @@ def moments(*steps: tuple[float, object]) -> tuple[tuple[float, Fraction, None, 
     return tuple((elapsed, Fraction(str(value)), None, "") for elapsed, value in steps)
 
 
-def section_of(*records: Record) -> Section:
+def section_of(*records: TrialRecord) -> Section:
     """Return one section of all records."""
     return whole(measure(records))
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.studies import Part, parts_of
-from metronome_opt.bench.study_report import verdicts
+from metronome_opt.bench.studies import StudyPart, parts_of
 from metronome_opt.simulate.conditions import Conditions
 
 LINK = {"link": "node-0", "capacity_mbps": 1000.0, "carried_gbit": 100.0}
-POLICIES = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
 
 
 def job(name: str, **changes: Any) -> dict[str, Any]:
@@ -112,93 +109,6 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
     return {name: tuple(row[name] for row in rows) for name in (rows[0] if rows else ())}
 
 
-# ------------------------------------------------------------------ a study drawn at random
-
-_LATE = {  # by how much iterations are longer, at most, and queueing
-    "default": (0.5, 30.0),
-    "exclusive": (0.02, 150.0),
-    "cassini": (0.2, 30.0),
-    "metronome-greedy": (0.15, 30.0),
-    "metronome": (0.08, 30.0),
-    "ideal": (0.0, 30.0),
-}
-_PLANNING = {"cassini", "metronome-greedy", "metronome"}
-_MODELS = ("bert", "dlrm", "gpt2", "resnet50", "vgg19")
-
-
-def study(
-    cells: Sequence[Mapping[str, Any]],
-    *,
-    seeds: int = 10,
-    jobs: int = 24,
-    policies: Sequence[str] = POLICIES,
-) -> list[SimulationRecord]:
-    """Return the simulations of a study drawn at random, the same ones every time."""
-    return [
-        drawn(cell, seed, policy, jobs, hardness=0.4 + 0.8 * number / max(1, len(cells) - 1))
-        for number, cell in enumerate(cells)
-        for seed in range(seeds)
-        for policy in policies
-    ]
-
-
-def drawn(
-    cell: Mapping[str, Any], seed: int, policy: str, jobs: int, hardness: float
-) -> SimulationRecord:
-    """Return a simulation drawn at random; jobs and arrivals do not hang on the policy."""
-    rows = list(_jobs(random.Random(repr((cell, seed))), policy, jobs, hardness, seed))
-    makespan = max(row["end_s"] for row in rows)
-    late, _ = _LATE[policy]
-    level = 0.5 / (1 + late * hardness)
-    samples = [
-        {"time_s": 10.0 * step, "utilisation": level * (1 if step < 40 else 0.5)}
-        | {"running": 5, "queued": 0, "gpus_busy": 20}
-        for step in range(1, int(makespan / 10) + 1)
-    ]
-    links = [
-        link(f"node-{number}", capacity_mbps=50_000.0, used_s=0.9 * makespan)
-        | {"carried_gbit": 50 * level * makespan, "contended_s": late * hardness * makespan * 0.5}
-        for number in range(4)
-    ]
-    return simulation(
-        policy, rows, links, seed=seed, cell=cell, samples=samples, makespan_s=makespan
-    )
-
-
-def _jobs(
-    random_: random.Random, policy: str, jobs: int, hardness: float, seed: int
-) -> Iterator[dict[str, Any]]:
-    late, queueing = _LATE[policy]
-    for number in range(jobs):
-        arrival, ideal = 600 * random_.random(), random_.choice([75.0, 125.0, 375.0, 750.0])
-        priority, model = random_.choice([1, 2, 4]), random_.choice(_MODELS)
-        iterations, share = random_.randint(200, 1000), random_.random()
-        noise, wait = random_.uniform(0.8, 1.2), random_.random()
-        longer = late * hardness * share * (0.2 if priority == 4 and late < 0.1 else 1)
-        mean = ideal * (1 + longer * noise)
-        queued = queueing * hardness * wait
-        took = iterations * mean / 1000
-        yield job(
-            f"job-{number}",
-            model=model,
-            priority=priority,
-            arrival_s=arrival,
-            start_s=arrival + queued,
-            end_s=arrival + queued + took,
-            queueing_s=queued,
-            completion_s=queued + took,
-            iterations=iterations,
-            ideal_ms=ideal,
-            alone_ms=ideal,
-            iteration_mean_ms=mean,
-            iteration_p99_ms=mean * 1.05,
-            waited_s=0.01 * took if policy.startswith("metronome") else 0.0,
-            rephasings=(number + seed) % 3 if policy == "metronome" else 0,
-            score=max(0.55, 1 - 0.45 * share) if policy in _PLANNING and share > 0.1 else None,
-            predicted_ms=ideal * longer if policy in _PLANNING and share > 0.1 else None,
-        )
-
-
 # ------------------------------------------------------------------ a study worked out by hand
 
 # Two seeds. An iteration alone takes 100 ms. Each job: completion, of it queueing, mean iteration.
@@ -254,10 +164,5 @@ def with_horizon() -> list[SimulationRecord]:
     ]
 
 
-def whole(records: Sequence[SimulationRecord]) -> Part:
+def whole(records: Sequence[SimulationRecord]) -> StudyPart:
     return parts_of(records)[0]
-
-
-def marks(records: Sequence[SimulationRecord]) -> dict[str, Any]:
-    """Return what came of each mark, by its name."""
-    return {str(each.mark): each for each in verdicts(whole(records)).itertuples()}

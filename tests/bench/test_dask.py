@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.bench import campaign as campaigns
-from metronome_opt.bench.campaign import dask_pool
+from metronome_opt.bench.campaign import dask_pool, run_campaign
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.trials import Record, read_records
+from metronome_opt.bench.trials import TrialRecord, read_records
 from metronome_opt.errors import InputError, MissingBackendError
-from tests.bench.examples import campaign, trials, write_suite
-from tests.bench.test_campaign import processes, wait_until
+from metronome_opt.journal import Journal
+from tests.bench.examples import Memory, campaign, trials, write_suite
+from tests.bench.test_campaign import processes
 from tests.builders import two_jobs
+from tests.running import wait_until
 
 pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 
@@ -29,18 +33,28 @@ pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 @pytest.fixture(scope="module")
 def cluster(scratch: Path) -> Iterator[str]:
     """Start a scheduler and a worker of two threads that end with the tests; yield the address."""
+    with scheduler(scratch) as address, worker(address, scratch):
+        yield address
+
+
+@contextmanager
+def scheduler(folder: Path) -> Iterator[str]:
+    file = folder / "scheduler.json"
+    file.unlink(missing_ok=True)
+    options = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--no-dashboard"]
+    with dask("scheduler", *options, "--port", "0", "--no-show"):
+        wait_until(lambda: file.exists() and file.read_text().endswith("}"))
+        yield json.loads(file.read_text())["address"]
+
+
+@contextmanager
+def worker(address: str, folder: Path) -> Iterator[None]:
+    options = ["--no-dashboard", "--no-nanny", "--nthreads", "2", "--local-directory", str(folder)]
     distributed: Any = import_module("distributed")
-    told = scratch / "scheduler.json"
-    common = ["--scheduler-file", str(told), "--host", "127.0.0.1", "--no-dashboard"]
-    with (
-        dask("scheduler", *common, "--port", "0", "--no-show"),
-        dask("worker", *common, "--nthreads", "2", "--local-directory", str(scratch)),
-    ):
-        wait_until(lambda: told.exists() and told.read_text().endswith("}"))
-        address = json.loads(told.read_text())["address"]
+    with dask("worker", address, *options):
         with distributed.Client(address, set_as_default=False) as client:
             client.wait_for_workers(1, timeout=60)
-        yield address
+        yield
 
 
 @contextmanager
@@ -59,10 +73,12 @@ def dask(*arguments: str) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_cases_run_on_a_cluster(cluster: str, suite: Path, tmp_path: Path) -> None:
-    names = ("well", "abort", "eat", "hang_after_schedule", "overlap_denied")
+    patient = Limits(time_s=60, memory_mb=400)
+    cases = trials(suite, "well", "abort", "eat", "overlap_denied", limits=patient)
+    cases += trials(suite, "hang_after_schedule")
     with dask_pool(cluster) as pool:
         assert pool.width == 2
-        watcher = campaign(trials(suite, *names), tmp_path / "r", pool, kind=Record)
+        watcher = campaign(cases, tmp_path / "r", pool, kind=TrialRecord)
     assert {record.solver: record.kind for record in watcher.records} == {
         "well": "schedule",
         "abort": "crash",
@@ -72,7 +88,7 @@ def test_cases_run_on_a_cluster(cluster: str, suite: Path, tmp_path: Path) -> No
     }
 
 
-def test_leaving_a_cluster_kills_what_runs_there(cluster: str, suite: Path, scratch: Path) -> None:
+def test_leaving_a_cluster_kills_its_tasks(cluster: str, suite: Path, scratch: Path) -> None:
     (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
     with dask_pool(cluster) as pool:
         future = pool.submit(trial.task())
@@ -94,6 +110,33 @@ def test_the_command_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
+def test_a_campaign_notes_that_no_worker_is_left_and_goes_on(
+    scratch: Path, suite: Path, tmp_path: Path
+) -> None:
+    watcher: Memory[TrialRecord] = Memory()
+    (trial,) = trials(suite, "slow")
+    with (
+        Journal(tmp_path / "r", TrialRecord, resume=False) as file,
+        scheduler(tmp_path) as address,
+        ExitStack() as first,
+    ):
+        first.enter_context(worker(address, scratch))
+        with dask_pool(address) as pool:
+            first.close()
+            thread = Thread(target=run_campaign, args=([trial], pool, file, watcher))
+            thread.start()
+            begin = time.monotonic()
+            wait_until(lambda: bool(watcher.notes))
+            assert time.monotonic() - begin < 15
+            assert watcher.notes == [
+                "the cluster has no worker left; start one, and the campaign goes on"
+            ]
+            with worker(address, scratch):
+                thread.join(timeout=60)
+    assert [record.kind for record in watcher.records] == ["schedule"]
+
+
 @pytest.mark.parametrize("wrong", ["tcp://127.0.0.1:9", "no address", "ftp://127.0.0.1:9"])
 def test_no_scheduler_is_one_line(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaigns, "_CONNECT_S", 1)
@@ -101,7 +144,7 @@ def test_no_scheduler_is_one_line(wrong: str, monkeypatch: pytest.MonkeyPatch) -
         pass
 
 
-def test_no_distributed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_distributed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(MissingBackendError, match=r"metronome-opt\[dask\]"),

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from metronome_opt.bench.statistics import (
     Interval,
     certified_gap,
-    fit_power_law,
     mean_interval,
     primal_gap,
     primal_integral,
@@ -101,22 +100,6 @@ def test_time_to_target() -> None:
     assert time_to_target(steps, Fraction(4)) == math.inf
 
 
-def test_power_law_by_least_squares() -> None:
-    # In powers of two: x 0, 1, 2 and y 0, 1, 4. The slope is 2, the residuals 1/3, -2/3, 1/3, so
-    # the standard error is sqrt(2/3 / 2); the quantile of t with one degree of freedom is 12.706.
-    fit = fit_power_law([1, 2, 4], [1, 2, 16])
-    assert fit is not None
-    margin = 12.7062 * math.sqrt(1 / 3)
-    assert fit.at(1) == pytest.approx(2 ** (-1 / 3))
-    assert fit.exponent == pytest.approx(2)
-    assert (fit.low, fit.high) == pytest.approx((2 - margin, 2 + margin), abs=1e-3)
-
-
-@pytest.mark.parametrize("sizes", [[], [8, 16], [8, 8, 8]])
-def test_too_few_points_have_no_slope(sizes: list[int]) -> None:
-    assert fit_power_law(sizes, [1.0] * len(sizes)) is None
-
-
 # ------------------------------------------------------------------ intervals
 
 
@@ -134,7 +117,7 @@ def test_values_that_are_all_alike_have_an_interval_of_one_point() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]], ids=["none", "nan", "inf"])
-def test_there_is_no_mean_of_what_is_not_known(values: Sequence[float]) -> None:
+def test_unknown_values_have_no_mean(values: Sequence[float]) -> None:
     with pytest.raises(ValueError, match="finite"):
         mean_interval(values)
 
@@ -145,7 +128,7 @@ def test_two_values_lie_at_the_ends() -> None:
     assert mean_interval([1.0, 2.0]) - 1.0 == Interval(0.5, 0.0, 1.0, 2)
 
 
-def test_most_intervals_hold_the_mean_of_the_population() -> None:
+def test_intervals_mostly_cover_the_population_mean() -> None:
     """Ten normal values: a bootstrap interval is a little too narrow, but near 95 %."""
     draw = random.Random(5)
     held = sum(0.0 in mean_interval([draw.gauss(0, 1) for _ in range(10)]) for _ in range(100))

@@ -13,6 +13,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, write_instance
 from metronome_opt.scenario import load
 from metronome_opt.schedule import write_schedule
+from metronome_opt.simulate.study import find_study
 from metronome_opt.solvers import solve
 from tests.bench.examples import write_suite
 from tests.builders import two_jobs
@@ -36,7 +37,7 @@ def families(wanted: str, start: Path) -> list[str]:
     return [suite.index.family for suite in find_suites(wanted, start)]
 
 
-def test_suites_are_found_by_name_here_and_from_below(checkout: Path) -> None:
+def test_suites_are_found_by_name_from_a_folder_below(checkout: Path) -> None:
     below = checkout / "some" / "folder"
     below.mkdir(parents=True)
     for start in (checkout, below):
@@ -74,7 +75,7 @@ def test_a_folder_needs_no_index(mine: Path) -> None:
     assert instance.instance == two_jobs()
     assert scenario.instance == load(mine / "a.yaml").instance
     assert [member.path for member in (scenario, instance)] == [mine / "a.yaml", mine / "b.json"]
-    # It is not known how they were made, and nobody keeps some apart for tuning.
+    # Their origin is not known, and none is reserved for tuning.
     assert [member.entry.maker for member in (scenario, instance)] == [None, None]
     assert (suite.count("test"), suite.count("tune")) == (2, 0)
     assert list(suite.members("tune")) == []
@@ -116,9 +117,14 @@ def test_members_by_split_and_name(checkout: Path) -> None:
     assert (member.suite, member.time_limit_s, member.instance) == ("two", 2, called("u0"))
 
 
+def test_suites_and_studies_are_there_without_a_checkout(tmp_path: Path) -> None:
+    assert {"single", "paper", "fabric"} <= set(families("all", tmp_path))
+    assert find_study("snapshot", tmp_path).name == "snapshot"
+
+
 @pytest.mark.parametrize("wanted", ["three", "one,three", "", ",", "../nowhere"])
-def test_an_unknown_suite_is_one_line_that_says_what_was_tried(wanted: str, checkout: Path) -> None:
-    with pytest.raises(InputError, match=r"suites has one, two, and it is not a folder"):
+def test_an_unknown_suite_is_one_line_that_lists_the_names(wanted: str, checkout: Path) -> None:
+    with pytest.raises(InputError, match=r"is not a folder; choose from one, two$"):
         find_suites(wanted, checkout)
 
 

@@ -16,7 +16,7 @@ from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.testbed.network import missing
 from metronome_opt.cluster.store import Store
-from metronome_opt.kubernetes.cluster.objects import PODS, claims_of
+from metronome_opt.kubernetes.client import PODS, claims_of, listed
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from tests.kubernetes.cluster.server import wait_for
 
@@ -52,12 +52,12 @@ def test_the_table_has_the_last_half_of_each_step_beside_other_stories(tmp_path:
 
 
 def annotated(bed: Bed, job: str) -> list[dict[str, str]]:
-    pods = bed.connection.list(PODS, NAMESPACE, labels={"job-name": job})
+    pods = listed(bed.client, PODS, NAMESPACE, {"job-name": job})
     return [pod["metadata"].get("annotations") or {} for pod in pods]
 
 
 def claims(bed: Bed, job: str) -> list[dict[str, Any]]:
-    found = bed.connection.list(claims_of(DEFAULT_GROUP), NAMESPACE)
+    found = listed(bed.client, claims_of(DEFAULT_GROUP), NAMESPACE)
     return [item for item in found if item["spec"]["job"] == f"{NAMESPACE}/{job}"]
 
 

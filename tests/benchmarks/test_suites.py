@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from fractions import Fraction
 from functools import cache
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 import benchmarks.__main__
 from benchmarks.families import FAMILIES, Case, Family
 from benchmarks.families.family import cases
-from benchmarks.stored import SUITES, differences, sha256, write_suite
+from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.suites import Member, read_suite
 from metronome_opt.instance import Instance, Job, Link, Phase
 
@@ -61,7 +60,7 @@ def assert_no_job_overloads_a_link_alone(instance: Instance) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_stored_files_are_what_the_generators_make_byte_for_byte(name: str) -> None:
+def test_stored_files_equal_those_of_the_generators(name: str) -> None:
     assert differences(FAMILIES[name]) == []
 
 
@@ -119,57 +118,7 @@ def test_single_has_one_link_with_the_stated_load() -> None:
     assert all(drawn - {1} for drawn in weights.values())  # mixed weights at every size
 
 
-def test_paper_places_the_thirteen_models_on_24_nodes() -> None:
-    models = {job.name for job in members("paper")[-1].instance.jobs}
-    assert members("paper")[-1].entry.name == "paper-tune-shipped"
-    assert len(models) == 13
-    placements = set()
-    for member in members("paper")[:-1]:
-        instance, stated = member.instance, member.entry.parameters
-        assert {job.name for job in instance.jobs} == models
-        assert sum(link.name.startswith("node-") for link in instance.links) == 24
-        tasks: Counter[str] = Counter()
-        for job in instance.jobs:
-            nodes = {link: count for link, count in job.links.items() if link.startswith("node-")}
-            assert set(nodes.values()) == {1}
-            tasks.update(nodes)
-            if stated["periods"] == "any":
-                assert 300 % job.period == 0
-        assert max(tasks.values()) <= stated["gpus"]
-        placements.add(tuple(tuple(job.links) for job in instance.jobs))
-    assert len(placements) == len(members("paper")) - 1
-
-
-@pytest.mark.parametrize(
-    ("name", "least", "most", "slots", "weights"),
-    [("dense", 80, 95, 200, [1]), ("weights", 80, 105, 240, [1, 10, 100])],
-)
-def test_tangles_carry_three_to_six_jobs_a_link_at_the_stated_load(
-    name: str, least: int, most: int, slots: int, weights: list[int]
-) -> None:
-    for member in members(name):
-        instance, stated = member.instance, member.entry.parameters
-        assert (len(instance.jobs), len(instance.links)) == (stated["jobs"], stated["links"])
-        assert all(least <= 100 * load <= most for load in loads(instance).values())
-        assert all(3 <= len(users) <= 6 for users in instance.jobs_on.values())
-        assert all(slots % length == 0 for length in instance.hyperperiods.values())
-        counts = Counter(job.weight for job in instance.jobs)
-        assert sorted(counts) == weights
-        assert max(counts.values()) - min(counts.values()) <= 1
-
-
-def test_coprime_periods_make_long_hyperperiods_within_the_stated_limit() -> None:
-    for member in members("coprime"):
-        instance, stated = member.instance, member.entry.parameters
-        longest = max(instance.hyperperiods.values())
-        assert stated["hyperperiod"] // 2 <= longest <= stated["hyperperiod"] <= 1_000_000
-        assert longest > 10 * max(job.period for job in instance.jobs)
-        for job in instance.jobs:
-            assert job.period in (137, 211) or math.gcd(job.period, 7 * 11 * 13) > 1
-            assert job.max_stretch == -(-job.period // 20)
-
-
-def test_fabric_is_a_leaf_spine_whose_jobs_cross_what_they_have_to() -> None:
+def test_fabric_is_a_leaf_spine_with_jobs_on_their_shortest_paths() -> None:
     for member in members("fabric"):
         instance = member.instance
         nodes = member.entry.parameters["nodes"]
@@ -187,23 +136,6 @@ def test_fabric_is_a_leaf_spine_whose_jobs_cross_what_they_have_to() -> None:
             assert uplinks == expected
             gap = max(racks) - min(racks)
             assert gap in (0, 1, nodes // 16 - 1)  # neighbours on the ring
-
-
-def test_fabric_loads_its_links_alike_at_all_sizes() -> None:
-    by_size: dict[int, list[Instance]] = {}
-    for member in members("fabric"):
-        by_size.setdefault(member.entry.parameters["nodes"], []).append(member.instance)
-    for size, instances in by_size.items():
-        nics, uplinks, jobs = [], [], 0
-        for instance in instances:
-            found = loads(instance)
-            shared = [name for name, users in instance.jobs_on.items() if len(users) > 1]
-            nics += [float(found[name]) for name in shared if not name.endswith("uplink")]
-            uplinks += [float(found[name]) for name in shared if name.endswith("uplink")]
-            jobs += len(instance.jobs)
-        assert 0.35 < sum(nics) / len(nics) < 0.42, size
-        assert 0.35 < sum(uplinks) / len(uplinks) < 0.52, size
-        assert 0.4 < jobs / (size * len(instances)) < 0.55, size
 
 
 # ------------------------------------------------------------------ writing and checking
@@ -226,26 +158,7 @@ FAMILY = Family(
 )
 
 
-def test_cases_are_numbered_within_their_size_and_seeded_through_all() -> None:
-    assert [(case.name, case.seed) for case in FAMILY.cases] == [
-        ("tiny-test-0", 0),
-        ("tiny-6-test-0", 1),
-        ("tiny-6-test-1", 2),
-        ("tiny-tune-0", 1000),
-    ]
-
-
-def test_a_written_suite_reads_back_as_it_was_generated(tmp_path: Path) -> None:
-    write_suite(FAMILY, tmp_path)
-    found = list(read_suite(tmp_path / "tiny").members())
-    assert [member.instance for member in found] == [case.instance() for case in FAMILY.cases]
-    text = (tmp_path / "tiny" / "tiny-test-0.json").read_text(encoding="utf-8")
-    assert found[0].entry.sha256 == sha256(text)
-    assert found[1].entry.generator == f"{__name__}:tiny"
-    assert found[1].entry.parameters == {"period": 6}
-
-
-def test_what_is_not_as_generated_is_told_and_written_anew(tmp_path: Path) -> None:
+def test_changed_files_are_reported_and_written_anew(tmp_path: Path) -> None:
     write_suite(FAMILY, tmp_path)
     assert differences(FAMILY, tmp_path) == []
     (tmp_path / "tiny" / "tiny-test-0.json").unlink()

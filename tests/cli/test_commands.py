@@ -110,13 +110,6 @@ def test_export_writes_a_file_or_prints(
     assert capsys.readouterr().out == path.read_text()
 
 
-def test_a_misspelt_command_of_claims_is_told(capsys: Captured) -> None:
-    assert main(["claims", "aply", "manifests"]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "did you mean apply?" in told
-
-
 def test_solve_draws_and_claims_on_the_way(instance_file: Path, tmp_path: Path) -> None:
     picture, folder = tmp_path / "out.svg", tmp_path / "claims"
     arguments = ["--solver", "greedy", "--plot", str(picture), "--claims", str(folder)]
@@ -211,6 +204,26 @@ def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
     crowded = job("c", 20, (0, 19, 40_000), links={"node-0": 1})
     write_instance(two_jobs().replace(jobs=(*two_jobs().jobs[:1], crowded)), path)
     assert solved(capsys, str(path))[1].startswith("0 of 2 jobs gated: ")
+
+
+def test_what_fit_drops_may_have_no_hyperperiod_with_the_others(tmp_path: Path) -> None:
+    """Beside a and b at 997 slots, c would repeat after 997 * 1009; only stretched it would fit."""
+    path, out = tmp_path / "jobs.json", tmp_path / "kept.json"
+    jobs = [
+        job("a", 997, (0, 400, 60), weight=5),
+        job("b", 997, (0, 400, 60), weight=5),
+        job("c", 1009, (0, 300, 60), max_stretch=2000),
+    ]
+    write_instance(network(*jobs), path)
+    limit = ("--hyperperiod-limit", "10000")
+    assert main(["fit", str(path), "--drop", "--output", str(out), *limit]) == 0
+    assert read_schedule(out).gated == {"a": True, "b": True, "c": False}
+    for command in (
+        ["verify", str(path), str(out)],
+        ["claims", str(path), str(out), "--output", str(tmp_path / "claims")],
+        ["report", str(out), str(path), "--output", str(tmp_path / "page.html")],
+    ):
+        assert main([*command, *limit]) == 0, command
 
 
 def test_fit_says_yes_or_who_stands_in_the_way(tmp_path: Path, capsys: Captured) -> None:

@@ -88,7 +88,6 @@ def test_a_folder_without_permission_is_one_line(
         ("auto", signal.SIGINT),
         ("auto", signal.SIGTERM),  # which becomes the former, whatever runs
         ("milp", signal.SIGINT),
-        ("milp-cbc", signal.SIGINT),
     ],
 )
 def test_a_signal_still_writes_what_was_found(

@@ -44,34 +44,11 @@ def test_the_example_is_a_cluster_to_place_jobs_in(
 ) -> None:
     state = tmp_path / "state"
     assert main(["place", str(state), "--cluster", str(scenario), "--with-jobs", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    placed = {claim["gang"]["name"]: claim["nodes"] for claim in shown["claims"]}
+    state = json.loads(capsys.readouterr().out)
+    placed = {claim["gang"]["name"]: claim["nodes"] for claim in state["claims"]}
     assert {"ablation", "bert", "gpt", "resnet50", "vgg19"} < set(placed)
     assert {"llama", "ranking", "tuning"} < set(placed)
     assert placed["vgg19"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--oversubscription", "1:2"], "--oversubscription: must be at least 1, write 2:1"),
-        (["--oversubscription", "2:x"], "--oversubscription: must be a number above 0"),
-        (
-            ["--oversubscription", "2", "--uplink-gbps", "100"],
-            "--oversubscription: --uplink-gbps says it already; leave one of the two out",
-        ),
-        (["--uplink-gbps", "0"], "--uplink-gbps: must be a number above 0"),
-        (["--nic-gbps", "50000"], "--nic-gbps: must be at most 10000, in Gbit/s"),
-    ],
-)
-def test_bandwidths_that_cannot_be_meant(
-    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "none.yaml"
-    assert main(["import", str(EXAMPLE), "--output", str(output), *options]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
-    assert not output.exists()
 
 
 def test_json_has_the_scenario_and_the_notes(
@@ -81,11 +58,10 @@ def test_json_has_the_scenario_and_the_notes(
     assert main(["import", str(EXAMPLE / "nodes.yaml"), "--output", str(scenario)]) == 2
     assert "no nodes" in capsys.readouterr().err
     assert scenario.read_text() == before  # a refused import leaves the old one
-    options = ["--json", "--nic-gbps", "50", "--iterations", "7", "--slot-ms", "10"]
+    options = ["--json", "--nic-gbps", "50", "--slot-ms", "10"]
     files = [str(EXAMPLE / name) for name in ("nodes.yaml", "ablation-job.yaml")]
     assert main(["import", *files, *options]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["scenario"]["slot_ms"] == 10
-    assert {link["capacity"] for link in told["scenario"]["cluster"]["links"]} == {50_000}
-    assert told["output"] is None
-    assert told["notes"] == []
+    result = json.loads(capsys.readouterr().out)
+    assert result["scenario"]["slot_ms"] == 10
+    assert {link["capacity"] for link in result["scenario"]["cluster"]["links"]} == {50_000}
+    assert (result["output"], result["notes"]) == (None, [])

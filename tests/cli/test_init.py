@@ -114,12 +114,13 @@ def test_notes_go_to_standard_error_and_json_has_them(mine: Path, capsys: Captur
     assert notes[0].startswith("job vision-a overloads rack-0-uplink by itself: 2 x 20,000 Mbit/s")
 
 
-def test_validate_refuses_in_one_line(mine: Path, capsys: Captured) -> None:
+def test_validate_lists_faults(mine: Path, capsys: Captured) -> None:
     mine.write_text(mine.read_text().replace("workers: 4, priority: 2", "worker: 4, priority: 2"))
     capsys.readouterr()
     assert main(["validate", str(mine)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("jobs[0].worker: unknown field (perhaps workers), got 4 (and 1 more)")
+    unknown, missing = capsys.readouterr().err.splitlines()
+    assert unknown.endswith("jobs[0].worker: unknown field (perhaps workers), got 4")
+    assert missing.endswith("jobs[0].workers: missing")
     mine.write_text("format: metronome-schedule/2\n")
     assert main(["validate", str(mine)]) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -13,9 +13,9 @@ import yaml
 from metronome_opt.__main__ import main
 from metronome_opt.cluster.store import Store
 from metronome_opt.cluster.views import instance_of
-from metronome_opt.kubernetes import check_manifests
 from metronome_opt.scenario import load
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
+from tests.kubernetes.schemas import check_manifests
 
 Captured = pytest.CaptureFixture[str]
 

@@ -81,5 +81,5 @@ def test_a_rank_that_dies_is_an_error_of_the_other_and_no_hang(tmp_path: Path) -
     dead.communicate(timeout=120)
     assert dead.returncode == 3
     assert alive.returncode == 1
-    assert b"Connection closed by peer" in errors
+    assert b"by peer" in errors  # closed or reset
     assert b"a bucket was not reduced" in errors

@@ -27,6 +27,6 @@ def test_the_claim_and_the_line_shown_are_read(tmp_path: Path) -> None:
     claim, line = re.findall(r"^    (\{.*\})$", TEXT, re.MULTILINE)
     (tmp_path / "claim").write_text(claim)
     expected = Claim(65 * MS, 240 * MS, (0, 130 * MS), 5 * MS)
-    assert ClaimFile(tmp_path / "claim", "", None).look() == expected
+    assert ClaimFile(tmp_path / "claim", "", None).current() == expected
     (tmp_path / "gate.jsonl").write_text(line + "\n" + line.replace("0.14", "0.24") + "\n")
     assert len(read_record(tmp_path / "gate.jsonl")) == 2

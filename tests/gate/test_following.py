@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,16 +61,6 @@ def test_a_new_claim_is_followed_in_small_steps(file: File, offset: int, computi
     assert begun[-1] % PERIOD == offset
 
 
-def test_the_steps_are_those_worked_out_by_hand(file: File) -> None:
-    clock = Clock()
-    file.gives(20)
-    gate = clock.gate(file=file.path)
-    run(clock, gate, 10, 0)
-    file.gives(0)  # 80 later: 25, 25, 25, 5
-    assert began_ms(run(clock, gate, 10, *[60] * 5)) == [145, 270, 395, 500, 600]
-    assert gate.claim == Claim(0, 100 * MS)
-
-
 def test_another_period_and_other_bursts_are_followed(file: File) -> None:
     clock = Clock()
     file.gives(0, starts_ms=[0, 50])
@@ -83,28 +72,6 @@ def test_another_period_and_other_bursts_are_followed(file: File) -> None:
     assert began_ms(run(clock, gate, 5, *[50] * 5)) == [120, 220, 320, 400, 480]
 
 
-def swap_by_symlink(file: File, offset: int, version: list[int]) -> None:
-    """Change a file as Kubernetes changes that of a ConfigMap."""
-    version[0] += 1
-    folder = file.path.parent / f"..{version[0]}"
-    folder.mkdir()
-    (folder / "claim.json").write_text(json.dumps({"offset_ms": offset, "period_ms": PERIOD}))
-    fresh = file.path.parent / "..fresh"
-    fresh.symlink_to(folder.name)
-    fresh.replace(file.path.parent / "..data")
-    if not file.path.is_symlink():
-        file.path.symlink_to("..data/claim.json")
-
-
-def test_a_file_behind_a_symbolic_link_is_followed(file: File) -> None:
-    clock, version = Clock(), [0]
-    swap_by_symlink(file, 20, version)
-    gate = clock.gate(file=file.path)
-    assert began_ms(run(clock, gate, 10, 0)) == [20]
-    swap_by_symlink(file, 40, version)
-    assert began_ms(run(clock, gate, 10, 60)) == [140]
-
-
 def test_a_file_written_in_place_twice_at_once_is_read_twice(file: File) -> None:
     clock = Clock()
     gate: Gate | None = None
@@ -114,15 +81,6 @@ def test_a_file_written_in_place_twice_at_once_is_read_twice(file: File) -> None
         run(clock, gate, 10, 0)
         assert gate.claim is not None
         assert gate.claim.offset_ns == offset * MS
-
-
-def test_a_file_that_stays_is_read_once(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    file.gives(20)
-    os.utime(file.path, (1, 1))
-    clock = Clock()
-    gate = clock.gate(file=file.path)
-    monkeypatch.setattr("builtins.open", lambda *_: pytest.fail("read again"))
-    assert began_ms(run(clock, gate, 10, 0, 0, 0)) == [20, 120, 220]
 
 
 def remove(file: File) -> None:
@@ -186,19 +144,6 @@ def test_slots_are_taken_away_and_given_back_between_iterations() -> None:
     assert began_ms(run(clock, gate, 5, 5, 5)) == [100, 150]
 
 
-def test_a_claim_given_by_the_program_is_followed_in_small_steps(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    clock = Clock()
-    gate = clock.gate(claim(20, 100))
-    assert began_ms(run(clock, gate, 10, 0)) == [20]
-    gate.follow(claim(60, 100))
-    assert began_ms(run(clock, gate, 10, 60, 60, 60)) == [145, 260, 360]
-    gate.follow(claim(60, 0))
-    assert began_ms(run(clock, gate, 10, 60)) == [430]
-    assert warnings(caplog) == ["period_ns: 0: must be positive; bursts do not wait"]
-
-
 @pytest.mark.parametrize("jump", [-3_600_000, -130, -70, -5, 5, 30, 170, 10_000, 3_600_000])
 def test_a_clock_that_is_set_costs_no_stall(jump: int, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
@@ -217,20 +162,6 @@ def test_a_clock_that_is_set_costs_no_stall(jump: int, caplog: pytest.LogCapture
     ]
 
 
-def test_a_clock_set_within_an_iteration_waits_for_the_next_one() -> None:
-    clock = Clock()
-    gate = clock.gate(claim(0, 100, 0, 50))
-    assert began_ms(run(clock, gate, 5, 0)) == [0]
-    clock.set_by += 30 * MS
-    (second,) = run(clock, gate, 5, 5)
-    assert (second.began / MS, second.phase) == (10, 1)
-    # The slot of the next iteration was 100, 130 by the new clock, and 200 is the next that there
-    # is: 70 later, 25 and 25 and 20, and all of it 30 earlier by the steady clock.
-    bursts = run(clock, gate, 5, *[40, 5] * 3)
-    assert [burst.phase for burst in bursts] == [0, 1] * 3
-    assert began_ms(bursts) == [125, 175, 250, 300, 370, 420]
-
-
 @pytest.mark.parametrize(
     ("jump_ms", "elapsed_ms"), [(1.9, 60), (-1.9, 60), (9.9, 8060), (-9, 8060)]
 )
@@ -244,16 +175,3 @@ def test_a_clock_that_runs_a_little_otherwise_is_followed_silently(
     (burst,) = run(clock, gate, 10, elapsed_ms)
     assert (clock.set_by + burst.began - EPOCH) % (100 * MS) <= 2 * MS
     assert warnings(caplog) == []
-
-
-def test_a_claim_that_comes_within_an_iteration_waits_for_the_next_one() -> None:
-    clock = Clock()
-    gate = clock.gate(claim(0, 100, 0, 50))
-    run(clock, gate, 5, 0, 5)
-    gate.follow(claim(0, 0))
-    run(clock, gate, 5, 5)
-    gate.follow(claim(0, 100, 0, 50))
-    (second,) = run(clock, gate, 5, 5)
-    assert (second.phase, second.waited_ns, second.late_ns) == (1, 0, None)
-    # Ready at 115, the next slot is 200.
-    assert began_ms(run(clock, gate, 5, 40, 5)) == [140, 190]

@@ -66,7 +66,7 @@ def test_racks_are_zones_and_costs_are_sorted() -> None:
     ]
 
 
-def test_a_topology_needs_costs_and_a_rack_is_in_one_region() -> None:
+def test_topology_needs_costs_and_one_region_per_rack() -> None:
     instance, schedule, _ = two_jobs()
     deployment = Deployment((Node("n", (), "z1"),), ())
     assert "networktopology.yaml" not in build_manifests(instance, schedule, deployment)

@@ -21,7 +21,7 @@ VALUES = st.recursive(
 
 @examples(40)  # long texts are slow to draw
 @given(st.lists(st.dictionaries(PRINTABLE, VALUES, max_size=4), max_size=3))
-def test_reading_gives_back_what_was_written(objects: list[dict[str, Any]]) -> None:
+def test_dump_reads_back_unchanged(objects: list[dict[str, Any]]) -> None:
     assert list(yaml.safe_load_all(dump_objects(objects, header="two\nlines"))) == objects
 
 
@@ -33,5 +33,5 @@ def test_reading_gives_back_what_was_written(objects: list[dict[str, Any]]) -> N
         *("2026-01-31", "y", "N", "yes", "No", "on", "off", "true", "null", "~", ".inf", "=", ""),
     ],
 )
-def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
+def test_ambiguous_text_is_quoted(text: str) -> None:
     assert re.search(r"^key: (['\"]).*\1$", dump_objects([{"key": text}]), re.MULTILINE)

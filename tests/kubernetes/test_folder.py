@@ -1,4 +1,4 @@
-"""An export is the old one or the new one, whatever interrupts it, and only ours is replaced."""
+"""An interrupted export is the old one or the new one, and only exports are replaced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fail_at(number: int, failure: Callable[[], Any]) -> None:
         setattr(os, name, wrapped(getattr(os, name)))
 
 
-def test_the_same_export_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_same_export_gives_same_bytes(tmp_path: Path) -> None:
     export(tmp_path / "claims")
     first = contents(tmp_path / "claims")
     export(tmp_path / "claims")
@@ -54,7 +54,7 @@ def test_the_same_export_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_an_interrupted_export_leaves_the_previous_one_whole(
+def test_interrupted_export_leaves_previous_one_whole(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims = tmp_path / "claims"
@@ -86,7 +86,7 @@ def killed_replacement(directory: Path, number: int) -> None:
     replace(directory, "new")
 
 
-def test_a_killed_export_is_cleared_up_by_the_next_one(tmp_path: Path) -> None:
+def test_next_export_clears_up_after_a_killed_one(tmp_path: Path) -> None:
     replace(tmp_path / "claims", "new")
     new = contents(tmp_path / "claims")
     replace(tmp_path / "claims", "old")
@@ -113,7 +113,7 @@ def test_a_killed_export_is_cleared_up_by_the_next_one(tmp_path: Path) -> None:
     assert seen == {("claims", "old"), (former.name, "old"), ("claims", "new")}
 
 
-def test_a_former_export_comes_back_when_the_new_one_is_refused_later(tmp_path: Path) -> None:
+def test_former_export_comes_back_when_new_one_is_refused(tmp_path: Path) -> None:
     export(tmp_path / "claims")
     whole = contents(tmp_path / "claims")
     (tmp_path / "claims").rename(tmp_path / ".claims.metronome-old")
@@ -137,7 +137,7 @@ def test_a_former_export_comes_back_when_the_new_one_is_refused_later(tmp_path: 
         (True, "crds.yaml", "a link"),
     ],
 )
-def test_what_is_not_ours_is_kept_and_named(
+def test_foreign_files_are_kept_and_named(
     exported: bool, name: str, text: str | None, tmp_path: Path
 ) -> None:
     claims = tmp_path / "claims"
@@ -157,7 +157,7 @@ def test_what_is_not_ours_is_kept_and_named(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_an_empty_folder_and_a_link_to_a_folder_are_used(tmp_path: Path) -> None:
+def test_empty_folder_and_link_to_folder_are_used(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "claims").symlink_to(tmp_path / "real")
     export(tmp_path / "claims")
@@ -166,7 +166,7 @@ def test_an_empty_folder_and_a_link_to_a_folder_are_used(tmp_path: Path) -> None
     assert (tmp_path / "real" / "claims.yaml").is_file()
 
 
-def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+def test_file_in_the_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match="is a file; name a folder"):
         export(tmp_path / "file")
@@ -179,7 +179,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_former_run_leaves_no_file_that_is_not_written_any_more(tmp_path: Path) -> None:
+def test_files_of_former_export_are_removed(tmp_path: Path) -> None:
     instance, schedule, deployment = two_jobs()
     export_claims(instance, schedule, deployment, tmp_path / "claims")
     assert (tmp_path / "claims" / "networktopology.yaml").exists()

@@ -1,55 +1,62 @@
-"""Workloads wait for their places and find their slots."""
+"""Workloads wait for their places and find their slots; import reads what was injected."""
 
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.files import read_manifests
 from metronome_opt.kubernetes.inject import inject
+from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario
+from tests.kubernetes.reading.manifests import (
+    GROUP,
+    TRAFFIC,
+    Object,
+    claim,
+    job,
+    template,
+    train_job,
+)
 from tests.transcripts import ROOT
 
-GROUP = "metronome.x-k8s.io"
-JOB = """
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: j
-  annotations:
-    metronome.x-k8s.io/model: vgg19
-    metronome.x-k8s.io/batch: "64"
-    other: kept
-spec:
-  parallelism: 3
-  completions: 3
-  completionMode: Indexed
-  template:
-    spec:
-      containers:
-      - {name: a, image: i, resources: {limits: {nvidia.com/gpu: 1}}, env: [{name: X, value: y}]}
-      - {name: b, image: i}
-"""
+EXAMPLE = ROOT / "docs" / "example-cluster"
+MODEL = {f"{GROUP}/model": "vgg19", f"{GROUP}/batch": "64", "other": "kept"}
 
 
-def injected(text: str) -> Any:
-    (manifest,), _ = inject([("f", yaml.safe_load(text))])
-    return manifest
+def injected(*manifests: Object) -> Any:
+    """Return the last of the manifests."""
+    documents = [("f", manifest) for manifest in manifests]
+    return inject(documents)[0][-1]
+
+
+def scenario_of(documents: Iterable[tuple[str, Any]]) -> Any:
+    objects = Objects()
+    objects.add(documents)
+    return make_scenario(objects, Choices()).document
 
 
 def test_pods_of_a_job_wait_and_say_how_many_they_are() -> None:
-    template = injected(JOB)["spec"]["template"]
-    assert template["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
-    assert template["metadata"]["annotations"] == {
+    made = job("j", pods=3, annotations=MODEL)
+    containers = made["spec"]["template"]["spec"]["containers"]
+    containers[0]["env"] = [{"name": "X", "value": "y"}]
+    containers.append({"name": "b"})
+    pods = injected(made)["spec"]["template"]
+    assert pods["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
+    assert pods["metadata"]["annotations"] == {
         f"{GROUP}/model": "vgg19",
         f"{GROUP}/batch": "64",
         f"{GROUP}/job": "j",
         f"{GROUP}/tasks": "3",
     }
-    for container in template["spec"]["containers"]:
+    for container in pods["spec"]["containers"]:
         names = [variable["name"] for variable in container["env"]]
         assert names[-6:] == [
             "METRONOME_CLAIM",
@@ -61,17 +68,17 @@ def test_pods_of_a_job_wait_and_say_how_many_they_are() -> None:
         ]
         (mount,) = container["volumeMounts"]
         assert container["env"][-6]["value"] == f"{mount['mountPath']}/claim"
-    assert template["spec"]["containers"][0]["env"][0] == {"name": "X", "value": "y"}
+    assert pods["spec"]["containers"][0]["env"][0] == {"name": "X", "value": "y"}
 
 
-def test_a_second_time_changes_nothing() -> None:
-    once = injected(JOB)
-    (twice,), _ = inject([("f", copy.deepcopy(once))])
-    assert twice == once
+@pytest.mark.parametrize("manifest", [job(), train_job(4)], ids=["Job", "TrainJob"])
+def test_a_second_time_changes_nothing(manifest: Object) -> None:
+    once = injected(manifest)
+    assert injected(copy.deepcopy(once)) == once
 
 
-def test_every_kind_of_the_example_waits_and_what_is_no_workload_stays() -> None:
-    documents = list(read_manifests([ROOT / "docs" / "example-cluster"]))
+def test_every_kind_of_the_example_waits_and_imports_as_before() -> None:
+    documents = list(read_manifests([EXAMPLE]))
     manifests, changed = inject(documents)
     assert sorted(changed) == [
         "Job language/gpt",
@@ -83,53 +90,92 @@ def test_every_kind_of_the_example_waits_and_what_is_no_workload_stays() -> None
         "RayJob research/ranking",
         "TrainJob language/llama",
     ]
-    text = yaml.safe_dump_all(manifests)
     # Master and workers of a PyTorchJob are two templates, the head of a RayJob holds no GPUs.
-    assert text.count(f"{GROUP}/place") == 9
+    assert yaml.safe_dump_all(manifests).count(f"{GROUP}/place") == 9
     for (_, before), after in zip(documents, manifests, strict=True):
         if before["kind"] in ("Node", "PriorityClass", "Pod"):
             assert after == before
+    assert scenario_of(("f", manifest) for manifest in manifests) == scenario_of(documents)
 
 
-def test_a_trainjob_patches_its_runtime() -> None:
-    manifest = injected(
-        """
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainJob
-metadata:
-  name: t
-  annotations: {metronome.x-k8s.io/traffic: "{periodMicroseconds: 9, phases: []}"}
-spec:
-  runtimeRef: {name: torch-distributed}
-  trainer: {numNodes: 4}
-"""
-    )
+def test_a_train_job_patches_its_runtime() -> None:
+    manifest = injected(train_job(4))
     (patch,) = manifest["spec"]["runtimePatches"]
-    (job,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    pod = job["template"]["spec"]["template"]
-    assert pod["metadata"]["annotations"][f"{GROUP}/tasks"] == "4"
-    assert pod["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
+    (patched,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    pods = patched["template"]["spec"]["template"]
+    assert pods["metadata"]["annotations"][f"{GROUP}/tasks"] == "4"
+    assert pods["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
     assert len(manifest["spec"]["trainer"]["env"]) == 6
 
 
-def test_groups_that_share_a_template_cannot_be_told_apart() -> None:
-    text = (ROOT / "docs" / "example-cluster" / "tuning-leaderworkerset.yaml").read_text()
-    with pytest.raises(
-        InputError, match=r"tuning: spec\.replicas: its groups are jobs of their own"
-    ):
-        injected(text.replace("replicas: 1", "replicas: 2"))
+def test_a_pattern_of_a_claim_is_written_out() -> None:
+    pattern = claim("pattern", "any", 0, "n0")
+    del pattern["spec"]["allocation"]
+    made = injected(pattern, job(annotations={f"{GROUP}/claim-template": "pattern"}))
+    stated = made["spec"]["template"]["metadata"]["annotations"]
+    assert f"{GROUP}/claim-template" not in stated
+    traffic = json.loads(stated[f"{GROUP}/traffic"])
+    assert traffic == {key: pattern["spec"]["traffic"][key] for key in traffic}
+
+
+def test_what_the_workload_states_replaces_what_was_injected() -> None:
+    made = injected(job())
+    made["metadata"]["annotations"] = MODEL
+    stated = injected(made)["spec"]["template"]["metadata"]["annotations"]
+    assert stated[f"{GROUP}/model"] == "vgg19"
+    assert f"{GROUP}/traffic" not in stated
+
+
+def leader_set(replicas: int) -> Object:
+    text = (EXAMPLE / "tuning-leaderworkerset.yaml").read_text()
+    return yaml.safe_load(text.replace("replicas: 1", f"replicas: {replicas}"))  # type: ignore[no-any-return]
+
+
+def stating(**annotations: str) -> Object:
+    given = {f"{GROUP}/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    return job(annotations=given)
+
+
+ONE = "{startMicroseconds: 0, lengthMicroseconds: 1, rate: 80}"
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right", "told"),
+    ("manifest", "message"),
     [
-        ("metronome.x-k8s.io/model: vgg19", "other2: x", "traffic: missing"),
-        ("metronome.x-k8s.io/model: vgg19", "metronome.x-k8s.io/claim-template: t", "no STBandwi"),
-        ("parallelism: 3", "parallelism: many", "must be an integer, got 'many'"),
+        (leader_set(2), "tuning: spec.replicas: its groups are jobs of their own"),
+        (job(pods="many"), "spec.parallelism: must be an integer, got 'many'"),  # type: ignore[arg-type]
+        (stating(), "annotation metronome.x-k8s.io/traffic: missing; say what a task sends"),
+        (stating(claim_template="t"), "claim-template: no such STBandwidthClaim in team; read"),
+        (stating(traffic="abc"), "traffic: must be a mapping, got 'abc'"),
+        (stating(traffic="{periodMicroseconds: 9, phases: []}"), "traffic: phases: missing"),
+        (
+            stating(traffic=f"{{periodMicroseconds: 9, phases: [{ONE}]}}"),
+            "traffic: phases[0].rate: no machine sends 80 bit/s; write the unit",
+        ),
+        (stating(model="vgg19"), "batch: missing"),
+        (stating(model="vgg19", batch="1", tasks="x"), "tasks: must be an integer, got 'x'"),
     ],
 )
-def test_what_cannot_be_injected_is_one_line(wrong: str, right: str, told: str) -> None:
-    with pytest.raises(InputError, match="Job default/j") as caught:
-        injected(JOB.replace(wrong, right))
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_inject_refuses_what_import_refuses(manifest: Object, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        injected(manifest)
+    (line,) = caught.value.lines
+    assert message in line
+
+
+def test_the_command_writes_nothing_where_a_workload_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, output = tmp_path / "jobs.yaml", tmp_path / "out.yaml"
+    arguments = ["inject", str(file), "--output", str(output)]
+    bad, ignored = ({**TRAFFIC, f"{GROUP}/{name}": "true"} for name in ("batch", "ignore"))
+    file.write_text(yaml.safe_dump_all([job("a"), *(job(n, annotations=bad) for n in "bc")]))
+    assert main(arguments) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert not output.exists()
+    file.write_text(yaml.safe_dump_all([job("a"), job("b", annotations=ignored)]))
+    assert main(arguments) == 0
+    assert capsys.readouterr().err.splitlines() == [f"wrote {output}", "injected Job team/a"]
+    file.write_text(yaml.safe_dump({**job("a"), "spec": {"template": template(0)}}))
+    assert main(arguments) == 2
+    assert "holds no workload with GPUs" in capsys.readouterr().err

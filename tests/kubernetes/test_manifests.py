@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from fractions import Fraction
 from importlib.resources import files
@@ -11,24 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kubernetes import (
     VerificationError,
     build_manifests,
-    check_manifests,
     export_claims,
 )
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.schedule import Schedule, Status
 from tests.kubernetes.example import two_jobs
+from tests.kubernetes.schemas import check_manifests
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_the_two_jobs_give_the_stored_files(tmp_path: Path) -> None:
+def test_export_of_two_jobs_equals_stored_files(tmp_path: Path) -> None:
     # After a change that is meant: export_claims(*two_jobs(), GOLDEN), and read the difference.
     # The numbers were worked out by hand: with slots of 5 ms, a period of 40 slots is 200,000 us.
     written = export_claims(*two_jobs(), tmp_path / "claims")
@@ -41,20 +38,8 @@ def test_the_two_jobs_give_the_stored_files(tmp_path: Path) -> None:
         assert path.read_text() == (GOLDEN / path.name).read_text(), path.name
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_kubectl_reads_the_folder_as_it_was_meant(tmp_path: Path) -> None:
-    written = export_claims(*two_jobs(), tmp_path)
-    command = ["kubectl", "kustomize", str(tmp_path)]
-    out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    meant = [item for path in written[:-1] for item in yaml.safe_load_all(path.read_text())]
-    read = list(yaml.safe_load_all(out))
-    assert len(read) == len(meant)
-    assert all(item in read for item in meant)
-    assert [item["kind"] for item in read[:2]] == ["CustomResourceDefinition"] * 2
-
-
 @pytest.mark.parametrize("slots", [3, 8, 9])  # less than the cushion, all of it, more
-def test_a_reserve_stands_beside_the_cushion_and_the_traffic_as_they_are(slots: int) -> None:
+def test_reserve_changes_neither_cushion_nor_traffic(slots: int) -> None:
     plain = build_manifests(*two_jobs())["claims.yaml"]
     reserved = build_manifests(*two_jobs(cushion_slots=slots))["claims.yaml"]
     for with_it, without in zip(reserved, plain, strict=True):
@@ -64,7 +49,7 @@ def test_a_reserve_stands_beside_the_cushion_and_the_traffic_as_they_are(slots: 
         assert with_it == without
 
 
-def test_a_schedule_is_claimed_only_if_it_is_true_of_its_longer_bursts(tmp_path: Path) -> None:
+def test_reserved_schedule_is_verified_with_longer_bursts(tmp_path: Path) -> None:
     # 9 slots longer, VGG19 bursts in [0, 21) and is 2500 short beside ResNet50 in slot 20, on both
     # links; the weight of ResNet50 is 1.
     short = {"contention": 2 * Fraction(2500, 40)}
@@ -76,19 +61,19 @@ def test_a_schedule_is_claimed_only_if_it_is_true_of_its_longer_bursts(tmp_path:
     assert written.count("reservedCushionMicroseconds: 45000") == 4
 
 
-def test_claims_say_which_jobs_have_no_slots() -> None:
+def test_claims_of_ungated_jobs() -> None:
     plain = build_manifests(*two_jobs())["claims.yaml"]
     gated = {"VGG19_0": True, "resnet50-0": False}
     manifests = build_manifests(*two_jobs(gated=gated))
     check_manifests(manifests)
-    said = [item["spec"]["allocation"].pop("gated", None) for item in manifests["claims.yaml"]]
-    assert said == [False, False, None, None]  # resnet50-0, then VGG19_0
+    stated = [item["spec"]["allocation"].pop("gated", None) for item in manifests["claims.yaml"]]
+    assert stated == [False, False, None, None]  # resnet50-0, then VGG19_0
     assert manifests["claims.yaml"] == plain
-    everybody = dict.fromkeys(gated, True)
-    assert build_manifests(*two_jobs(gated=everybody))["claims.yaml"] == plain
+    all_gated = dict.fromkeys(gated, True)
+    assert build_manifests(*two_jobs(gated=all_gated))["claims.yaml"] == plain
 
 
-def test_jobs_are_claimed_at_a_stretch_that_only_the_schedule_allows(tmp_path: Path) -> None:
+def test_claims_use_stretch_limit_of_schedule(tmp_path: Path) -> None:
     # VGG19 at a period of 50 meets ResNet50, of 40, sooner or later: 2500 Mbit/s too much.
     stated = {"stretch": {"VGG19_0": 10}, "stretch_limit": Fraction(1, 4), "objectives": {}}
     stated |= {"status": Status.FEASIBLE, "lower_bound": None}
@@ -153,7 +138,7 @@ def fabric() -> tuple[Instance, Schedule, Deployment]:
     return instance, schedule, deployment
 
 
-def test_a_claim_of_a_task_that_stays_in_its_node_has_no_link() -> None:
+def test_claim_of_task_inside_its_node_has_no_link() -> None:
     alone = build_manifests(*fabric())["claims.yaml"][0]
     assert alone["spec"]["allocation"] == {
         "node": "n2",
@@ -163,8 +148,8 @@ def test_a_claim_of_a_task_that_stays_in_its_node_has_no_link() -> None:
     }
 
 
-def test_a_task_of_a_ring_that_sends_inside_its_node_keeps_the_slots_of_its_job() -> None:
-    """Its cushion is the least of the links of its job: none on NIC 1, 0 slots on NIC 2."""
+def test_task_inside_its_node_keeps_slots_of_its_job() -> None:
+    """Its cushion is the minimum of the links of its job: none on NIC 1, 0 slots on NIC 2."""
     instance, schedule, deployment = fabric()
     inside = replace(deployment, tasks=(*deployment.tasks, Task("wide", 2, "n1.example.org", ())))
     *_, wide = build_manifests(instance, schedule, inside)["claims.yaml"]
@@ -178,7 +163,7 @@ def test_a_task_of_a_ring_that_sends_inside_its_node_keeps_the_slots_of_its_job(
     }
 
 
-def test_cushions_are_none_of_a_link_that_is_never_or_already_overloaded() -> None:
+def test_no_cushion_on_links_never_or_already_overloaded() -> None:
     # NIC 1 carries one flow that never exceeds it. On NIC 2, "wide" bursts at 0, 5, 10, 15, ... and
     # "slow", of period 14 + 1, in [8, 10) and [23, 25): a slot more and it meets the burst at 10.
     instance, schedule, deployment = fabric()
@@ -195,7 +180,7 @@ def test_cushions_are_none_of_a_link_that_is_never_or_already_overloaded() -> No
     assert "cushionMicroseconds" not in wide_1["spec"]["allocation"]
 
 
-def test_capacities_tell_interfaces_from_shared_links_and_where_a_node_is() -> None:
+def test_capacities_have_scope_zone_and_region() -> None:
     n1, n2 = sorted(
         build_manifests(*fabric())["capacities.yaml"], key=lambda item: str(item["spec"])
     )
@@ -213,7 +198,7 @@ def test_capacities_tell_interfaces_from_shared_links_and_where_a_node_is() -> N
     assert "namespace" not in n2["metadata"]
 
 
-def test_group_and_namespace_reach_every_object(tmp_path: Path) -> None:
+def test_group_and_namespace_of_every_object(tmp_path: Path) -> None:
     manifests = build_manifests(*fabric(), group="net.example.org", namespace="training")
     assert {item["apiVersion"] for item in manifests["claims.yaml"]} == {"net.example.org/v1alpha1"}
     assert {name: len(items) for name, items in manifests.items()} == {
@@ -238,9 +223,7 @@ def test_group_and_namespace_reach_every_object(tmp_path: Path) -> None:
         ({"lower_bound": Fraction(1)}, "lower_bound: stated 1"),
     ],
 )
-def test_a_schedule_that_is_not_true_is_refused(
-    changes: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+def test_false_schedule_is_refused(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match=re.escape(words)) as caught:
         export_claims(*two_jobs(**changes), tmp_path / "claims")
     assert caught.value.exit_status == 1
@@ -265,7 +248,33 @@ NODE = Node("n2", ("NIC 2",))
         ({"tasks": (Task("wide", 0, "n2", ("NIC 1",)),)}, "deployment.tasks[0].links: "),
     ],
 )
-def test_a_deployment_that_does_not_fit_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_deployment_that_does_not_fit_is_refused(changes: dict[str, Any], words: str) -> None:
     instance, schedule, deployment = fabric()
     with pytest.raises(InputError, match=re.escape(words)):
         build_manifests(instance, schedule, dataclasses.replace(deployment, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"slot_ms": 10**12}, "spec.traffic.periodMicroseconds: 40000000000000000 is above"),
+        ({"phases": 1025}, "spec.traffic.phases: has 1025 entries, at most 1024 can be"),
+    ],
+)
+def test_objects_beyond_limits_of_definitions_are_refused(
+    changes: dict[str, Any], words: str
+) -> None:
+    count = changes.get("phases", 1)
+    phases = tuple(Phase(start=2 * each, length=1, rate=1) for each in range(count))
+    job = Job(name="a", period=40 * count, phases=phases, links={"n": 1})
+    instance = Instance(
+        name="large",
+        slot_ms=changes.get("slot_ms", 1),
+        links=(Link(name="n", capacity=100),),
+        jobs=(job,),
+    )
+    _, schedule, _ = two_jobs(offsets={"a": 0})
+    deployment = Deployment((Node("n", ("n",)),), (Task("a", 0, "n", ("n",)),))
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
+        build_manifests(instance, schedule, deployment)
+    assert len(str(caught.value)) < 200

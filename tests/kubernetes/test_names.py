@@ -23,7 +23,7 @@ def naming(*tasks: Task) -> Naming:
 
 
 @given(st.lists(NAMES, min_size=1, max_size=30), st.data())
-def test_labels_are_valid_differ_and_do_not_depend_on_order_or_company(
+def test_labels_are_valid_distinct_and_independent_of_other_names(
     names: list[str], data: st.DataObject
 ) -> None:
     given_labels = labels(names)
@@ -45,11 +45,11 @@ def test_labels_are_valid_differ_and_do_not_depend_on_order_or_company(
         ("a" * 64, "a" * 54 + "-ffe054fe"),
     ],
 )
-def test_what_is_no_label_becomes_one(name: str, label: str) -> None:
+def test_names_become_labels(name: str, label: str) -> None:
     assert labels([name]) == {name: label}
 
 
-def test_a_name_that_looks_like_the_label_of_another_keeps_it() -> None:
+def test_name_equal_to_label_of_another_is_kept() -> None:
     taken = labels(["GPT 2"])["GPT 2"]
     both = labels(["GPT 2", taken])
     assert both[taken] == taken
@@ -57,7 +57,7 @@ def test_a_name_that_looks_like_the_label_of_another_keeps_it() -> None:
     assert both["GPT 2"] != taken
 
 
-def test_tasks_of_jobs_that_end_in_numbers_stay_apart() -> None:
+def test_tasks_of_jobs_that_end_in_numbers_differ() -> None:
     jobs = ("a", "a-1", "a_1", "a" * 63)
     names = naming(*(Task(job, index, "n", ()) for job in jobs for index in range(12))).tasks
     assert len(set(names.values())) == len(names) == 48
@@ -65,7 +65,7 @@ def test_tasks_of_jobs_that_end_in_numbers_stay_apart() -> None:
     assert names["a-1", 10] == "a-1-10"
 
 
-def test_a_task_is_called_like_its_pod_where_that_lives_and_no_other_is() -> None:
+def test_task_has_name_of_its_pod_unless_taken() -> None:
     names = naming(Task("a", 0, "n", (), "b-0", "team"), Task("b", 0, "n", ()))
     assert names.tasks["a", 0] == "b-0"
     assert names.tasks["b", 0].startswith("b-0-")
@@ -86,6 +86,6 @@ def test_a_task_is_called_like_its_pod_where_that_lives_and_no_other_is() -> Non
         ("example.org", "", "namespace: ''"),
     ],
 )
-def test_a_bad_group_or_namespace_is_refused(group: str, namespace: str, words: str) -> None:
+def test_bad_group_or_namespace_is_refused(group: str, namespace: str, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         Naming(Deployment((), ()), group, namespace)

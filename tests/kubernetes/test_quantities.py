@@ -26,7 +26,7 @@ def test_bandwidths_are_canonical_and_read_back_as_they_are_written(mbit_per_s: 
 
 
 @pytest.mark.parametrize("mbit", [-1, LARGEST + 1, 10**100])
-def test_what_a_quantity_cannot_hold_is_refused(mbit: int) -> None:
+def test_bandwidth_beyond_quantities_is_refused(mbit: int) -> None:
     with pytest.raises(InputError, match="does not fit a Kubernetes quantity"):
         quantity(mbit)
 
@@ -54,6 +54,6 @@ def test_quantities_by_the_grammar_of_kubernetes(text: str | int, value: Fractio
 @pytest.mark.parametrize(
     "text", ["", "1 G", "G", "1g", "1KiB", "0x10", "-1", "1e1000", "1" * 200, None, True, 1.5, "½"]
 )
-def test_what_is_no_quantity(text: object) -> None:
+def test_malformed_quantities_are_refused(text: object) -> None:
     with pytest.raises(InputError, match="must be a quantity that is not negative"):
         parse_quantity(text)

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given
 
 from metronome_opt import solve
-from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job, write_instance
+from metronome_opt.instance import Instance, Job
 from metronome_opt.multiobjective import pareto
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARMLESS, job, network
@@ -68,7 +67,7 @@ def value(instance: Instance, offsets: dict[str, int]) -> Fraction:
 
 @given(contested(most_schedules=60))
 @examples(20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_toy_is_optimised_held_and_weighed(instance: Instance) -> None:
+def test_plugin_objective_is_optimised_and_held(instance: Instance) -> None:
     ranges = [
         range(each.period) if each.fixed_offset is None else [each.fixed_offset]
         for each in instance.jobs
@@ -91,7 +90,7 @@ def test_a_toy_is_optimised_held_and_weighed(instance: Instance) -> None:
     assert kept.evaluation.contention == min(schedules)[1]
 
 
-def test_a_toy_in_a_sum_is_divided_by_1() -> None:
+def test_plugin_objective_in_sum_is_divided_by_1() -> None:
     # Where b stays beside a it costs 20 in 2 of 4 slots, as much as 3 slots of weight 3 and 1.
     instance = network(job("a", 4, (0, 2, 60), fixed_offset=2), job("b", 4, (0, 2, 60), weight=3))
     found = solve(instance, weights={"toy": 1, "contention": "1/1000"}, workers=1)
@@ -109,24 +108,14 @@ def test_a_toy_in_a_sum_is_divided_by_1() -> None:
         ("odd", "odd: what job 'a' costs at offset 0 must be an integer from 0 on, got -3; mend"),
     ],
 )
-def test_what_is_broken_is_refused_in_one_line(name: str, message: str) -> None:
+def test_broken_plugin_is_refused_in_one_line(name: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
         solve(HARMLESS, objectives=[name, "contention"], workers=1)
     assert "\n" not in str(refusal.value)
 
 
-def test_other_solvers_and_fronts_refuse_it() -> None:
+def test_other_solvers_and_fronts_refuse_plugin_objective() -> None:
     with pytest.raises(InputError, match=r"solver greedy cannot; .* those that can: auto$"):
         solve(HARMLESS, "greedy", objectives=["toy"])
     with pytest.raises(InputError, match=r"objectives: toy is another package's.*use solve"):
         pareto(HARMLESS, ["toy", "contention"])
-
-
-def test_the_command_line_knows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "harmless.json"
-    write_instance(HARMLESS, file)
-    target = tmp_path / "schedule.json"
-    asked = ["solve", str(file), "--objectives", "toy,contention", "--output", str(target)]
-    assert main(asked) == 0
-    assert "toy" in capsys.readouterr().out
-    assert main(["verify", str(file), str(target)]) == 0

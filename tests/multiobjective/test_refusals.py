@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
+from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.multiobjective import solve
 from metronome_opt.verify import check
 from tests.builders import HARD, HARMLESS
@@ -37,7 +38,7 @@ from tests.builders import HARD, HARMLESS
         ),
     ],
 )
-def test_what_a_solver_cannot_do_is_refused_with_those_that_can(
+def test_unable_solver_is_refused_with_able_ones(
     solver: str, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -59,6 +60,8 @@ def test_what_a_solver_cannot_do_is_refused_with_those_that_can(
         ({"epsilon": {"wait": "half"}}, "epsilon.wait: must be an exact number .* got 'half'"),
         ({"weights": {"wait": 0}}, "weights: all are 0"),
         ({"weights": {"wait": True}}, "weights.wait: must be an exact number"),
+        ({"weights": {"wait": 1, "cushion": 1}}, "weights: cushion has no place in a sum; give"),
+        ({"weights": {"stretch": 1}}, "weights: stretch has no place in a sum"),
         ({"weights": {"wait": 1}, "tolerance": {"wait": 1}}, "a weighted sum has no levels"),
         ({"strict": True, "objectives": ["wait"]}, "strict: orders contention by classes"),
         ({"strict": True, "epsilon": {"wait": 1}}, "strict: .* leave out weights, tolerance, eps"),
@@ -66,13 +69,13 @@ def test_what_a_solver_cannot_do_is_refused_with_those_that_can(
         ({"cushion_slots": "two"}, "cushion_slots: must be a number of slots from 0 on"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_goal_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
         solve(HARD, **arguments)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_reserve_that_no_burst_can_fill_is_refused() -> None:
+def test_reserve_beyond_period_is_refused() -> None:
     assert solve(HARMLESS, cushion_slots=6, workers=1).schedule.cushion_slots == 6
     with pytest.raises(InputError, match=r"^cushion_slots: 7 is more .* longest period is 6 slots"):
         solve(HARMLESS, cushion_slots=7, workers=1)
@@ -87,7 +90,7 @@ def test_a_reserve_that_no_burst_can_fill_is_refused() -> None:
         {"tolerance": {"contention": "1" * 60}, "objectives": ["contention", "wait"]},
     ],
 )
-def test_numbers_that_nobody_means_are_refused(asked: dict[str, Any]) -> None:
+def test_overlong_numbers_are_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"40 digits or fewer"):
         solve(HARMLESS, workers=1, **asked)
 
@@ -110,6 +113,10 @@ def test_numbers_that_nobody_means_are_refused(asked: dict[str, Any]) -> None:
         },
     ],
 )
-def test_large_numbers_are_kept_or_honestly_given_up(asked: dict[str, Any]) -> None:
-    found = solve(HARMLESS, workers=1, **asked)
-    assert check(HARMLESS, found.schedule) == ()
+def test_large_numbers_are_kept_or_refused(asked: dict[str, Any]) -> None:
+    if "weights" in asked:
+        with pytest.raises(CostTooLargeError, match=r"does not fit 64-bit integers; use "):
+            solve(HARMLESS, workers=1, **asked)
+    else:
+        found = solve(HARMLESS, workers=1, **asked)
+        assert check(HARMLESS, found.schedule) == ()

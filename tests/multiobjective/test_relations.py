@@ -83,7 +83,7 @@ def undominated(found: list[Row], criteria: int) -> dict[Place, set[tuple[int, .
 
 @given(relations(2, gone=8), relations(2, gone=9))
 @examples(150)
-def test_rows_that_agree_are_joined_and_their_costs_added(one: Relation, other: Relation) -> None:
+def test_join_adds_costs_of_agreeing_rows(one: Relation, other: Relation) -> None:
     expected = [
         (
             {**mine, **its},
@@ -104,8 +104,8 @@ def test_rows_that_agree_are_joined_and_their_costs_added(one: Relation, other: 
 
 @given(relations(2), relations(3))
 @examples(150)
-def test_floors_are_the_least_of_each_cost_beside_a_row(wider: Relation, other: Relation) -> None:
-    least, known = wider.least_beside(other)
+def test_min_beside_is_minimum_of_each_cost(wider: Relation, other: Relation) -> None:
+    least, known = wider.min_beside(other)
     for row, (places, _, _) in enumerate(rows(wider)):
         beside = [
             costs
@@ -119,7 +119,7 @@ def test_floors_are_the_least_of_each_cost_beside_a_row(wider: Relation, other: 
 
 @given(st.integers(1, 3).flatmap(lambda count: st.tuples(st.just(count), relations(count + 1))))
 @examples(200)
-def test_the_nondominated_rows_of_each_place_are_kept(drawn: tuple[int, Relation]) -> None:
+def test_nondominated_rows_are_kept(drawn: tuple[int, Relation]) -> None:
     criteria, relation = drawn
     found = relation.nondominated(criteria)
     kept = rows(found)
@@ -137,9 +137,7 @@ def test_the_nondominated_rows_of_each_place_are_kept(drawn: tuple[int, Relation
     st.data(),
 )
 @examples(150)
-def test_a_job_is_taken_out_and_where_it_was_is_kept(
-    relation: Relation, data: st.DataObject
-) -> None:
+def test_elimination_keeps_places_of_job(relation: Relation, data: st.DataObject) -> None:
     job = data.draw(st.sampled_from(relation.scope))
     criteria = relation.costs.shape[1]
     moved: list[Row] = [

@@ -13,7 +13,7 @@ from paper.__main__ import app
 from paper.prose import HOME
 
 
-def test_the_plan_is_told_without_running_anything() -> None:
+def test_plan_is_printed_without_running_anything() -> None:
     told = CliRunner().invoke(app, ["results", "--plan"])
     assert told.exit_code == 0
     assert "metronome simulate snapshot --seeds 5" in told.stdout

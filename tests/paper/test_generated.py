@@ -9,7 +9,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from paper.catalogue import FIGURES, TABLES, Recorded
-from paper.generate import FOLDER, Generated, differences, draw, generate, write_generated
+from paper.generate import FOLDER, Generated, differences, generate, write_generated
 from paper.prose import HOME, Source, commands
 
 
@@ -33,16 +33,6 @@ def test_macros_are_those_that_the_text_uses(sources: list[Source], generated: G
 
 
 @pytest.mark.slow
-def test_only_what_is_used_is_generated(complete: Recorded) -> None:
-    found = generate(
-        text("\\solvedAllAuto{} of \\instancesAll, \\input{generated/tables/solvers}"), complete
-    )
-    assert set(macros(found)) == {"solvedAllAuto", "instancesAll"}
-    assert set(found.texts) == {"macros.tex", "tables/solvers.tex"}
-    assert found.missing == ()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("used", "told"),
     [
@@ -51,12 +41,12 @@ def test_only_what_is_used_is_generated(complete: Recorded) -> None:
         ("\\includegraphics{generated/figures/oracles}", "figure oracles"),
     ],
 )
-def test_what_there_is_not_is_refused(used: str, told: str, complete: Recorded) -> None:
+def test_unknown_names_are_refused(used: str, told: str, complete: Recorded) -> None:
     with pytest.raises(InputError, match=f"uses {told}, which there is not"):
         generate(text(used), complete)
 
 
-def test_what_is_not_recorded_stops_tex(tmp_path: Path) -> None:
+def test_missing_records_stop_tex(tmp_path: Path) -> None:
     used = "\\solvedAllAuto \\input{generated/tables/solvers}"
     found = generate(text(used, "\\includegraphics{generated/figures/growth}"), Recorded(tmp_path))
     assert found.missing == ("\\solvedAllAuto", "table solvers", "figure growth")
@@ -82,15 +72,7 @@ def test_all_tables_and_figures_can_be_made(complete: Recorded, tmp_path: Path) 
         assert len({line.count("&") for line in rows}) == 1, name
 
 
-@pytest.mark.slow
-def test_figures_have_the_same_bytes_each_time(complete: Recorded, tmp_path: Path) -> None:
-    for folder in ("one", "other"):
-        draw(["profile", "snapshot"], complete, tmp_path / folder)
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes()
-
-
-def test_writing_removes_what_is_no_longer_used(complete: Recorded, tmp_path: Path) -> None:
+def test_writing_removes_unused_files(complete: Recorded, tmp_path: Path) -> None:
     write_generated(
         generate(text("\\input{generated/tables/solvers}"), complete), complete, tmp_path
     )

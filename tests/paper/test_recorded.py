@@ -1,4 +1,4 @@
-"""What is recorded says where it is from, and nothing of it can change unseen."""
+"""Records have an origin, and changes of them are noticed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from paper.recorded import (
     read_index,
     record_benchmarks,
     record_solvers,
-    record_study,
     simulation_records,
     solver_records,
 )
@@ -83,25 +82,7 @@ def test_a_campaign_reads_back_as_it_was(tmp_path: Path) -> None:
     assert entry.machines == ("a chip, 2 cores",)
 
 
-def test_recording_again_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
-    made = set()
-    for instance in ("one", "two", "one"):
-        file = write(tmp_path / instance, dump_line(record(instance, "auto", 1)))
-        record_solvers([file], ["c"], tmp_path / "results")
-        assert [each.instance for each in solver_records(tmp_path / "results")] == [instance]
-        files = [path for path in (tmp_path / "results").rglob("*") if path.is_file()]
-        made.add(tuple(path.read_bytes() for path in sorted(files)))
-    assert len(made) == 2, "the same records make the same bytes"
-
-
-def test_of_a_simulation_that_was_repeated_the_last_counts(tmp_path: Path) -> None:
-    runs = [simulation("default", kind="crash"), simulation("default")]
-    file = write(tmp_path / "simulations.jsonl", *map(dump_line, runs))
-    record_study("example", [file], ["metronome simulate example"], tmp_path / "results")
-    assert [run.kind for run in simulation_records("example", tmp_path / "results")] == ["done"]
-
-
-def test_benchmarks_that_ran_together_are_recorded_apart_and_found_by_name(tmp_path: Path) -> None:
+def test_benchmarks_of_one_run_are_recorded_separately(tmp_path: Path) -> None:
     path = benchmark_file(tmp_path, "fronts", {"complete": 16, "median time": 1.5})
     document = json.loads(path.read_text())
     document["figures"]["prediction"] = [{"name": "jobs", "value": 9, "unit": "", "bar": ""}]
@@ -128,15 +109,6 @@ def test_a_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
         solver_records(tmp_path)
 
 
-def test_records_of_another_study_or_none_are_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "simulations.jsonl", dump_line(simulation("default")))
-    with pytest.raises(InputError, match="are of the study example, not of drift"):
-        record_study("drift", [file], ["c"], tmp_path / "results")
-    with pytest.raises(InputError, match="no records"):
-        record_solvers([write(tmp_path / "empty.jsonl")], ["c"], tmp_path / "results")
-    assert not (tmp_path / "results").exists()
-
-
 def test_a_file_that_is_no_benchmark_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "x-20261120-120000.json", json.dumps({"figures": {}}))
     with pytest.raises(InputError, match="has no 'machine'"):
@@ -149,14 +121,14 @@ def test_a_file_that_is_no_benchmark_is_refused(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ thinning
 
 
-def test_moments_that_are_close_in_time_are_told_once_and_never_early() -> None:
+def test_close_moments_are_merged_and_never_early() -> None:
     steps = moments((0.0, 9), (0.0, 8), (1.0, 7), (1.01, 6), (1.02, 5), (1.03, 4), (2.0, 3))
     kept = thin_case(record("one", "local", 3, trajectory=steps)).trajectory
     assert kept == moments((0.0, 8), (1.02, 5), (1.03, 4), (2.0, 3))
     assert Fraction(str(CLOSE)) == Fraction("1.02")
 
 
-def test_a_simulation_keeps_what_measures_take() -> None:
+def test_a_stored_simulation_keeps_the_columns_of_measures() -> None:
     run = simulation("metronome", [job("a", completion_s=100.0 / 3)], samples=[{"time_s": 1.0}])
     kept = thin_simulation(run)
     assert kept.samples is None

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import copy
-import math
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
@@ -26,8 +21,8 @@ from metronome_opt.scenario import (
     read_scenario,
     with_hyperperiod,
 )
-from metronome_opt.scenario.bursts import common_hyperperiod, most_divisors
-from tests.scenario.examples import number, scenario
+from metronome_opt.scenario.bursts import common_hyperperiod
+from tests.scenario.examples import scenario
 
 
 def test_a_small_scenario() -> None:
@@ -92,16 +87,6 @@ def test_a_ring_goes_from_node_to_node() -> None:
     assert [(phase.start, phase.length, phase.rate) for phase in three.phases] == [(19, 12, 49_194)]
 
 
-def test_on_one_node_nothing_is_sent_between_nodes() -> None:
-    """What its two workers send inside is what a ring of two sends: 4427.44 Mbit, 88.5 ms."""
-    document = scenario()
-    document["jobs"][0] |= {"workers": 2, "nodes": {"node-00": 2}}
-    for algorithm in ("tasks", "ring", "hierarchical"):
-        document["jobs"][0]["allreduce"] = algorithm
-        job = build_scenario(Scenario.from_dict(document)).instance.jobs[0]
-        assert (dict(job.links), job.phases[0].length) == ({}, 9)
-
-
 @pytest.mark.parametrize(
     ("nodes", "flows"),
     [
@@ -124,17 +109,6 @@ def test_nodes_of_a_ring_are_in_the_order_of_their_first_tasks(
     }
 
 
-@given(nodes=st.lists(st.integers(0, 5), min_size=1, max_size=12))
-def test_a_ring_puts_no_more_on_a_link_than_all_of_its_tasks(nodes: list[int]) -> None:
-    network = Scenario.from_dict(scenario()).cluster.listed
-    names = [f"node-0{node}" for node in nodes]
-    full, ring = network.flows(names), network.flows(names, "ring")
-    assert ring.keys() == full.keys()
-    assert all(ring[link] <= full[link] for link in full)
-    # What leaves a rack comes into the other one.
-    assert ring.get("rack-0-uplink") == ring.get("rack-1-uplink")
-
-
 def test_tasks_are_spread_after_the_placed_ones() -> None:
     document = scenario()
     document["jobs"] = [
@@ -151,29 +125,6 @@ def test_tasks_are_spread_after_the_placed_ones() -> None:
     nodes = [task.node for task in built.deployment.tasks if task.job == "free"]
     # Two GPUs free on 1, 2, 3 and 5, one on 4: one task on each of the four, then 1 is the first.
     assert nodes == ["node-01", "node-01", "node-02", "node-03", "node-05"]
-
-
-def test_times_become_slots() -> None:
-    document = scenario()
-    document["jobs"][0] |= {
-        "ready_ms": 700,
-        "max_stretch_ms": 20,
-        "fixed_offset_ms": 450,
-        "current_offset_ms": 470,
-        "arrival_s": 1.5,
-        "iterations": 10,
-    }
-    job = build_scenario(Scenario.from_dict(document)).instance.jobs[0]
-    assert (job.ready, job.max_stretch, job.fixed_offset, job.current_offset) == (70, 2, 45, 47)
-
-
-def test_a_hyperperiod_makes_periods_divide_it() -> None:
-    built = build_scenario(Scenario.from_dict(scenario(hyperperiod_ms=1200)))
-    assert built.instance.jobs[0].period == 60  # 46 slots; the divisors of 120 are 40 and 60
-    assert built.traffic[0].rounded.idle_error * built.traffic[0].exact.duration == 140
-    frame = built.traffic_frame()
-    assert frame.loc["one", "period_ms"] == 600
-    assert set(frame["traffic"]) == {"computed"}
 
 
 Change = Callable[[dict[str, Any]], Any]
@@ -296,32 +247,7 @@ def test_the_shortest_hyperperiod_with_divisors_close_above(
     assert common_hyperperiod(periods, longest) == expected
 
 
-@given(
-    periods=st.sets(st.integers(1, 300), min_size=1, max_size=5),
-    longest=st.integers(300, 3000),
-)
-def test_a_common_hyperperiod_at_most_doubles_a_period(periods: set[int], longest: int) -> None:
-    found = common_hyperperiod(periods, longest)
-    # A power of two lies between any number and its double.
-    assert found is not None or 2 ** math.ceil(math.log2(max(periods))) > longest
-    for period in periods if found else ():
-        assert found
-        assert any(found % longer == 0 for longer in range(period, 2 * period + 1))
-
-
 BURST = {"start_ms": 100, "length_ms": 50, "rate_gbps": 12.5}
-
-
-@given(slots=st.integers(1, 300), more=st.integers(0, 900))
-def test_most_divisors_of_a_multiple(slots: int, more: int) -> None:
-    found = most_divisors(slots, slots + more)
-    assert found % slots == 0
-
-    def divisors(number: int) -> int:
-        return sum(number % each == 0 for each in range(1, number + 1))
-
-    others = range(slots, slots + more + 1, slots)
-    assert (divisors(found), -found) == max((divisors(each), -each) for each in others)
 
 
 PATTERNS = {"burst": {"period_ms": 200, "phases": [BURST]}}
@@ -351,7 +277,7 @@ def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
     assert (one.period, two.period) == (20, 25)
 
 
-def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
+def test_job_that_overloads_a_link_alone_is_noted() -> None:
     document = shared()
     document["cluster"]["nic_gbps"] = 20  # 6 x 20 / 2: uplinks carry 30
     built = build_scenario(Scenario.from_dict(document))
@@ -363,7 +289,7 @@ def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
     assert node.startswith("job one overloads node-00 by itself: 2 x 12,500 Mbit/s at once, 20,000")
 
 
-def test_an_iteration_that_slots_lengthen_much_is_told() -> None:
+def test_iteration_extended_by_slots_is_noted() -> None:
     burst = {"period_ms": 12, "phases": [{"start_ms": 7, "length_ms": 1, "rate_gbps": 5}]}
     built = build_scenario(Scenario.from_dict(shared(traffic=burst)))
     # 7 ms are a slot, 1 ms takes one as well, and 4 ms are none.
@@ -422,12 +348,6 @@ def test_load_tells_instances_from_scenarios(tmp_path: Path) -> None:
     assert problem.deployment == Deployment.of_instance(built.instance)
 
 
-def test_importing_is_light() -> None:
-    code = "import sys, metronome_opt.scenario; print({'numpy', 'pandas'} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "set()\n"
-
-
 # ------------------------------------------------------------------ the shipped scenario
 
 
@@ -447,11 +367,3 @@ def test_paper_24() -> None:
         assert abs(entry.rounded.period_error) < Fraction(1, 10)
         assert entry.rounded.volume_error < Fraction(1, 1000)
         assert entry.assumptions
-
-
-def test_decimals_are_exact() -> None:
-    document = scenario()
-    document["cluster"]["gpu"]["sustained_tflops"] = number(0.1)
-    built = build_scenario(Scenario.from_dict(document))
-    # 2 samples at 0.1 TFLOP/s, a tenth exactly and not its binary neighbour.
-    assert built.traffic[0].exact.compute == 3 * 1000 * 2 * Fraction(30_940_000_000, 10**11)

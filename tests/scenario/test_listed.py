@@ -10,8 +10,6 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.simulate import simulate
 from tests.scenario.examples import number
 
 TRAFFIC = {"period_ms": 100, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}]}
@@ -109,23 +107,6 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
     assert entry.exact.rest == Fraction("45.1")
     assert entry.rounded.volume_error == 0
     assert problem.traffic_frame().loc["one", "traffic"] == "stated"
-
-
-def test_it_is_a_cluster_to_place_jobs_in() -> None:
-    read = scenario(job(each={"gpus": 2, "cpu_millicores": 500}))
-    spec = ClusterSpec.of_cluster("any", read.cluster, 10, 1000)
-    assert spec.links == built().instance.links
-    assert spec.hosts["z"].has.vector == (2, 0, 0)
-    assert list(spec.to_dict())[:4] == ["format", "name", "slot_ms", "hyperperiod"]
-    assert ClusterSpec.from_dict(spec.to_dict()) == spec
-
-
-@pytest.mark.parametrize("policy", ["metronome", "metronome-greedy"])
-def test_it_is_simulated(policy: str) -> None:
-    # Alone, 20 iterations of 100 ms take two seconds: its share of the uplink is 20 Gbit/s.
-    made = scenario(job(nodes=None, each={"gpus": 2}, iterations=20))
-    (row,) = simulate(made, policy=policy).jobs.to_dict("records")
-    assert row["end_s"] - row["start_s"] == pytest.approx(2, abs=0.2)
 
 
 @pytest.mark.parametrize(

@@ -44,21 +44,6 @@ def test_each_bucket_is_sent_when_it_is_ready() -> None:
     assert found.compute == 320
 
 
-def test_a_bucket_waits_for_the_one_before() -> None:
-    # At 0.5 Gbit/s the first is sent from 150 to 310, and the second at once until 630.
-    found = step().iteration(2, 500)
-    assert bursts(found) == [(150, 480)]
-    assert found.volume == 240
-    assert found.duration == 650
-
-
-def test_the_backward_pass_may_be_what_the_optimiser_waits_for() -> None:
-    early = {"bytes": 10 * MB, "ready_ms": spread(50)}
-    # 150 to 190 of 300; four workers send one and a half times as much, 60 ms.
-    assert step(buckets=[early]).iteration(2, 2000).rest == 110 + 20
-    assert bursts(step(buckets=[early]).iteration(4, 2000)) == [(150, 60)]
-
-
 def test_nodes_may_reduce_inside_first() -> None:
     # Eight workers on two nodes: each bucket once, as of two workers.
     assert bursts(step().iteration(8, 2000, 2)) == bursts(step().iteration(2, 2000))
@@ -137,26 +122,7 @@ def test_rounding_keeps_volume_and_length(
     )
 
 
-def test_bursts_a_few_ms_apart_become_one() -> None:
-    # 40 bursts of 2 ms, 2 ms apart, from 102 to 260: slots of 10 ms would make 40 of them.
-    buckets = [{"bytes": 250_000, "ready_ms": spread(2 + 4 * number)} for number in range(40)]
-    rounded = step(buckets=buckets).iteration(2, 1000).to_slots(10)
-    # 158 ms take 16 slots, and 80 Mbit in 160 ms are 500 Mbit/s.
-    assert rounded.phases == (Phase(start=10, length=16, rate=500),)
-    assert rounded.busy == 32
-    assert rounded.volume_error == 0
-
-
 # ------------------------------------------------------------------ records
-
-
-def test_a_record_is_read_as_it_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "tiny.json"
-    path.write_text(json.dumps(measured(forward_ms=spread(0.1), sample_share=0.25)))
-    record = read_measured(path)
-    assert record.forward_ms.median == Fraction(1, 10)
-    assert str(record.device) == "Old Faithful (cpu, 2 threads)"
-    assert record.kind == "data-parallel"
 
 
 BUCKET = {"bytes": 10 * MB, "ready_ms": spread(50)}
@@ -244,19 +210,6 @@ def test_a_scenario_uses_records(tmp_path: Path) -> None:
         "measured on Old Faithful (cpu, 2 threads): two layers, batch 3, float32, "
         "median of 50 steps"
     )
-
-
-def test_measured_and_computed_stand_side_by_side(tmp_path: Path) -> None:
-    path = written(tmp_path, TINY, {"model": "VGG16", "batch": 1, "traffic": "computed"}, slot_ms=1)
-    document = json.loads(path.read_text())
-    document["cluster"]["gpu"] = scenario()["cluster"]["gpu"]
-    path.write_text(json.dumps(document))
-    assert [each.traffic[:8] for each in load(path).traffic] == ["measured", "computed"]
-
-
-def test_workers_of_several_gpus_are_parts_of_a_ring(tmp_path: Path) -> None:
-    path = written(tmp_path, {**TINY, "each": {"gpus": 2}, "nodes": ["node-00", "node-03"]})
-    assert load(path).traffic[0].exact == step().iteration(4, 2000)
 
 
 def test_every_shipped_workload_has_a_record() -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.simulate import simulate
 from metronome_opt.solvers import solve
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}
@@ -98,14 +94,6 @@ def test_a_ring_leaves_a_node_by_the_rails_of_all_its_tasks() -> None:
     assert problem.instance.jobs[0].phases[0].rate == 5001
 
 
-def test_how_fast_a_job_by_model_sends() -> None:
-    """Eight parts on an uplink of 80,000, of which a task has four: 40,000 Mbit/s."""
-    network = Scenario.from_dict(document(on("x", "y", "z", gpus=8))).cluster.listed
-    routes = network.routes(["x", "y", "z"])
-    assert network.fastest(network.counted(routes), routes.parts) == (40_000, "up")
-    assert network.nic == 100_000
-
-
 def test_claims_and_capacities_of_rails() -> None:
     problem = built(on("x", "y", gpus=8))
     schedule = solve(problem.instance, "unshifted").schedule
@@ -141,20 +129,6 @@ def test_every_sender_sends_all_of_its_traffic(nodes: list[str], gpus: int, ring
     sent = Fraction(sum(link in own for each in routes.tasks for link in each), routes.parts)
     senders = len(set(nodes)) if ring else len(nodes)
     assert sent == (senders if len(set(nodes)) > 1 else 0)
-
-
-def test_who_knows_one_interface_a_node_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written = document(on("x", "y", gpus=8, iterations=3))
-    with pytest.raises(InputError, match=r"^cluster\.nodes\[0\]\.interfaces: 4 of them, and polic"):
-        simulate(Scenario.from_dict(written), "default")
-    path = tmp_path / "rails.yaml"
-    path.write_text(yaml.safe_dump(written))
-    assert main(["place", str(tmp_path / "state"), "--cluster", str(path)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "nodes[0].interfaces: 4 of them, and places are found on nodes with one; write" in line
-    assert not (tmp_path / "state").exists()
 
 
 def test_parts_of_the_fastest_fit_the_link_that_limits_it() -> None:

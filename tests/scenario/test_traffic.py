@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.bursts import Burst, Iteration
-from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.traffic import Training, iteration
 from tests.scenario.examples import workload
 
 
@@ -17,7 +17,7 @@ def test_data_parallel() -> None:
     # 10 samples * 1 GFLOP at 0.1 TFLOP/s: 100 ms forward, 200 ms backward.
     # 250 M parameters * 4 bytes = 1 GB; 2 * 3 / 4 of it, 1.5 GB = 12,000 Mbit; 240 ms at 50 Gbit/s.
     model = workload(10**9, 250_000_000, data_parallel={"gradient_bytes": 4})
-    exact = iteration(model, Setting(workers=4, batch=10, flops=Fraction(10**11), rate=50_000))
+    exact = iteration(model, Training(workers=4, batch=10, flops=Fraction(10**11), rate=50_000))
     assert exact.compute == 300
     assert [(burst.after, burst.volume, burst.duration) for burst in exact.bursts] == [
         (Fraction(300), Fraction(12_000), Fraction(240))
@@ -34,24 +34,13 @@ def test_tensor_parallel() -> None:
     # 25 Gbit/s.
     # Forward takes 4 ms (5 * 0.8 GFLOP at 1 TFLOP/s), backward 8 ms; sending is hidden in both.
     model = workload(800_000_000, 1, tensor_parallel=TENSOR)
-    exact = iteration(model, Setting(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
+    exact = iteration(model, Training(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
     assert [(burst.name, burst.volume, burst.rate) for burst in exact.bursts] == [
         ("forward", Fraction(64), 25_000),
         ("backward", Fraction(64), 25_000),
     ]
     assert [burst.after for burst in exact.bursts] == [Fraction("1.44"), Fraction("5.44")]
     assert exact.compute == exact.duration == 12
-
-
-def test_tensor_parallel_that_waits_for_the_network() -> None:
-    # 4 workers: 4 MB of activations, 2 * 3 / 4 of it, four times: 24 MB = 192 Mbit; at 10 Gbit/s
-    # 19.2 ms, longer than the 4 ms and 8 ms of computing beside it.
-    model = workload(800_000_000, 1, tensor_parallel=TENSOR)
-    exact = iteration(model, Setting(workers=4, batch=5, flops=Fraction(10**12), rate=10_000))
-    assert [(burst.after, burst.duration) for burst in exact.bursts] == [
-        (Fraction(0), Fraction("19.2"))
-    ] * 2
-    assert exact.compute == 12
 
 
 HYBRID = {
@@ -75,7 +64,7 @@ def test_hybrid() -> None:
     # 9 ms to drain and fill. Gradients: 1000 * 4 / 4 bytes; tied embeddings: 500 * 4 / 2 bytes;
     # both among 2 workers: 1 kB each, 0.04 ms at 200 Mbit/s.
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
-    exact = iteration(model, Setting(workers=8, batch=1, flops=Fraction(10**9), rate=200))
+    exact = iteration(model, Training(workers=8, batch=1, flops=Fraction(10**9), rate=200))
     assert [(burst.name, burst.after, burst.duration) for burst in exact.bursts] == [
         ("forward", Fraction("1.4"), Fraction("1.6")),
         ("forward", Fraction("1.4"), Fraction("1.6")),
@@ -90,10 +79,10 @@ def test_hybrid() -> None:
 def test_hybrid_needs_whole_groups_and_micro_batches() -> None:
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
     with pytest.raises(InputError, match=r"^workers: 6: must be a multiple of 4, "):
-        iteration(model, Setting(workers=6, batch=1, flops=Fraction(10**9), rate=200))
+        iteration(model, Training(workers=6, batch=1, flops=Fraction(10**9), rate=200))
     model = workload(6_000_000, 1000, hybrid_parallel={**HYBRID, "microbatches": 3})
     with pytest.raises(InputError, match=r"^batch: 1: the 4 samples of a replica cannot be shared"):
-        iteration(model, Setting(workers=4, batch=1, flops=Fraction(10**9), rate=200))
+        iteration(model, Training(workers=4, batch=1, flops=Fraction(10**9), rate=200))
 
 
 def test_dlrm() -> None:
@@ -110,7 +99,7 @@ def test_dlrm() -> None:
             "gradient_bytes": 4,
         },
     )
-    exact = iteration(model, Setting(workers=4, batch=1000, flops=Fraction(10**12), rate=50_000))
+    exact = iteration(model, Training(workers=4, batch=1000, flops=Fraction(10**12), rate=50_000))
     assert [(burst.after, burst.volume) for burst in exact.bursts] == [
         (Fraction(0), Fraction("39.936")),
         (Fraction(3), Fraction("87.936")),
@@ -138,30 +127,6 @@ def test_pauses_go_to_the_nearest_slot_and_bursts_grow() -> None:
     assert rounded.grid_error == Fraction(200, 190) - 1
     assert rounded.idle_error == 0
     assert rounded.volume_error == Fraction("121.09") / 121 - 1
-
-
-def test_stated_bursts_keep_a_phase_each_however_short_their_pauses() -> None:
-    # A pause of 4 ms goes to 0 slots of 10 ms, and a burst of 1 ms gets a slot.
-    rounded = Iteration(Fraction(16), (burst(4, 1, 1000),) * 4).to_slots(10)
-    assert [(phase.start, phase.length) for phase in rounded.phases] == [
-        (0, 1),
-        (1, 1),
-        (2, 1),
-        (3, 1),
-    ]
-
-
-@pytest.mark.parametrize(("hyperperiod", "period"), [(14, 14), (15, 15), (20, 20), (30, 15)])
-def test_periods_become_divisors_of_the_hyperperiod(hyperperiod: int, period: int) -> None:
-    exact = Iteration(Fraction(40), (burst(40, 100, 1000),))
-    rounded = exact.to_slots(10, hyperperiod)
-    assert (rounded.busy, rounded.period) == (14, period)
-    assert rounded.period_error == rounded.idle_error == Fraction(period, 14) - 1
-
-
-def test_an_iteration_longer_than_the_hyperperiod_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="14 slots are longer than the hyperperiod of 13"):
-        Iteration(Fraction(40), (burst(40, 100, 1000),)).to_slots(10, 13)
 
 
 bursts = st.builds(

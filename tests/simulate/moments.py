@@ -8,7 +8,7 @@ from metronome_opt.scenario import Scenario
 from metronome_opt.simulate.cluster import Machines
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Runner, Slot
-from metronome_opt.simulate.state import Placed, State, training_jobs
+from metronome_opt.simulate.state import Running, SimState, training_jobs
 
 
 def at(
@@ -16,7 +16,7 @@ def at(
     now: float,
     starts: Mapping[int, float],
     slots: Mapping[int, Slot | None] | None = None,
-) -> State:
+) -> SimState:
     """Return the state of a scenario whose pinned jobs have started then, at a later moment."""
     machines = Machines(given.cluster)
     jobs = training_jobs(given, 0.0, 0)
@@ -24,9 +24,9 @@ def at(
         Runner(job.name, job.ideal, job.work.priority, None, 2 * job.work.workers) for job in jobs
     ]
     engine = Engine(machines.capacities, runners)
-    state = State(machines, engine)
+    state = SimState(machines, engine)
     for job in jobs:
-        placed = Placed(job, machines.placement(job.work.nodes or (), job.work))
+        placed = Running(job, machines.placement(job.work.nodes or (), job.work))
         placed.slot = (slots or {}).get(job.index)
         state.add(placed)
         if job.index in starts:

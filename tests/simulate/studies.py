@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.scenario import (
-    Cluster,
     JobTraffic,
     Scenario,
+    UniformCluster,
     Work,
     build_scenario,
     find_workloads,
     read_workload,
 )
 from metronome_opt.scenario.cluster import AnyCluster
-from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.traffic import Training, iteration
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
 
@@ -29,7 +29,6 @@ NAMES = (
     "priority",
     "drift",
     "wrong-profile",
-    "control",
     "fabric-256",
     "fabric-1024",
 )
@@ -73,11 +72,11 @@ def alone_s(job: Work, cluster: AnyCluster) -> float:
     assert job.model is not None
     assert job.batch is not None
     assert cluster.gpu is not None
-    return _alone_s(job.model, Setting(job.workers, job.batch, cluster.gpu.flops, NIC))
+    return _alone_s(job.model, Training(job.workers, job.batch, cluster.gpu.flops, NIC))
 
 
 @cache
-def _alone_s(model: str, setting: Setting) -> float:
+def _alone_s(model: str, setting: Training) -> float:
     workload = read_workload(find_workloads()[model.lower()])
     return float(iteration(workload, setting).duration) / 1000
 
@@ -92,7 +91,7 @@ def traffic(study: Study, job: Work) -> JobTraffic:
     if job.nodes is None:
         alone = {**dict(cluster), "nodes": job.workers, "topology": "single-switch"}
         alone |= {"racks": None, "oversubscription": None}
-        cluster = Cluster.model_validate(alone)
+        cluster = UniformCluster.model_validate(alone)
     made = Scenario(
         name="alone",
         slot_ms=study.slot_ms,

@@ -34,12 +34,6 @@ def test_iterations_end_when_they_should(case: Case) -> None:
         assert run.ends[name] == pytest.approx(float(ends[-1]), rel=ROUNDING)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_exact_simulation_comes_to_what_was_worked_out(case: Case) -> None:
-    ends = exact_ends(system(case.instance, case.offsets, case.iterations, case.sharing))
-    assert ends == {name: list(times) for name, times in case.ends.items()}
-
-
 SHARINGS = st.sampled_from(("fair", "strict", "weighted"))
 DRAWN = assigned(crowded(fixed=False))
 

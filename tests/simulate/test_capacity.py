@@ -53,49 +53,6 @@ def _run_until(engine: Engine, until: float, found: dict[str, float]) -> None:
         found[engine.runners[finished].name] = engine.now
 
 
-SHARED = job("a", 10, (6, 4, 100), links={"link": 1, "other": 1})
-
-
-@pytest.mark.parametrize(
-    ("jobs", "sharing", "change", "expected"),
-    [
-        # 4000 from 60 on: 2000 until 80, then 2000 at 50 instead of 100.
-        ([job("a", 10, (6, 4, 100))], "fair", (80, "link", 50), {"a": 120}),
-        # a wants 20 of 100, and b 80: nobody is late until 80. Then 30 are 15 for each. a has sent
-        # 400 of 800 and ends its burst 400 / 15 later, at 106.67. b has sent 1600 and 400 since;
-        # the other 1200 of 3200 take 40 ms at 30.
-        (
-            [job("a", 10, (6, 4, 20)), job("b", 10, (6, 4, 80))],
-            "fair",
-            (80, "link", 30),
-            {"a": 80 + 400 / 15, "b": 80 + 400 / 15 + 40},
-        ),
-        # a has 100 until 80, and 50 then: its last 2000 take 40 ms. b waits until 120: 4000 at 50.
-        (
-            [job("a", 10, (6, 4, 100), weight=2), job("b", 10, (6, 4, 100))],
-            "strict",
-            (80, "link", 50),
-            {"a": 120, "b": 200},
-        ),
-        # a is on both links, b on the other one: 50 each. At 80 a has no more than 20, b 80 then.
-        # 1000 of 4000 of both are gone at 80. b's other 3000 take until 117.5, a has sent 750 more
-        # by then; 2250 at 20 take 112.5.
-        (
-            [SHARED, job("b", 10, (6, 4, 100), links={"other": 1})],
-            "fair",
-            (80, "link", 20),
-            {"a": 230, "b": 117.5},
-        ),
-    ],
-)
-def test_bursts_take_as_long_as_was_worked_out(
-    jobs: list[Job], sharing: str, change: Change, expected: dict[str, float]
-) -> None:
-    instance = links(*jobs, other=100)
-    told = ends(engine_of(instance, sharing=sharing), instance.jobs, [change])
-    assert told == pytest.approx(expected, rel=ROUNDING)
-
-
 # ------------------------------------------------------------------ what links tell
 
 
@@ -107,39 +64,6 @@ def test_a_link_that_carries_enough_again_is_over_no_more() -> None:
     assert ends(engine, instance.jobs, changes) == {"a": 107.5}
     busy, over = engine.busy()
     assert (busy.tolist(), over.tolist()) == ([47.5], [15])
-
-
-def test_the_trace_shows_the_new_rates_from_the_moment_of_the_change_on() -> None:
-    instance = links(job("a", 10, (6, 4, 100)))
-    engine = engine_of(instance)
-    ends(engine, instance.jobs, [(80, "link", 50)])
-    trace = engine.trace()
-    assert trace["time_ms"].tolist() == [60, 80, 120]
-    assert trace["rate_mbps"].tolist() == [100, 50, 0]
-
-
-def test_a_trace_holds_more_changes_than_fit_into_its_memory() -> None:
-    """Two bursts of 1000 s; the link is halved and comes back 70,000 times in the first 100."""
-    instance = links(*(job(name, 100_000, (0, 100_000, 50)) for name in "ab"))
-    engine = engine_of(instance)
-    for index in range(2):
-        engine.enter(index, {"link": 1})
-    times = 70_000
-    for change in range(times):
-        engine.run(float(1 + change))
-        engine.set_capacity("link", 100 if change % 2 else 50)
-    assert engine.run(math.inf) in (0, 1)
-    # 1 s at 100, 69,999 changes a ms apart, half of them at 50, and then at 100.
-    assert engine.now == pytest.approx(1_000_000 + times / 2 / 2)
-    trace = engine.trace()
-    assert len(trace) == 2 + 2 * times + 1
-    assert trace["rate_mbps"].iloc[2:-1].tolist() == [25, 25, 50, 50] * (times // 2)
-
-
-def test_a_network_that_is_never_in_the_way_stays_so() -> None:
-    instance = links(*(job(name, 10, (6, 4, 100)) for name in "ab"))
-    engine = engine_of(instance, contends=False)
-    assert ends(engine, instance.jobs, [(80, "link", 1)]) == {"a": 100, "b": 100}
 
 
 # ------------------------------------------------------------------ laws
@@ -156,7 +80,7 @@ def started(instance: Instance, offsets: Mapping[str, int]) -> dict[str, float]:
 
 @examples(100)
 @given(assigned(crowded(fixed=False)), CHANGES, SHARINGS)
-def test_whatever_changes_all_is_carried_and_no_link_carries_too_much(
+def test_volume_is_carried_within_changing_capacities(
     drawn: tuple[Instance, dict[str, int]], changes: Sequence[tuple[int, int, int]], sharing: str
 ) -> None:
     instance, offsets = drawn

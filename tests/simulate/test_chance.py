@@ -167,34 +167,7 @@ def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed:
     assert run.links["carried_gbit"].tolist() == pytest.approx([0.3, 0.3])
 
 
-def test_jitter_of_one_iteration_says_nothing_of_the_next() -> None:
-    drawn = factors(Conditions(jitter=0.1))
-    assert statistics.correlation(drawn[1:], drawn[:-1]) == pytest.approx(0, abs=0.07)
-
-
-def test_jobs_do_not_jitter_together() -> None:
-    pair = links(
-        job("a", 10, (9, 1, 100)), job("b", 10, (9, 1, 100), links={"other": 1}), other=100
-    )
-    run = free_run(pair, {"a": 0, "b": 0}, LONG, conditions=Conditions(jitter=0.1))
-    assert statistics.correlation(*map(list, run.times.values())) == pytest.approx(0, abs=0.07)
-
-
 def test_bursts_do_not_jitter() -> None:
     always = links(job("a", 4, (0, 4, 70)))
     run = free_run(always, {"a": 0}, 50, conditions=Conditions(jitter=0.3, stragglers=0.5))
     assert set(run.times["a"]) == {40.0}
-
-
-def test_the_same_iteration_meets_the_same_chance_held_back_or_not() -> None:
-    """A job that waits for its slot computes for as long as one that does not."""
-    stretched = links(job("a", 10, (9, 1, 100), max_stretch=5))
-    conditions = Conditions(jitter=0.1)
-    held = play(
-        stretched, {"a": 0}, {"a": 5}, iterations=100, conditions=conditions, seed=4, trace=True
-    )
-    free = free_run(lonely(), {"a": 0}, 100, conditions=conditions, seed=4)
-    starts = held.trace[held.trace["rate_mbps"] > 0]["time_ms"].tolist()
-    computed = [start - 150 * index for index, start in enumerate(starts)]
-    assert computed == pytest.approx(computing(free), rel=1e-9)
-    assert column(held, "iteration_max_ms")["a"] == 150

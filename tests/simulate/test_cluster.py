@@ -52,21 +52,6 @@ def test_tasks_of_a_rack_share_its_uplink() -> None:
     assert within.rate == 100
 
 
-def test_a_ring_crosses_less() -> None:
-    """In order of rank 0, 1, 3, 3: node 0 sends to 1, 1 to the other rack, and 3 back once."""
-    placed = machines(racks(2, 3, 2, "3:1")).placement(
-        ["node-00", "node-01", "node-03", "node-03"], job(4, allreduce="ring")
-    )
-    assert placed.links == {
-        "node-00": 1,
-        "node-01": 1,
-        "node-03": 1,
-        "rack-0-uplink": 1,
-        "rack-1-uplink": 1,
-    }
-    assert placed.rate == 100
-
-
 # ------------------------------------------------------------------ spreading
 
 
@@ -85,7 +70,7 @@ def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> No
 
 
 @given(used(), st.integers(2, 12))
-def test_candidates_fit_and_are_told_once(made: Machines, workers: int) -> None:
+def test_candidates_fit_and_are_distinct(made: Machines, workers: int) -> None:
     found = list(made.candidates(job(workers), 100))
     assert bool(found) == (workers <= made.free_gpus)
     assert len({placement.nodes for placement in found}) == len(found)
@@ -93,11 +78,3 @@ def test_candidates_fit_and_are_told_once(made: Machines, workers: int) -> None:
         assert len(placement.nodes) == workers
         assert made.fits(placement.nodes)
         assert placement == made.placement(placement.nodes, job(workers))
-
-
-@given(used(), st.integers(2, 12))
-def test_candidates_that_span_few_racks_come_first(made: Machines, workers: int) -> None:
-    spans = [placement.racks for placement in made.candidates(job(workers), 100)]
-    assert spans == sorted(spans)
-    if any(sum(made.free[node] for node in rack) >= workers for rack in made.racks.values()):
-        assert spans[0] == 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -75,19 +75,8 @@ def test_the_best_rotation_adds_what_the_judge_says(
 # ------------------------------------------------------------------ the crowd in a cluster
 
 
-def test_who_meets_nobody_is_in_no_crowd() -> None:
-    given = scene(switch(4, 2), work("a", 0, 1), work("b", 2, 3), work("c", 0, 1))
-    state = at(given, 0.0, {})
-    made = ContentionGroup.of(state, [0, 1, 2])
-    assert made is not None
-    assert made.members == (0, 2)
-    assert [link.name for link in made.instance.links] == ["node-00", "node-01"]
-    assert ContentionGroup.of(state, [0, 1]) is None
-    assert ContentionGroup.of_newcomer(state, 1) is None
-
-
 @pytest.mark.parametrize("start", [20.0, 20.3, 20.5, 20.7])
-def test_who_stays_does_not_wait_whatever_the_grid(start: float) -> None:
+def test_job_that_stays_does_not_wait(start: float) -> None:
     """Off the grid of slots by less than one, b may be moved by no more than that."""
     given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
     state = at(given, 130.0, {0: 0.0, 1: start})
@@ -97,20 +86,6 @@ def test_who_stays_does_not_wait_whatever_the_grid(start: float) -> None:
     starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
     assert starts[0] == pytest.approx(180, abs=1)
     assert starts[1] == pytest.approx(120 + start, abs=1)
-
-
-@pytest.mark.parametrize("now", [10.0, 115.0])
-def test_who_stays_in_a_slot_is_where_the_slot_is(now: float) -> None:
-    """a takes 110 and keeps slots of 120: its next begins at 120, not when it could, at 110."""
-    given = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
-    slot = Slot(120.0, lateness=Lateness.SLIDE)
-    state = at(given, now, {0: 0.0}, {0: slot})
-    made = ContentionGroup.of_newcomer(state, 1)
-    assert made is not None
-    held = made.instance.jobs[made.members.index(0)]
-    assert held.period == 120
-    assert held.fixed_offset is not None
-    assert (made.origin_ms + held.fixed_offset) % 120 == pytest.approx(0)
 
 
 DURATIONS = st.dictionaries(st.integers(0, 9), st.integers(1, 900), min_size=1, max_size=6)
@@ -172,31 +147,8 @@ def test_jobs_that_are_in_step_keep_their_periods(
         assert durations[job] <= periods[job] <= durations[job] * 1.1
 
 
-@pytest.mark.parametrize(
-    ("durations", "periods"),
-    [
-        # A tenth of idle time is not too much, more is.
-        ({0: 100, 1: 95}, {0: 100, 1: 100}),
-        ({0: 100, 1: 91}, {0: 100, 1: 100}),
-        # A part of the base, or a multiple of it.
-        ({0: 100, 1: 50}, {0: 100, 1: 50}),
-        ({0: 100, 1: 48, 2: 25}, {0: 100, 1: 50, 2: 25}),
-    ],
-)
-def test_periods_by_hand(durations: dict[int, int], periods: dict[int, int]) -> None:
-    assert common_periods(durations, dict.fromkeys(durations, 1)) == periods
-
-
 PAIR = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
 """110 and 120 ms, of which the last 20 are a burst over the same links."""
-
-
-def test_a_plan_that_keeps_them_apart_is_worth_it() -> None:
-    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
-    state = at(given, 0.0, {0: 0.0, 1: 0.0})
-    slot = Slot(60.0)
-    apart = forecast(state, [0, 1], plan={0: (60.0, slot), 1: (90.0, slot)})
-    assert apart == {0: pytest.approx(1), 1: pytest.approx(1)}
 
 
 @pytest.mark.parametrize("lateness", list(Lateness))
@@ -234,28 +186,3 @@ def test_turning_all_together_changes_no_contention(
     assert turned.contention == planned.contention
     assert turned.objectives["latency"] == planned.objectives["latency"]
     assert turned.elongation == planned.elongation
-
-
-@given(st.integers(0, 400), st.integers(0, 59))
-def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -> None:
-    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
-    assume(start <= now)
-    state = at(given, float(now), {0: float(start)})
-    made = ContentionGroup.of_newcomer(state, 1)
-    assert made is not None
-    offset, cost = made.best_rotation(1)
-    assert cost == (0, Fraction(0))
-    offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
-    offsets[made.members.index(1)] = offset
-    starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
-    assert (starts[0] - start) % 60 == pytest.approx(0)
-    assert now <= starts[1] <= now + 60
-    assert 20 <= (starts[1] - starts[0]) % 60 <= 40
-
-
-def test_two_that_collide_take_turns_at_nothing() -> None:
-    """Bursts of 20 ms after 40 take 40 each, for ever."""
-    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
-    state = at(given, 0.0, {0: 0.0, 1: 0.0})
-    expected = {0: pytest.approx(80 / 60), 1: pytest.approx(80 / 60)}
-    assert forecast(state, [0, 1]) == expected

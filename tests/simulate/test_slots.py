@@ -8,17 +8,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions, play
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Lateness, Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
-from tests.simulate.played import column, link_table
+from tests.simulate.played import column
 
 # ------------------------------------------------------------------ schedules
 
@@ -29,22 +27,11 @@ def test_a_schedule_may_allow_more_stretch_than_a_job() -> None:
     assert column(run, "iteration_max_ms") == {"a": 130}
 
 
-def test_stretching_takes_two_jobs_out_of_each_other_s_way() -> None:
-    """Half of 100 ms each, but b would take 80 alone: only in step do they never meet."""
-    instance = links(job("a", 10, (0, 5, 100)), job("b", 8, (0, 5, 100), max_stretch=2))
-    offsets, stretch = {"a": 0, "b": 5}, {"a": 0, "b": 2}
-    run = play(instance, offsets, stretch, iterations=20)
-    assert column(run, "iteration_max_ms") == {"a": 100, "b": 100}
-    assert run.links["contended_s"].tolist() == [0]
-    free = play(instance, offsets, stretch, iterations=20, enforce=False)
-    assert free.links["contended_s"].tolist()[0] > 0
-
-
 @pytest.mark.parametrize(
     ("offsets", "iterations", "named"),
     [({"a": 10}, 1, "a"), ({}, 1, "a"), ({"a": 0, "b": 0}, 1, "b"), ({"a": 0}, 0, "iterations")],
 )
-def test_what_is_no_schedule_of_the_instance_is_refused(
+def test_schedule_of_another_instance_is_refused(
     offsets: Mapping[str, int], iterations: int, named: str
 ) -> None:
     with pytest.raises(InputError, match=named) as caught:
@@ -53,25 +40,6 @@ def test_what_is_no_schedule_of_the_instance_is_refused(
 
 
 # ------------------------------------------------------------------ what links and jobs tell
-
-
-def test_links_tell_how_long_they_were_used() -> None:
-    """Bursts of a and b meet from 60 to 140 and are over then; nobody is on the other link."""
-    instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)), other=50)
-    run = play(instance, {"a": 0, "b": 0}, iterations=2, enforce=False)
-    told = link_table(run)
-    assert told["link"] == pytest.approx(
-        {
-            "capacity_mbps": 100,
-            "carried_gbit": 0.016,
-            "used_s": 0.28,
-            "busy_s": 0.16,
-            "contended_s": 0.16,
-        }
-    )
-    nothing = dict.fromkeys(("carried_gbit", "used_s", "busy_s", "contended_s"), 0.0)
-    assert told["other"] == {"capacity_mbps": 50, **nothing}
-    assert run.makespan_s == pytest.approx(0.28)
 
 
 # ------------------------------------------------------------------ slots that are lost
@@ -118,7 +86,7 @@ def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict
         (Slot(100, 10, Lateness.HOLD), [120, 100, 100, 100, 100], [120, 100, 100, 100, 100]),
     ],
 )
-def test_who_is_late_does_as_its_manner_says(
+def test_late_job_follows_its_lateness_rule(
     slot: Slot, of_a: list[float], of_c: list[float]
 ) -> None:
     assert times(slot) == {"a": of_a, "c": of_c}
@@ -145,7 +113,7 @@ def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
 # ------------------------------------------------------------------ at any moment
 
 
-def test_a_run_says_what_the_model_predicts() -> None:
+def test_run_has_model_predictions() -> None:
     """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
     instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
     run = play(instance, {"a": 0, "b": 0}, iterations=3)
@@ -155,59 +123,3 @@ def test_a_run_says_what_the_model_predicts() -> None:
 
 
 # ------------------------------------------------------------------ predictions
-
-SLOT_MS = 5
-PERIOD = 40
-lengths = st.integers(1, 15)
-
-
-def elongations(heavy: int, light: int, late: int) -> tuple[float, float]:
-    """Return predicted and simulated slots that a light job loses in its first iteration.
-
-    It bursts for `light` slots and begins `late` slots after a heavier one, which takes the whole
-    link for `heavy` slots.
-    """
-    instance = Instance(
-        name="two",
-        slot_ms=SLOT_MS,
-        links=(Link(name="link", capacity=100),),
-        jobs=tuple(
-            Job(
-                name=name,
-                period=PERIOD,
-                weight=weight,
-                phases=(Phase(start=0, length=length, rate=100),),
-                links={"link": 1},
-            )
-            for name, weight, length in (("heavy", 2, heavy), ("light", 1, light))
-        ),
-    )
-    run = play(
-        instance,
-        {"heavy": 0, "light": late},
-        iterations=1,
-        conditions=Conditions(sharing="strict"),
-        enforce=False,
-    )
-    mean, predicted = column(run, "iteration_mean_ms"), column(run, "predicted_ms")
-    assert mean["heavy"] == PERIOD * SLOT_MS
-    assert predicted["heavy"] == 0
-    return predicted["light"] / SLOT_MS, mean["light"] / SLOT_MS - PERIOD
-
-
-@given(lengths, lengths, st.integers(0, 14))
-def test_a_burst_that_outlasts_the_heavier_one_loses_what_is_predicted(
-    heavy: int, light: int, late: int
-) -> None:
-    light = max(light, heavy - late)
-    lost = max(0, heavy - late)
-    assert elongations(heavy, light, late) == (lost, lost)
-
-
-@given(lengths, lengths, st.integers(0, 14))
-def test_a_burst_within_a_heavier_one_loses_more_than_is_predicted(
-    heavy: int, light: int, late: int
-) -> None:
-    """It lacks no more than it would have sent, but it waits until the other one is over."""
-    heavy = max(heavy, late + light)
-    assert elongations(heavy, light, late) == (light, heavy - late)

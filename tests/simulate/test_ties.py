@@ -30,66 +30,9 @@ class Member(NamedTuple):
     computes_last: bool = True
 
 
-class Told(NamedTuple):
-    """What came of a member; times in ms."""
-
-    first: float  # when it began
-    times: list[float]
-    rephasings: int
-
-
-def held(*members: Member, cushion: float = 0.0) -> list[Told]:
-    """Let members run, in their order."""
-    runners = [
-        Runner(str(index), _pattern(member), 1, member.iterations, 1)
-        for index, member in enumerate(members)
-    ]
-    engine = Engine({runner.name: 100 for runner in runners}, runners)
-    for index, member in enumerate(members):
-        slot = Slot(10.0 * member.period, cushion, Lateness.HOLD, 1)
-        engine.enter(index, {str(index): 1}, at=10.0 * member.start, slot=slot)
-    ends = {engine.run(math.inf): engine.now for _ in members}
-    return [
-        Told(
-            ends[index] - float(engine.times(index).sum()),
-            [float(time) for time in engine.times(index)],
-            engine.rephasings(index),
-        )
-        for index in range(len(members))
-    ]
-
-
-def _pattern(member: Member) -> Pattern:
-    half = member.length // 2
-    burst = (0 if member.computes_last else half, half, 100)
-    return Pattern.of_job(job("a", member.length, burst), 10)
-
-
 # ------------------------------------------------------------------ one is late, another is due
 
 LATE = Member(0, 12, 10, 2)  # 20 ms late at 120
-DUE = Member(0, 4, 12, 3)  # to begin its second iteration at 120
-
-
-def test_who_is_to_begin_when_another_is_late_waits_if_its_turn_is_later() -> None:
-    assert held(LATE, DUE)[1] == Told(0, [140, 120, 40], 1)
-
-
-def test_who_is_to_begin_when_another_is_late_begins_if_its_turn_is_earlier() -> None:
-    """It has to wait one time later: for its third, until 260."""
-    assert held(DUE, LATE)[0] == Told(0, [120, 140, 40], 1)
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_whose_burst_ends_late_goes_first_whatever_the_order(first: bool) -> None:
-    late = LATE._replace(computes_last=False)
-    told = held(late, DUE)[1] if first else held(DUE, late)[0]
-    assert told == Told(0, [140, 120, 40], 1)
-
-
-def test_within_the_cushion_nothing_is_shifted() -> None:
-    assert held(LATE, DUE, cushion=20.0)[1] == Told(0, [120, 120, 40], 0)
-    assert held(LATE, DUE, cushion=19.0)[1] == Told(0, [140, 120, 40], 1)
 
 
 # ------------------------------------------------------------------ two are late
@@ -113,7 +56,7 @@ def test_bursts_that_are_ready_together_have_their_turns_too(
 # ------------------------------------------------------------------ within a turn, and all in all
 
 
-def test_what_takes_no_time_happens_in_the_same_turn() -> None:
+def test_events_without_duration_are_in_order() -> None:
     """a's second burst follows its first without computing, before b's ends at that moment."""
     first, second = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
     runners = [Runner(each.name, Pattern.of_job(each, 10), 1, 1, 1) for each in (first, second)]

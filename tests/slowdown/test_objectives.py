@@ -120,7 +120,7 @@ def test_slowdown_may_be_named() -> None:
         ({"seed": -1}, "seed: must be at least 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_line(asked: dict[str, Any], message: str) -> None:
+def test_invalid_argument_is_refused_in_one_line(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
         solve(ALTERNATING, **{"time_limit": 1, **asked})
     assert "\n" not in str(refusal.value)

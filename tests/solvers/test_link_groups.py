@@ -91,7 +91,7 @@ def test_what_is_stopped_stays_true() -> None:
 def test_trees_that_are_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from metronome_opt.kernels import tree
 
-    monkeypatch.setattr(tree, "_MOST_ENTRIES", 10)
+    monkeypatch.setattr(tree, "_MAX_ENTRIES", 10)
     instance = hard_instance(6, 3)
     for solver in ("branch-bound", "auto"):  # they end, though there is no limit
         result = solve(instance, solver, time_limit=None, workers=1)

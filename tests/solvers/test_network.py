@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import load
 from metronome_opt.solvers import elimination
-from metronome_opt.solvers.network import Network, build, condition, decide, eliminate, tables
+from metronome_opt.solvers.network import CostNetwork, build, condition, decide, eliminate, tables
 from metronome_opt.solvers.network.eliminate import prune
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
@@ -26,7 +26,7 @@ Drawn = tuple[Instance, dict[str, int]]
 SCHEDULES = assigned(crowded())
 
 
-def stated(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def stated(network: CostNetwork) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return what the tables add up to at every schedule within the domains, in units."""
     total = np.full(network.sizes, network.floor, dtype=np.int64)
     for cost in network.costs:
@@ -36,7 +36,7 @@ def stated(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     return total
 
 
-def judged(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def judged(network: CostNetwork) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return the true units of the same schedules."""
     instance = network.compiled.instance
     rows = [

@@ -1,4 +1,4 @@
-"""Claims of the tasks of a job as manifests: each goes with its pod."""
+"""Claims of the tasks of a job as manifests, each owned by its pod."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.manifests import claimed_traffic
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION, Manifest
 
 OURS = {"app.kubernetes.io/managed-by": MANAGER}
 """Labels of all claims that we write."""
 
 
-class Task(NamedTuple):
-    """A pod, and which task of its job it is, on which node."""
+class Assignment(NamedTuple):
+    """A pod as a task of its job, and the node that it gets."""
 
     pod: Pod
     number: int
@@ -32,7 +32,7 @@ def claim_labels(job: str) -> dict[str, str]:
 
 
 def claim_manifests(
-    state: ClusterState, claim: Reservation, tasks: Sequence[Task], slots: Slots
+    state: ClusterState, claim: Reservation, tasks: Sequence[Assignment], slots: Slots
 ) -> list[Manifest]:
     """Return the claims of some tasks of a job that has its place."""
     if not tasks:
@@ -75,9 +75,9 @@ def key(manifest: Manifest) -> tuple[str, str]:
     return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
-def says(found: Mapping[str, Any] | None, wanted: Manifest) -> bool:
-    """Return whether a claim is there, of this very pod, and says what it should."""
-    if found is None or found.get("spec") != wanted["spec"]:
+def matches(claim: Mapping[str, Any] | None, wanted: Manifest) -> bool:
+    """Return whether a claim exists, of this very pod, with this specification."""
+    if claim is None or claim.get("spec") != wanted["spec"]:
         return False
-    owners = {each.get("uid") for each in found["metadata"].get("ownerReferences") or ()}
+    owners = {each.get("uid") for each in claim["metadata"].get("ownerReferences") or ()}
     return wanted["metadata"]["ownerReferences"][0]["uid"] in owners

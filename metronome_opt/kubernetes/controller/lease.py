@@ -9,34 +9,36 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from metronome_opt.kubernetes.cluster import ClusterError, Connection, Kind
+from lightkube.core.client import Client
 
-LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)
+from metronome_opt.kubernetes.client import ClusterError, asking, merge, resource
+
+LEASES = resource("coordination.k8s.io/v1", "Lease", "leases")
 
 
 class Leadership:
     """A Lease that one holder renews.
 
-    Clocks of two machines are never compared: a Lease has expired if it was not renewed for as long
-    as it lasts by the clock of whoever looks at it.
+    Clocks of two machines are never compared: a Lease has expired if, by the clock of the observer,
+    it was not renewed for as long as it lasts.
 
     Parameters
     ----------
-    connection
-        To the API server.
+    client
+        Of the API server.
     namespace, name
         Of the Lease.
     holder
-        Who this is; no two controllers may be called the same.
+        Identity of this controller; no two may have the same.
     lasts_s
-        After how many seconds without renewal another one may take over.
+        Seconds without renewal after which another one may take over.
     clock
         Seconds, for tests.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        client: Client,
         namespace: str,
         name: str,
         holder: str,
@@ -44,24 +46,24 @@ class Leadership:
         lasts_s: int = 15,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self._namespace, self._name = connection, namespace, name
+        self._client, self._namespace, self._name = client, namespace, name
         self._holder, self._lasts_s, self._clock = holder, lasts_s, clock
         self._seen: tuple[Any, float] = (None, 0.0)  # the last renewal of another one, and when
         self._renewed: float | None = None
 
     @property
     def holder(self) -> str:
-        """Who this is."""
+        """Identity of this controller."""
         return self._holder
 
     @property
     def held(self) -> bool:
-        """Whether nobody else can have taken over yet, nor will in the next third of the time."""
+        """True if no other can have taken over yet, nor will in the next third of the time."""
         renewed = self._renewed
         return renewed is not None and self._clock() - renewed < 2 * self._lasts_s / 3
 
     def keep(self, stop: threading.Event) -> None:
-        """Renew the Lease from a thread of its own until told to stop."""
+        """Renew the Lease from a thread of its own until `stop` is set."""
 
         def renew() -> None:
             while not stop.wait(self._lasts_s / 5):
@@ -83,7 +85,7 @@ class Leadership:
         if self._renewed is not None and begun - self._renewed < self._lasts_s / 3:
             return True
         try:
-            lease = self._connection.get(LEASES, self._name, self._namespace)
+            lease = self._read()
             if lease is not None and not self._is_free(lease):
                 self._renewed = None
                 return False
@@ -107,12 +109,25 @@ class Leadership:
         return False
 
     def release(self) -> None:
-        """Let others take over at once, if the API server can be told."""
+        """Let others take over at once, if the API server can be reached."""
         self._renewed = None
         with suppress(ClusterError):
-            lease = self._connection.get(LEASES, self._name, self._namespace)
+            lease = self._read()
             if lease is not None and lease["spec"].get("holderIdentity") == self._holder:
                 self._merge(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+
+    def _read(self) -> Mapping[str, Any] | None:
+        """Return the Lease as it is now; None if there is none."""
+        try:
+            with asking(self._client):
+                lease: Mapping[str, Any] = self._client.get(
+                    LEASES, self._name, namespace=self._namespace
+                )
+            return lease
+        except ClusterError as error:
+            if error.code == 404:
+                return None
+            raise
 
     def _is_free(self, lease: Mapping[str, Any]) -> bool:
         spec = lease.get("spec") or {}
@@ -132,20 +147,17 @@ class Leadership:
             "renewTime": now,
         }
         if lease is None:
-            manifest = {
-                "apiVersion": LEASES.api_version,
-                "kind": LEASES.kind,
-                "metadata": {"name": self._name, "namespace": self._namespace},
-                "spec": {**spec, "acquireTime": now},
-            }
-            self._connection.create(LEASES, manifest)
+            metadata = {"name": self._name, "namespace": self._namespace}
+            new = LEASES({"metadata": metadata, "spec": {**spec, "acquireTime": now}})
+            with asking(self._client):
+                self._client.create(new)
             return
         if (lease.get("spec") or {}).get("holderIdentity") != self._holder:
             spec["acquireTime"] = now
         self._merge(lease, spec)
 
     def _merge(self, lease: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
-        """Change the Lease as it was seen; whoever was quicker has it."""
+        """Change the Lease as it was seen; the first to write wins."""
         seen = {"resourceVersion": lease["metadata"]["resourceVersion"]}
         patch = {"metadata": seen, "spec": dict(spec)}
-        self._connection.merge(LEASES, self._name, self._namespace, patch)
+        merge(self._client, LEASES, self._name, self._namespace, patch)

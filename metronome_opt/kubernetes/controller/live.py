@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
+
+from lightkube.core.client import Client
+from lightkube.core.resource import ApiInfo, ResourceDef
+from lightkube.generic_resource import GenericNamespacedResource
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
-from metronome_opt.kubernetes.cluster.connect import each
-from metronome_opt.kubernetes.cluster.objects import NODES, PODS, claims_of
-from metronome_opt.kubernetes.controller.claims import OURS, Task, claim_labels, key
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.client import (
+    ALL_NAMESPACES,
+    NODES,
+    PODS,
+    apply,
+    asking,
+    claims_of,
+    delete,
+    listed,
+    merge,
+    resource,
+)
+from metronome_opt.kubernetes.controller.claims import OURS, Assignment, claim_labels, key
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
 
-EVENTS = Kind("v1", "Event", "events", namespaced=True)
+EVENTS = resource("v1", "Event", "events")
 CLAIMS = claims_of(DEFAULT_GROUP)
 
+_WORKERS = 4  # most of the time is spent on waiting for the server
+Item = TypeVar("Item")
 _HOSTNAME = "kubernetes.io/hostname"
+
+
+class _Binding(GenericNamespacedResource):
+    """Binding of a pod; lightkube's own takes the server's answer for another Binding."""
+
+    _api_info = ApiInfo(ResourceDef("", "v1", "Binding"), "pods", ["post"], action="binding")
 
 
 class LostLeadershipError(MetronomeError):
@@ -35,16 +57,14 @@ class LiveCluster:
 
     Parameters
     ----------
-    connection
-        To the API server.
+    client
+        Of the API server.
     may_act
-        Whether this is still the one that acts; asked before anything is changed.
+        Whether this controller still leads; asked before anything is changed.
     """
 
-    def __init__(
-        self, connection: Connection, *, may_act: Callable[[], bool] = lambda: True
-    ) -> None:
-        self._connection = connection
+    def __init__(self, client: Client, *, may_act: Callable[[], bool] = lambda: True) -> None:
+        self._client = client
         self._may_act = may_act
         self._hosts: dict[str, str] = {}
 
@@ -53,12 +73,12 @@ class LiveCluster:
             raise LostLeadershipError("the Lease was not renewed in time; nothing more is done")
 
     def pods(self) -> list[Pod]:
-        """Return all pods, those of others too."""
-        return [Pod(item) for item in self._connection.list(PODS, ALL_NAMESPACES)]
+        """Return all pods of the cluster."""
+        return [Pod.of(item) for item in listed(self._client, PODS, ALL_NAMESPACES)]
 
     def nodes(self) -> list[Mapping[str, Any]]:
         """Return all nodes."""
-        nodes = self._connection.list(NODES)
+        nodes = listed(self._client, NODES)
         self._hosts = {
             node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(_HOSTNAME, "")
             for node in nodes
@@ -67,22 +87,29 @@ class LiveCluster:
 
     def claims(self, namespace: str | None) -> list[Manifest]:
         """Return the claims of a namespace, None for all, that we have written."""
-        return self._connection.list(CLAIMS, namespace or ALL_NAMESPACES, labels=OURS)
+        return listed(self._client, CLAIMS, namespace or ALL_NAMESPACES, OURS)
 
     def claim(self, manifests: Sequence[Manifest]) -> None:
         """Write claims."""
         self._check()
-        each(lambda item: self._connection.apply(CLAIMS, item, force=True), manifests)
+        _each(lambda item: apply(self._client, CLAIMS, item), manifests)
 
-    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
         self._check()
-        each(lambda task: self._assign(task.pod, task.node, slots), tasks)
+        _each(lambda task: self._assign(task.pod, task.node, slots), tasks)
 
     def _assign(self, pod: Pod, node: str, slots: Slots) -> None:
         annotations = {f"{DEFAULT_GROUP}/node": node, **slots.annotations(pod.job, pod.name)}
         if pod.binds:
-            self._connection.bind(pod.value, node, annotations)
+            own = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+            content: Any = {
+                "metadata": {**own, "annotations": annotations},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+            }
+            binding: Any = _Binding(content)
+            with asking(self._client):
+                self._client.create(binding, pod.name)
             return
         selector = {_HOSTNAME: self._hosts.get(node) or node}
         spec = {"nodeSelector": selector, "schedulingGates": None}
@@ -96,20 +123,20 @@ class LiveCluster:
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> None:
         """Change this very pod, as it was seen."""
         seen = {name: pod.value["metadata"][name] for name in ("uid", "resourceVersion")}
-        metadata = {**patch["metadata"], **seen}
-        self._connection.merge(PODS, pod.name, pod.namespace, {**patch, "metadata": metadata})
+        merged = {**patch, "metadata": {**patch["metadata"], **seen}}
+        merge(self._client, PODS, pod.name, pod.namespace, merged)
 
     def delete(self, pod: Pod) -> None:
         """Delete a pod, but no later one of its name."""
         self._check()
-        self._connection.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+        delete(self._client, PODS, pod.name, pod.namespace, pod.uid)
 
     def unclaim(self, job: str) -> None:
         """Delete the claims of a job."""
         self._check()
         namespace = job.partition("/")[0]
-        items = self._connection.list(CLAIMS, namespace, labels=claim_labels(job))
-        each(lambda item: self._connection.delete(CLAIMS, key(item)[1], namespace), items)
+        items = listed(self._client, CLAIMS, namespace, claim_labels(job))
+        _each(lambda item: delete(self._client, CLAIMS, key(item)[1], namespace), items)
 
     # ------------------------------------------------------------------ events
 
@@ -137,4 +164,11 @@ class LiveCluster:
                 "lastTimestamp": now,
                 "count": 1,
             }
-            self._connection.apply(EVENTS, event, force=True)
+            apply(self._client, EVENTS, event)
+
+
+def _each(action: Callable[[Item], object], items: Iterable[Item]) -> None:
+    """Act on all items, several at a time; after a failure no further one is begun."""
+    with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
+        for _ in pool.map(action, items):  # which cancels what is left when it is left
+            pass

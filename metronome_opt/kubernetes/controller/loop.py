@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from lightkube.core.client import Client
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.cluster import Connection
-from metronome_opt.kubernetes.cluster.objects import PODS
+from metronome_opt.kubernetes.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.controller.rephase import Rephasing
 
 _PAUSE_S = 0.2
-_WATCH_S = 300.0
+_INTERVAL_S = 5.0  # between two rounds if nothing changes
+_WATCH_S = 300
 
 
-class Metrics:
-    """What a controller tells Prometheus."""
+class ControllerMetrics:
+    """Metrics of a controller for Prometheus."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         more: dict[str, Any] = {"namespace": "metronome_controller", "registry": self.registry}
-        self.rounds = Counter("rounds", "Times that the cluster was reconciled", **more)
+        self.rounds = Counter("rounds", "Rounds of reconciliation", **more)
         self.failures = Counter("failures", "Rounds that an API server cut short", **more)
         self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
         self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
         self.free = Gauge("free_gangs", "Gangs with a place that keep no slots", **more)
         self.rephased = Counter("rephased_gangs", "Gangs that were given other slots", **more)
         self.unmeasured = Counter(
-            "prometheus_failures", "Times that Prometheus gave no answer to be used", **more
+            "prometheus_failures", "Queries of Prometheus without a usable answer", **more
         )
 
 
@@ -43,26 +45,23 @@ def run(
     leadership: Leadership | None,
     rephasing: Rephasing,
     *,
-    interval_s: float,
     stop: threading.Event,
     changed: threading.Event,
-    metrics: Metrics,
+    metrics: ControllerMetrics,
     tell: Callable[[str], None],
 ) -> bool:
-    """Reconcile until told to stop; return whether this was the leader until then.
+    """Reconcile until `stop` is set; return whether this was the leader until then.
 
     Parameters
     ----------
     leadership
-        None for a controller that is alone.
+        None for a single controller.
     rephasing
-        Asked after each round.
-    interval_s
-        Seconds between two rounds if nothing changes.
+        Decides after each round about other slots.
     stop, changed
         Set to end the loop, and whenever pods have changed.
     tell
-        Hears of API servers that do not answer, once for each time.
+        Called with a message when the API server stops answering.
     """
     failed = False
     while not stop.is_set():
@@ -84,17 +83,17 @@ def run(
             metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
             rephase(rephasing, metrics, tell, changed)
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
-        changed.wait(interval_s)
+        changed.wait(_INTERVAL_S)
     return True
 
 
 def rephase(
     rephasing: Rephasing,
-    metrics: Metrics,
+    metrics: ControllerMetrics,
     tell: Callable[[str], None],
     changed: threading.Event,
 ) -> None:
-    """Take over what was decided about running gangs; the next round tells them."""
+    """Take over decisions about running gangs; the next round applies them."""
     done = rephasing.step()
     if done is None:
         return
@@ -108,14 +107,15 @@ def rephase(
 
 
 def watch(
-    connection: Connection, namespace: str, changed: threading.Event, stop: threading.Event
+    client: Client, namespace: str, changed: threading.Event, stop: threading.Event
 ) -> threading.Thread:
     """Set `changed` whenever pods change, from a thread of its own."""
 
     def follow() -> None:
         while not stop.is_set():
-            for _ in connection.watch(PODS, namespace, _WATCH_S):
-                changed.set()
+            with suppress(ClusterError), asking(client):
+                for _ in client.watch(PODS, namespace=namespace, server_timeout=_WATCH_S):
+                    changed.set()
             stop.wait(1.0)
 
     thread = threading.Thread(target=follow, name="watch", daemon=True)

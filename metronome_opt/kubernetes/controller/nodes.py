@@ -1,4 +1,4 @@
-"""Nodes as a controller finds them: which take tasks, and what others hold there."""
+"""Nodes of a cluster: availability, and resources that other pods hold."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import numpy as np
 
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.controller.pods import Pod
-from metronome_opt.kubernetes.reading.objects import Field
-from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, has_of
+from metronome_opt.kubernetes.fields import Field
+from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.resources import has_of
 from metronome_opt.scenario.network import Resources
 
 Node = Mapping[str, Any]
 
 
 class Nodes:
-    """The nodes of a state, followed from round to round.
+    """The nodes of a state, updated from round to round.
 
     Attributes
     ----------
     gone
         Nodes of the state that the cluster does not have.
     unlike
-        Nodes whose GPUs the state does not know, or not all of them, each with a line on it.
+        Nodes with more or fewer GPUs than in the state, each with a message.
     """
 
     def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
         self._state, self._clock = state, clock
         self._numbers = {host.name: index for index, host in enumerate(state.cluster.nodes)}
-        self._unready: dict[str, float] = {}  # since when it is seen so
+        self._unready: dict[str, float] = {}  # since when
         self._needs: dict[tuple[str, str], tuple[int, ...]] = {}  # by uid and version of the pod
-        self._has: dict[str, tuple[Any, Resources]] = {}  # by name: as it was said
+        self._has: dict[str, tuple[Any, Resources]] = {}  # by name: as stated
         self.gone: set[str] = set()
         self.unlike: list[tuple[Node, str]] = []
 
     def follow(self, nodes: Iterable[Node]) -> None:
-        """Take over which nodes take tasks, and since when the others are not ready."""
-        now, found = self._clock(), {_name(node): node for node in nodes}
-        self.gone = self._numbers.keys() - found.keys()
+        """Update which nodes take tasks, and since when the others are not ready."""
+        now, there = self._clock(), {_name(node): node for node in nodes}
+        self.gone = self._numbers.keys() - there.keys()
         for name in self._numbers:
-            node = found.get(name)
+            node = there.get(name)
             ready = node is not None and _is_ready(node)
             if ready:
                 self._unready.pop(name, None)
@@ -58,7 +58,7 @@ class Nodes:
         return now - self._unready.get(name, now)
 
     def count_others(self, pods: Iterable[Pod], nodes: Iterable[Node]) -> None:
-        """Take over what pods hold that the state has no claim for, and what nodes have lost.
+        """Update what is held by pods without a claim in the state, and what nodes have lost.
 
         A node may have more than the state knows of; others get that first.
         """
@@ -85,13 +85,13 @@ class Nodes:
         self._state.others = held.clip(0)
 
     def _has_of(self, node: Node) -> Resources | None:
-        """Return what a node has for pods; None if it does not say so."""
+        """Return the resources of a node for pods; None if it does not state them."""
         status, name = node.get("status") or {}, _name(node)
-        said = status.get("allocatable") or status.get("capacity")
-        if not said:
+        stated = status.get("allocatable") or status.get("capacity")
+        if not stated:
             return None
-        if name not in self._has or self._has[name][0] != said:
-            self._has[name] = said, has_of(Field(node, f"Node {name}"), GPU_RESOURCES)
+        if name not in self._has or self._has[name][0] != stated:
+            self._has[name] = stated, has_of(Field(node, f"Node {name}"))
         return self._has[name][1]
 
 

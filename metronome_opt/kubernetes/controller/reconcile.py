@@ -1,10 +1,10 @@
-"""Reconciliation: what the pods of a cluster, its nodes and the state disagree on is put right.
+"""Reconciliation of the pods of a cluster, its nodes and the state.
 
-Nothing is remembered between two rounds but the state and its journal, so it does not matter where
-the last one was interrupted. A gang is reserved in the journal first, then its claims are written,
-then its pods are let go, each with its node and its slots. Whoever finds a reserved gang some of
-whose pods still wait goes on where it stopped. On the way back the pods go first, then the claims,
-and the reservation last, so that no GPU is given away that a pod may still hold.
+Only the state and its journal are remembered between two rounds, so it does not matter where the
+last one was interrupted. A gang is reserved in the journal first, then its claims are written, then
+its pods are released, each with its node and its slots. The next round completes a reserved gang of
+which some pods still wait. On the way back the pods go first, then the claims, and the reservation
+last, so that no GPU is given away that a pod may still hold.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from pydantic import ValidationError
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
-from metronome_opt.kubernetes.controller.claims import Task, claim_manifests, key, says
+from metronome_opt.kubernetes.controller.claims import Assignment, claim_manifests, key, matches
 from metronome_opt.kubernetes.controller.nodes import Nodes
-from metronome_opt.kubernetes.controller.pods import Members, Pod, gang_of, jobs_of
+from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
 
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
-_CLAIMS_S = 30.0  # between two looks at all claims
+_CLAIMS_S = 30.0  # between two readings of all claims
 
 
-class Cluster(Protocol):
-    """What a controller does to a cluster; each of it may raise a `MetronomeError`."""
+class Actions(Protocol):
+    """Actions of a controller in a cluster; each may raise a `MetronomeError`."""
 
     def claims(self, namespace: str | None) -> Iterable[Manifest]:
         """Return the claims of a namespace, None for all, that we have written."""
@@ -42,7 +43,7 @@ class Cluster(Protocol):
     def claim(self, manifests: Sequence[Manifest]) -> None:
         """Write claims."""
 
-    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
 
     def annotate(self, pod: Pod, slots: Slots) -> None:
@@ -66,14 +67,14 @@ class Controller:
     Parameters
     ----------
     state
-        The cluster as it is reserved; changes are kept by whoever opened it.
+        The reservations; the store that holds the state keeps its changes.
     cluster
-        What is done to pods and claims.
+        Actions on pods and claims.
     namespace
-        Where jobs are looked after; None for everywhere. Reservations of others are left alone, as
-        are those of jobs that no pods ever asked for.
+        Namespace of the jobs, None for all. Reservations of others are left alone, as are those of
+        jobs that never had pods.
     patience_s
-        Seconds after which a gang is restarted of which a pod was let go and is not bound; each
+        Seconds after which a gang is restarted of which a pod was released and is not bound; each
         time the gang waits twice as long for its next try, an hour at most.
     node_patience_s
         Seconds after which the gangs on a node that is not ready are restarted.
@@ -84,7 +85,7 @@ class Controller:
     def __init__(
         self,
         state: ClusterState,
-        cluster: Cluster,
+        cluster: Actions,
         *,
         namespace: str | None = None,
         patience_s: float = 60.0,
@@ -96,17 +97,17 @@ class Controller:
         self._namespace = namespace
         self._patience_s, self._node_patience_s = patience_s, node_patience_s
         self._clock = clock
-        self._unbound: dict[str, float] = {}  # by uid of the pod: since when it is seen so
+        self._unbound: dict[str, float] = {}  # by uid of the pod: since when
         self._nodes = Nodes(state, clock)
-        self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if looked at this round
-        self._looked: float | None = None
+        self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if read in this round
+        self._claims_read: float | None = None
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
-        self._refused: dict[str, tuple[Gang, int, bytes]] = {}  # by job: what found no place
+        self._refused: dict[str, tuple[Gang, int, bytes]] = {}  # by job: requests without a place
         self._reported: dict[str, str] = {}
         self._reported_nodes: dict[str, str] = {}
 
     def reconcile(self, pods: Collection[Pod], nodes: Collection[Mapping[str, Any]]) -> int:
-        """Put right what can be put right now; return how many gangs still wait.
+        """Reconcile once; return how many gangs still wait.
 
         Parameters
         ----------
@@ -114,17 +115,17 @@ class Controller:
             All of the cluster.
         """
         self._nodes.follow(nodes)
-        self._look()
+        self._read_claims()
         jobs = jobs_of(pod for pod in pods if self._namespace in (None, pod.namespace))
         self._forget(jobs)
         for job in list(self.state.claims):
-            if self._looks_after(job) and job not in jobs:
+            if self._manages(job) and job not in jobs:
                 self._attempt(Members(job), lambda of: self._release(of.job))
         waiting: list[tuple[Gang, Members]] = []
         for members in jobs.values():
             self._attempt(members, lambda of: self._settle(of, waiting))
         self._nodes.count_others(pods, nodes)
-        # The most important first, then who came first; nobody makes way for another.
+        # By priority, then by age; no gang is preempted.
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
         for gang, members in waiting:
             self._attempt(members, lambda of, gang=gang: self._place(gang, of))  # type: ignore[misc]
@@ -132,19 +133,19 @@ class Controller:
             self._report_node(node, message)
         return sum(job not in self.state.claims for job in jobs)
 
-    def _looks_after(self, job: str) -> bool:
+    def _manages(self, job: str) -> bool:
         namespace, slash, _ = job.partition("/")
         return bool(slash) and self._namespace in (None, namespace)
 
-    def _look(self) -> None:
-        """Look at all claims now and then: somebody may have deleted or changed them."""
+    def _read_claims(self) -> None:
+        """Read all claims now and then: they may have been deleted or changed."""
         now, self._claims = self._clock(), None
-        if self._looked is None or now - self._looked >= _CLAIMS_S:
+        if self._claims_read is None or now - self._claims_read >= _CLAIMS_S:
             self._claims = {key(item): item for item in self._cluster.claims(self._namespace)}
-            self._looked = now
+            self._claims_read = now
 
     def _forget(self, jobs: Mapping[str, Members]) -> None:
-        """Keep nothing of jobs and pods that are gone."""
+        """Remove what is remembered of jobs and pods that are gone."""
         uids = {pod.uid for members in jobs.values() for pod in members.pods}
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
@@ -152,16 +153,16 @@ class Controller:
         self._reported = {job: said for job, said in self._reported.items() if job in jobs}
 
     def _attempt(self, members: Members, act: Callable[[Members], None]) -> None:
-        """Let one job's trouble be its own."""
+        """Act on a job; report its errors on it, so that other jobs go on."""
         try:
             act(members)
         except MetronomeError as error:
             if getattr(error, "passing", False):
-                raise  # of the API server, and not this job's
+                raise  # of the API server, not of this job
             self._report(members, "Waiting", str(error))
 
     def _report(self, members: Members, reason: str, message: str) -> None:
-        """Record each thing once; a cluster that takes no events is told nothing."""
+        """Record an event once; a cluster that refuses events gets none."""
         if self._reported.get(members.job) != message and members.pods:
             with suppress(MetronomeError):
                 about, warning = members.pods[0].references, reason not in _GOOD_NEWS
@@ -169,7 +170,7 @@ class Controller:
                 self._reported[members.job] = message
 
     def _report_node(self, node: Mapping[str, Any], message: str) -> None:
-        """Record once that the state does not know a node as it is."""
+        """Record once that a node differs from the state."""
         name = str(node["metadata"]["name"])
         if self._reported_nodes.get(name) != message:
             uid = node["metadata"]["uid"]
@@ -182,10 +183,10 @@ class Controller:
     # ------------------------------------------------------------------ a job with its pods
 
     def _settle(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
-        """Bring a job's pods, claims and reservation together; it waits if it has none."""
+        """Reconcile a job's pods, claims and reservation; it waits if it has no reservation."""
         claim = self.state.claims.get(members.job)
         if claim is not None and not members.placed and not members.done:
-            # Interrupted before its first pod was let go, or all its pods are new ones.
+            # Interrupted before its first pod was released, or all its pods are new.
             self._release(members.job)
             claim = None
         if claim is not None and _misplaced(claim, members):
@@ -199,14 +200,14 @@ class Controller:
         if claim is None:
             self._wait(members, waiting)
             return
-        trouble = self._trouble(members)
-        if trouble:
-            self._restart(members, trouble)
+        reason = self._reason_to_restart(members)
+        if reason is not None:
+            self._restart(members, reason)
         else:
-            self._carry_out(claim, members)
+            self._apply(claim, members)
 
     def _wait(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
-        """Let a job wait for its place once all its pods are there."""
+        """Queue a job for a place once all its pods are there."""
         gang = gang_of(members, self.state.cluster)
         there = [pod for pod in members.waits if not pod.held_by_others]
         _, until = self._pauses.get(members.job, (0.0, 0.0))
@@ -218,17 +219,17 @@ class Controller:
             waiting.append((gang, members))
 
     def _recover(self, members: Members) -> Reservation | None:
-        """Reserve again what pods say that they were given; None if that cannot be."""
-        told = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
-        slots, slot_us = slots_of(told[0]), 1000 * self.state.cluster.slot_ms
+        """Reserve what the annotations of pods say; None if that is impossible."""
+        assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
+        slots, slot_us = slots_of(assigned[0]), 1000 * self.state.cluster.slot_ms
         with suppress(InputError, ValidationError):
             gang = gang_of(members, self.state.cluster)
-            if slots is not None and len(told) == gang.tasks:
+            if slots is not None and len(assigned) == gang.tasks:
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(slots.period_us // slot_us, gang.period)
                 claim = Reservation(
                     gang=gang,
-                    nodes=tuple(pod.place or "" for pod in told),
+                    nodes=tuple(pod.place or "" for pod in assigned),
                     offset=slots.offset_us // slot_us,
                     stretch=period - gang.period,
                     gated=slots.gated,
@@ -237,7 +238,7 @@ class Controller:
                 return claim
         return None
 
-    def _trouble(self, members: Members) -> str | None:
+    def _reason_to_restart(self, members: Members) -> str | None:
         """Return why a job cannot stay where it is; None if it can."""
         now = self._clock()
         for pod in members.placed:
@@ -281,10 +282,10 @@ class Controller:
             self._report(members, "Waiting", why_not(self.state, gang))
             return
         self.state.reserve(decision.claim)
-        self._carry_out(decision.claim, members)
+        self._apply(decision.claim, members)
 
-    def _carry_out(self, claim: Reservation, members: Members) -> None:
-        """Make pods and claims what the reservation says; nothing happens if they are."""
+    def _apply(self, claim: Reservation, members: Members) -> None:
+        """Make pods and claims agree with the reservation, where they do not."""
         slots = Slots.of(self.state, claim)
         tasks = _tasks(claim, members)
         waits = [task for task in tasks if task.pod.place is None]
@@ -294,15 +295,15 @@ class Controller:
         manifests = claim_manifests(self.state, claim, [*waits, *stale], slots)
         if self._claims is not None:
             wanted = claim_manifests(self.state, claim, placed, slots)
-            manifests += (item for item in wanted if not says(self._claims.get(key(item)), item))
+            manifests += (item for item in wanted if not matches(self._claims.get(key(item)), item))
         if manifests:
             self._cluster.claim(manifests)
         if stale:
             offset_ms, period_ms = slots.offset_us / 1000, slots.period_us / 1000
-            told = f"offset {offset_ms:g} ms, period {period_ms:g} ms"
+            times = f"offset {offset_ms:g} ms, period {period_ms:g} ms"
             if not slots.gated:
-                told = "no slots: bursts begin when they are ready"
-            self._report(members, "Rephased", told)
+                times = "no slots: bursts begin when they are ready"
+            self._report(members, "Rephased", times)
         for task in stale:
             self._cluster.annotate(task.pod, slots)
         if waits:
@@ -315,7 +316,7 @@ class Controller:
             self._report(members, "Waiting", few)
 
 
-def _tasks(claim: Reservation, members: Members) -> list[Task]:
+def _tasks(claim: Reservation, members: Members) -> list[Assignment]:
     """Return the tasks of pods that are not leaving, first those that have their place.
 
     Nodes are given in the order of the claim, so that neighbours in rank are neighbours in racks.
@@ -332,10 +333,10 @@ def _tasks(claim: Reservation, members: Members) -> list[Task]:
     for pod in sorted((*members.placed, *members.done), key=lambda pod: pod.rank):
         index = take(pod.place or "")
         if index is not None and not pod.leaving and pod not in members.done:
-            tasks.append(Task(pod, index, pod.place or ""))
+            tasks.append(Assignment(pod, index, pod.place or ""))
     free = (pod for pod in members.waits if not pod.held_by_others)
     tasks += [
-        Task(pod, index, node) for pod, (index, node) in zip(free, left.items(), strict=False)
+        Assignment(pod, index, node) for pod, (index, node) in zip(free, left.items(), strict=False)
     ]
     return tasks
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.quantities import milliseconds
 
 

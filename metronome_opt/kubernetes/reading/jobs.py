@@ -1,4 +1,4 @@
-"""From workloads, annotations and claims in force to jobs as scenarios have them."""
+"""Training jobs of a cluster as jobs of a scenario."""
 
 from __future__ import annotations
 
@@ -7,35 +7,30 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
-from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, quote
-from metronome_opt.kubernetes.quantities import milliseconds
-from metronome_opt.kubernetes.reading.objects import SOURCES, Field, Found, Objects
-from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES
-from metronome_opt.kubernetes.reading.workloads import (
-    LeftOut,
-    Pods,
-    UnsuitableError,
-    Workload,
-    read_workloads,
-    without_suffix,
-)
+from metronome_opt.kubernetes.fields import Faults, KubernetesObject
+from metronome_opt.kubernetes.kinds import PodTemplate, kind_of
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
+from metronome_opt.kubernetes.resources import neediest
 from metronome_opt.kubernetes.schemas import CLAIM
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.network import ONE_GPU, Resources
-from metronome_opt.scenario.workload import FASTEST
 
-_LONGEST_US = 10**12  # eleven days, as far as a scenario goes
-_LARGEST_PRIORITY = 2**31 - 1
+LeftOut = dict[str, list[str]]
+"""Titles of what is left out, by reason."""
+
+_MAX_PRIORITY = 2**31 - 1
 # Classes that every cluster has, whether its list of them is read or not.
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_NUMBERS = ("batch", "priority", "max-stretch-ms", "iterations")
-_ANNOTATIONS = (*SOURCES, *_NUMBERS, "allreduce", "ignore")
-_TERMS = {  # what the claims of a job agree on, and where it stands in their spec
+_DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
+_SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its pods
+_AGREED = {  # what the claims of a job agree on, and where it stands in their spec
     "traffic": "traffic",
     "priority": "traffic.priority",
     "offset_us": "allocation.offsetMicroseconds",
@@ -43,27 +38,15 @@ _TERMS = {  # what the claims of a job agree on, and where it stands in their sp
 }
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What the objects of a cluster do not say."""
-
-    name: str = "cluster"  # of the scenario
-    slot_ms: int = 5
-    hyperperiod_ms: int | None = None  # periods become its divisors; None: what they come to
-    nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
-    uplink_mbps: int | None = None  # of zones whose uplink nobody states; None for no limit
-    oversubscription: Fraction | None = None  # what their nodes send over what it carries
-    gpu_tflops: Fraction | None = None  # that a GPU sustains in training, for jobs by model
-    gpu_resources: Sequence[str] = GPU_RESOURCES
-    weights: Mapping[str, int] = field(default_factory=dict)  # by class; others get theirs by rank
-    iterations: int | None = None  # of jobs that do not say; None to leave that open
+class UnsuitableError(Exception):
+    """A workload that is no job of a scenario; the text is the reason."""
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A claim in force, one with an allocation; its traffic is as a scenario has it."""
+class ClaimInForce:
+    """A claim with an allocation; its traffic is as a scenario has it."""
 
-    found: Found
+    source: KubernetesObject
     job: str
     task: int
     node: str
@@ -74,220 +57,245 @@ class Claim:
     crosses: bool  # a link
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job that was read."""
+@dataclass
+class ImportedJob:
+    """A training job of a cluster, and what becomes of it in the scenario."""
 
-    found: Found  # the object that it was read from
-    entry: dict[str, Any]  # as a scenario has it, without an offset, or a priority set by `value`
-    each: Resources  # what one task needs
-    claim: Claim | None  # any of those in force, which agree on how it runs now
-    value: int | None  # that of its priority class; None if its weight is stated
+    source: KubernetesObject  # the object that it was read from
+    name: str  # that of the object, but for one of several groups
+    expected: Sequence[str]  # names of pods that hold GPUs, as far as known beforehand
+    pods: Sequence[str]  # their names where they are there, else those that are expected
+    nodes: Sequence[str | None]  # where they run
+    each: Resources = ONE_GPU  # what one of them needs; cores and memory of the neediest
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str | None = None
+    claims: list[ClaimInForce] = field(default_factory=list)
+    entry: dict[str, Any] = field(default_factory=dict)  # the job of the scenario
+    class_value: int | None = None  # of its priority class; None if its weight is stated
+
+    @property
+    def claim(self) -> ClaimInForce | None:
+        """The first of its claims; None if it has none."""
+        return next(iter(self.claims), None)
+
+    @property
+    def is_of_claims(self) -> bool:
+        """True if it is known by its claims alone."""
+        return self.source.kind == CLAIM
 
 
-def read_jobs(objects: Objects, pods: Pods, choices: Choices, left_out: LeftOut) -> list[Job]:
-    """Return the jobs whose traffic is known: of workloads, AppGroups, and claims on their own."""
-    workloads = read_workloads(objects, pods, choices.gpu_resources, left_out)
-    owner: dict[tuple[str, str], int] = {}
-    for index, workload in enumerate(workloads):
-        for name in (*workload.expected, *workload.names):
-            owner.setdefault((workload.found.namespace, name), index)
-    claims: dict[int | None, list[Claim]] = defaultdict(list)
+def read_jobs(
+    objects: Objects, pods: Iterable[Pod], slot_ms: int, left_out: LeftOut
+) -> list[ImportedJob]:
+    """Return the jobs whose traffic is known: of workloads, and of claims on their own."""
+    faults = Faults()
+    candidates = _read_workloads(objects, _PodsByName(pods), left_out, faults)
+    owner: dict[tuple[str, str], ImportedJob] = {}
+    for job in candidates:
+        for name in (*job.expected, *job.pods):
+            owner.setdefault((job.source.namespace, name), job)
+    alone: list[ClaimInForce] = []
     for claim in _read_claims(objects.of(CLAIM)):
-        namespace, name = claim.found.key
-        stem = owner.get((namespace, without_suffix(name)))
-        claims[owner.get((namespace, name), stem)].append(claim)
-    claimed = [(workload, claims[index]) for index, workload in enumerate(workloads)]
-    reader = _JobReader(objects, choices)
+        namespace, name = claim.source.key
+        job_of = owner.get((namespace, name), owner.get((namespace, _without_suffix(name))))
+        (alone if job_of is None else job_of.claims).append(claim)
+    candidates += _claimed_jobs(alone)
+    classes = _read_classes(objects.of("PriorityClass"))
+    patterns = {each.key: each for each in objects.of(CLAIM)}
     jobs = []
-    for workload, mine in (*claimed, *_claimed_workloads(claims[None])):
+    for job in candidates:
         try:
-            jobs.append(reader.read(workload, mine))
+            with faults.collect():
+                _fill(job, patterns, classes, slot_ms)
+                jobs.append(job)
         except UnsuitableError as reason:
-            left_out[str(reason)].append(workload.found.title)
-    return _name_apart(jobs)
+            left_out[str(reason)].append(job.source.title)
+    faults.refuse()
+    return _rename(jobs)
 
 
-class _JobReader:
-    """Makes jobs of workloads, by priority classes and claims that workloads may name."""
+# ------------------------------------------------------------------ workloads and their pods
 
-    def __init__(self, objects: Objects, choices: Choices) -> None:
-        self._group, self._choices = objects.group, choices
-        self._templates = {each.key: each for each in objects.of(CLAIM)}
-        self._classes = _read_classes(objects.of("PriorityClass"))
 
-    def read(self, workload: Workload, claims: Sequence[Claim]) -> Job:
-        """Return the job of a workload and of the claims in force for its pods.
+class _PodsByName:
+    """Pods that no job has taken yet, those that run before those that wait."""
 
-        Raises
-        ------
-        UnsuitableError
-            If it is to be ignored, is a single pod, or nothing says what it sends.
-        InputError
-            If annotations or claims cannot be used.
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self._left: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in sorted(pods, key=lambda pod: (pod.node is None, pod.name)):
+            for name in {pod.name, _without_suffix(pod.name)}:
+                self._left[pod.namespace, name].append(pod)
+
+    def take(self, namespace: str, name: str, maker: tuple[str, str] | None = None) -> Pod | None:
+        """Return the pod called `name`; if it has a maker the next one with a suffix too.
+
+        A maker is the kind and name of what gives its pods five random characters.
         """
-        found, choices = workload.found, self._choices
-        stated = _annotations(workload, self._group)
-        if str(stated["ignore"].value).lower() == "true":
-            raise UnsuitableError("as their annotation says")
-        claim = _agreed(claims) if claims else None
-        sends = self._sends(stated, found, claim)
-        weight, value = self._priority(stated["priority"], workload, claim)
-        nodes = workload.nodes({each.found.name: each.node for each in claims})
-        # Of a ring some pods send inside their node; otherwise all cross links, or none do.
-        is_ring = len({each.crosses for each in claims}) > 1
-        allreduce = stated["allreduce"].text("ring" if is_ring else "") or None
-        iterations = stated["iterations"].optional(1) or choices.iterations
-        stretch = max(
-            (stated["max-stretch-ms"].optional(0) or 0) // choices.slot_ms,
-            math.ceil(Fraction(claim.stretch_us if claim else 0, 1000 * choices.slot_ms)),
-        )
-        if len(workload.names) < 2:
-            raise UnsuitableError("of a single pod, which sends nothing")
-        if sends is None:
-            raise UnsuitableError("no traffic known")
-        if claim is not None and found is claim.found:
-            name = claim.job
-        else:
-            name = found.annotations.get(f"{self._group}/original-job", workload.name)
-        entry = {
-            "name": name,
-            **sends,
-            "workers": len(workload.names),
-            "each": {kind: count for kind, count in workload.each.model_dump().items() if count},
-            **({} if allreduce is None else {"allreduce": allreduce}),
-            "priority": weight,
-            **({} if nodes is None else {"nodes": nodes}),
-            "pods": list(workload.names),
-            "namespace": found.namespace,
-            **({} if iterations is None else {"iterations": iterations}),
-            **({"max_stretch_ms": stretch * choices.slot_ms} if stretch else {}),
-        }
-        return Job(found, entry, workload.each, claim, value)
-
-    def _priority(
-        self, stated: Field, workload: Workload, claim: Claim | None
-    ) -> tuple[int | None, int | None]:
-        """Return the weight of a job, or the value of its priority class."""
-        name = workload.priority_class
-        weight = stated.optional(0)
-        if weight is None:
-            weight = self._choices.weights.get(name or "")
-        if weight is not None:
-            return weight, None
-        alone = claim is not None and workload.found is claim.found
-        if claim is not None and (alone or (name is None and None not in self._classes)):
-            return claim.priority, None
-        if name is not None and name not in self._classes:
-            raise InputError(
-                f"{workload.found.where}: priorityClassName: there is no PriorityClass "
-                f"{quote(name)}; read it as well, or give its weight: --weights {name}=2"
-            )
-        return None, self._classes.get(name, 0)
-
-    def _sends(
-        self, stated: Mapping[str, Field], found: Found, claim: Claim | None
-    ) -> Mapping[str, Any] | None:
-        """Return what annotations say, else what the claims in force do."""
-        given = [stated[name] for name in SOURCES if stated[name]]
-        if len(given) > 1:
-            given[1].fail(f"another of {', '.join(SOURCES)} is there as well; keep one of them")
-        model, traffic, template = (stated[name] for name in SOURCES)
-        if model:
-            return {"model": model.text(), "batch": stated["batch"].integer(1)}
-        if stated["batch"]:
-            stated["batch"].fail("is for a model; name one")
-        if traffic:
-            try:
-                value = parse_yaml(traffic.text())
-            except InputError as error:
-                traffic.fail(str(error))
-            return {"traffic": read_pattern(Field(value, traffic.where))}
-        if template:
-            pattern = self._templates.get((found.namespace, template.text()))
-            if pattern is None:
-                template.fail(f"no such STBandwidthClaim in {found.namespace}; read it as well")
-            return {"traffic": read_pattern(pattern / "spec" / "traffic")}
-        return None if claim is None else {"traffic": claim.traffic}
+        left = self._left.get((namespace, name), [])
+        for pod in left:
+            if pod.owner in (None, maker) if maker else pod.name == name:
+                left.remove(pod)
+                return pod
+        return None
 
 
-def _annotations(workload: Workload, group: str) -> Mapping[str, Field]:
-    """Return the annotations that are meant for us, those that are missing as empty fields."""
-    where = f"{workload.found.where}: annotation {group}/"
-    stated = {name: Field(None, where + name) for name in _ANNOTATIONS}
-    for full, text in workload.annotations.items():
-        name = full.removeprefix(f"{group}/")
-        if name == full or name.startswith("original-"):
+def _without_suffix(name: str) -> str:
+    return _SUFFIX.sub("", name)
+
+
+def _read_workloads(
+    objects: Objects, pods: _PodsByName, left_out: LeftOut, faults: Faults
+) -> list[ImportedJob]:
+    """Return the workloads that no other one makes."""
+    jobs: list[ImportedJob] = []
+    workloads = list(objects.workloads())
+    known = {(each.kind, *each.key) for each in workloads}
+    for workload in workloads:
+        owner = workload.owner
+        if owner is not None and (owner[0], workload.namespace, owner[1]) in known:
             continue
-        number = name in _NUMBERS and re.fullmatch("[0-9]{1,18}", text)
-        annotation = Field(int(text) if number else text.strip(), where + name)
-        if name not in stated:
-            near = get_close_matches(name, _ANNOTATIONS, n=1)
-            known = f"perhaps {near[0]}" if near else f"known are {', '.join(_ANNOTATIONS)}"
-            annotation.fail(f"unknown annotation ({known})")
-        stated[name] = annotation
-    return stated
-
-
-def read_pattern(traffic: Field) -> dict[str, Any]:
-    """Return ``spec.traffic`` of a claim as a scenario has it; rates are rounded up to Mbit/s."""
-    period = (traffic / "periodMicroseconds").integer(1, most=_LONGEST_US)
-    phases = []
-    end = 0
-    for phase in (traffic / "phases").items():
-        start, length = phase / "startMicroseconds", phase / "lengthMicroseconds"
-        start_us = start.integer(0, most=_LONGEST_US)
-        length_us = length.integer(1, most=_LONGEST_US)
-        rate = (phase / "rate").quantity()
-        if not rate:
-            (phase / "rate").fail("must be above 0; leave out a burst that sends nothing")
-        if not 1 <= rate / 10**6 <= FASTEST:
-            (phase / "rate").fail(
-                f"no machine sends {float(rate):,g} bit/s; write the unit, 25G for 25 Gbit/s"
-            )
-        if start_us < end:
-            start.fail(f"must be at least {end}, where the burst before it ends")
-        end = start_us + length_us
-        if end > period:
-            length.fail(f"the burst ends at {end}, after the period of {period}")
-        phases.append(
-            {
-                "start_ms": milliseconds(start_us),
-                "length_ms": milliseconds(length_us),
-                "rate_mbps": math.ceil(rate / 10**6),
-            }
-        )
-    if not phases:
-        (traffic / "phases").fail("missing; a pattern has at least one burst")
-    return {"period_ms": milliseconds(period), "phases": phases}
-
-
-def _name_apart(jobs: Iterable[Job]) -> list[Job]:
-    """Give each job a name of its own; return them in the order of namespaces and names.
-
-    A name that several have gets its namespace before it, and if that does not do its kind too.
-    """
-
-    def where(job: Job) -> tuple[str, ...]:
-        return job.found.namespace, job.entry["name"], job.found.kind, job.found.group
-
-    jobs = sorted(jobs, key=where)
-    by_name = Counter(job.entry["name"] for job in jobs)
-    by_place = Counter(where(job)[:2] for job in jobs)
-    for job in jobs:
-        namespace, name, kind, group = place = where(job)
-        if by_place[place[:2]] > 1:
-            job.entry["name"] = f"{namespace}/{kind.lower()}.{group}/{name}"
-        elif by_name[name] > 1:
-            job.entry["name"] = f"{namespace}/{name}"
+        try:
+            with faults.collect():
+                templates = kind_of(workload).templates(workload, objects)
+                for group in dict.fromkeys(each.group for each in templates) or ("",):
+                    mine = [each for each in templates if each.group == group]
+                    jobs.append(_read_workload(workload, group, mine, objects, pods))
+        except UnsuitableError as reason:
+            left_out[str(reason)].append(workload.title)
     return jobs
 
 
-def _read_classes(found: Iterable[Found]) -> Mapping[str | None, int]:
+def _read_workload(
+    workload: KubernetesObject,
+    group: str,
+    templates: Iterable[PodTemplate],
+    objects: Objects,
+    pods: _PodsByName,
+) -> ImportedJob:
+    """Read a workload, or one group of its pods.
+
+    Raises
+    ------
+    UnsuitableError
+        If it is done, holds no GPUs, or its pods are too unlike one another.
+    """
+    kind = kind_of(workload)
+    states = [workload.at(path).value for path in kind.phases] + [
+        (each / "type").value
+        for each in workload.at("status.conditions").items()
+        if (each / "status").value == "True"
+    ]
+    if any(isinstance(state, str) and state in _DONE for state in states):
+        raise UnsuitableError("done")
+    holding = [each for each in templates if each.needs.gpus and each.names]
+    if not holding:
+        raise UnsuitableError("without GPUs")
+    if sum(len(each.names) for each in holding) > MAX_TASKS:
+        raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; leave it out")
+    if len({each.needs.gpus for each in holding}) > 1:
+        unlike = ", ".join(f"{each.title} {each.needs.gpus}" for each in holding)
+        raise UnsuitableError(f"with unlike numbers of GPUs ({unlike})")
+    classes = [each.template.at("spec.priorityClassName") for each in holding]
+    classes += [workload.at(path) for path in kind.priorities]
+    stated = [each.template.at("metadata.annotations").texts() for each in holding]
+    made = kind.made_by(workload, objects)
+    taken = [
+        (name, pods.take(workload.namespace, each.stem or name, each.maker))
+        for each in holding
+        for name in each.names
+    ]
+    return ImportedJob(
+        workload,
+        group or workload.name,
+        [name for name, _ in taken],
+        [name if pod is None else pod.name for name, pod in taken],
+        [None if pod is None else pod.node for _, pod in taken],
+        neediest(each.needs for each in holding),
+        merge(workload.annotations, {} if made is None else made.annotations, *stated),
+        next((each.text() for each in classes if each), None),
+    )
+
+
+# ------------------------------------------------------------------ the job of the scenario
+
+
+def _fill(
+    job: ImportedJob,
+    patterns: Mapping[tuple[str, str], KubernetesObject],
+    classes: Mapping[str | None, int],
+    slot_ms: int,
+) -> None:
+    """Set the job of the scenario, from annotations and claims in force.
+
+    Raises
+    ------
+    UnsuitableError
+        If it is to be ignored, is a single pod, or its traffic is not known.
+    InputError
+        If annotations or claims cannot be used.
+    """
+    stated = Annotations(job.source.where, job.annotations)
+    if stated.ignored:
+        raise UnsuitableError("by their annotation")
+    stated.check()
+    _check_agreement(job.claims)
+    claim = job.claim
+    traffic = stated.traffic(job.source.namespace, patterns)
+    if not traffic and claim is not None:
+        traffic = {"traffic": claim.traffic}
+    weight = _weight(job, stated.number("priority"), classes)
+    # Of a ring some pods send inside their node; otherwise all cross links, or none do.
+    is_ring = len({each.crosses for each in job.claims}) > 1
+    stretch = max(
+        (stated.number("max-stretch-ms") or 0) // slot_ms,
+        math.ceil(Fraction(claim.stretch_us if claim else 0, 1000 * slot_ms)),
+    )
+    if len(job.expected) < 2:
+        raise UnsuitableError("of a single pod, which sends nothing")
+    if not traffic:
+        raise UnsuitableError("no traffic known")
+    original = job.source.annotations.get(f"{DEFAULT_GROUP}/original-job", job.name)
+    claimed = {each.source.name: each.node for each in job.claims}
+    nodes = [node or claimed.get(pod) for pod, node in zip(job.pods, job.nodes, strict=True)]
+    optional = {
+        "allreduce": stated["allreduce"].text("ring" if is_ring else "") or None,
+        "nodes": nodes if all(nodes) else None,
+        "iterations": stated.number("iterations"),
+        "max_stretch_ms": stretch * slot_ms or None,
+    }
+    job.entry = {
+        "name": job.claims[0].job if job.is_of_claims else original,
+        **traffic,
+        "workers": len(job.expected),
+        "each": {kind: amount for kind, amount in job.each.model_dump().items() if amount},
+        "priority": weight,
+        "pods": list(job.pods),
+        "namespace": job.source.namespace,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _weight(job: ImportedJob, stated: int | None, classes: Mapping[str | None, int]) -> int | None:
+    """Return the weight of a job, or set the value of its priority class."""
+    if stated is not None:
+        return stated
+    name = job.priority_class
+    if job.claim is not None and (job.is_of_claims or (name is None and None not in classes)):
+        return job.claim.priority
+    if name is not None and name not in classes:
+        raise InputError(
+            f"{job.source.where}: priorityClassName: there is no PriorityClass {quote(name)}; read "
+            "it as well"
+        )
+    job.class_value = classes.get(name, 0)
+    return None
+
+
+def _read_classes(items: Iterable[KubernetesObject]) -> Mapping[str | None, int]:
     """Return the values of priority classes by name; None stands for the default."""
     classes: dict[str | None, int] = {**_BUILT_IN}  # type: ignore[dict-item]
-    for each in found:
-        value = (each / "value").integer(-_LARGEST_PRIORITY - 1, most=_LARGEST_PRIORITY)
+    for each in items:
+        value = (each / "value").integer(-_MAX_PRIORITY - 1, maximum=_MAX_PRIORITY)
         classes[each.name] = value
         default = each / "globalDefault"
         if default.flag():
@@ -297,54 +305,69 @@ def _read_classes(found: Iterable[Found]) -> Mapping[str | None, int]:
     return classes
 
 
+def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
+    """Give each job a name of its own; return them in the order of namespaces and names.
+
+    A name that several have gets its namespace before it, and if that does not do its kind too.
+    """
+
+    def names(job: ImportedJob) -> tuple[str, str, str]:
+        source, name = job.source, job.entry["name"]
+        place = f"{source.namespace}/{source.kind.lower()}.{source.group}/{name}"
+        return name, f"{source.namespace}/{name}", place
+
+    jobs = sorted(jobs, key=lambda job: (job.source.namespace, job.entry["name"], job.source.title))
+    counts = Counter(name for job in jobs for name in names(job))
+    for job in jobs:
+        job.entry["name"] = next((name for name in names(job) if counts[name] == 1), names(job)[-1])
+    return jobs
+
+
 # ------------------------------------------------------------------ claims in force
 
 
-def _read_claims(found: Iterable[Found]) -> Iterator[Claim]:
+def _read_claims(claims: Iterable[KubernetesObject]) -> Iterator[ClaimInForce]:
     """Yield the claims in force; one without an allocation is a pattern for others."""
-    for each in found:
-        spec = each / "spec"
-        allocation, traffic = spec / "allocation", spec / "traffic"
+    for each in claims:
+        spec, allocation = each / "spec", each.at("spec.allocation")
         if allocation:
-            yield Claim(
+            yield ClaimInForce(
                 each,
                 job=(spec / "job").text(),
-                task=(spec / "task").integer(0, most=MAX_TASKS),
+                task=(spec / "task").integer(0, maximum=MAX_TASKS),
                 node=(allocation / "node").text(),
-                traffic=read_pattern(traffic),
-                priority=(traffic / "priority").integer(0),
+                traffic=read_pattern(spec / "traffic"),
+                priority=spec.at("traffic.priority").integer(0),
                 offset_us=(allocation / "offsetMicroseconds").integer(0),
                 stretch_us=(allocation / "stretchMicroseconds").integer(0),
                 crosses=bool(allocation / "link"),
             )
 
 
-def _claimed_workloads(claims: Iterable[Claim]) -> list[tuple[Workload, list[Claim]]]:
-    """Return workloads of claims that no other workload is known for; two may not share a task."""
-    jobs: dict[tuple[str, str], dict[int, Claim]] = {}
+def _claimed_jobs(claims: Iterable[ClaimInForce]) -> list[ImportedJob]:
+    """Return the jobs of claims that no workload is known for; two may not share a task."""
+    jobs: dict[tuple[str, str], dict[int, ClaimInForce]] = {}
     for claim in claims:
-        tasks = jobs.setdefault((claim.found.namespace, claim.job), {})
+        tasks = jobs.setdefault((claim.source.namespace, claim.job), {})
         other = tasks.setdefault(claim.task, claim)
         if other is not claim:
-            (claim.found / "spec" / "task").fail(f"is that of {other.found.name} too")
+            claim.source.at("spec.task").fail(f"is that of {other.source.name} too")
     result = []
     for _, tasks in sorted(jobs.items()):
         mine = [tasks[task] for task in sorted(tasks)]
-        names = tuple(claim.found.name for claim in mine)
-        found = mine[0].found
-        workload = Workload(found, found.name, names, (None,) * len(names), ONE_GPU, {}, None)
-        result.append((workload, mine))
+        names, source = [claim.source.name for claim in mine], mine[0].source
+        nodes = [claim.node for claim in mine]
+        result.append(ImportedJob(source, source.name, names, names, nodes, claims=mine))
     return result
 
 
-def _agreed(claims: Sequence[Claim]) -> Claim:
-    """Return the first of a job's claims; refuse one that says anything else."""
-    first = claims[0]
-    for other in claims:
-        for term, path in _TERMS.items():
+def _check_agreement(claims: Sequence[ClaimInForce]) -> None:
+    """Refuse claims of one job that state different things."""
+    for other in claims[1:]:
+        first = claims[0]
+        for term, path in _AGREED.items():
             if getattr(other, term) != getattr(first, term):
                 raise InputError(
-                    f"{other.found.where}: spec.{path}: is not that of {first.found.name}, a claim "
-                    f"of the same job, got {quote(getattr(other, term))}"
+                    f"{other.source.where}: spec.{path}: is not that of {first.source.name}, a "
+                    f"claim of the same job, got {quote(getattr(other, term))}"
                 )
-    return first

@@ -15,7 +15,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.kubernetes import build_manifests, check_manifests
+from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.records import dump_document
 from metronome_opt.report.bounds import known_bound
@@ -201,7 +201,6 @@ def _open_claims(
         manifests = build_manifests(
             instance, schedule, problem.deployment, group=group, namespace=namespace
         )
-        check_manifests(manifests)
     except InputError as error:
         return [], str(error)
     jobs = {job.name: index for index, job in enumerate(instance.jobs)}

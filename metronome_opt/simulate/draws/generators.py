@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
-from metronome_opt.scenario.cluster import Cluster
+from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.model import Work
 from metronome_opt.simulate.draws.setup import (
     Generator,
@@ -137,7 +137,7 @@ class Snapshot(_ByModel):
 
 
 def take_fragment(
-    draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
+    draw: random.Random, cluster: UniformCluster, free: Counter[str], workers: int, racks: int
 ) -> tuple[str, ...] | None:
     """Take a GPU on each of `workers` random nodes, from `racks` racks or as many as it needs.
 

@@ -17,11 +17,16 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.bursts import Iteration
-from metronome_opt.scenario.cluster import Cluster, ListedCluster
+from metronome_opt.scenario.cluster import ListedCluster, UniformCluster
 from metronome_opt.scenario.measured import MeasuredStep, measured_named
 from metronome_opt.scenario.model import GPU_HINT, Source, Work, read_scenario
 from metronome_opt.scenario.network import AllReduce
-from metronome_opt.scenario.traffic import Setting, batches_around, iteration, suitable_batches
+from metronome_opt.scenario.traffic import (
+    Training,
+    batches_around,
+    iteration,
+    suitable_batches,
+)
 from metronome_opt.scenario.workload import (
     HybridParallel,
     TensorParallel,
@@ -37,7 +42,7 @@ Mix = Literal["harmonic", "any", "free"]
 """What batches are drawn from; see `Setup.batches`."""
 
 HARMONIC_MS = (75, 125, 375, 750, 1500)
-BATCHES = (0.5, 2.0)  # least and most, as a multiple of the usual batch
+BATCHES = (0.5, 2.0)  # as multiples of the usual batch
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Model:
             **fields,
         )
 
-    def workers(self, least: int, most: int) -> tuple[int, ...]:
+    def workers(self, low: int, high: int) -> tuple[int, ...]:
         """Return the numbers of workers to draw from: those that the model can be shared out to.
 
         A tensor-parallel job has the fewest: in an iteration each of its workers sends the
@@ -75,22 +80,22 @@ class Model:
             case MeasuredStep(stages=unit):
                 pass
             case Workload(parallelism=TensorParallel()):
-                return (least,)
+                return (low,)
             case Workload(parallelism=HybridParallel() as spread):
                 unit = spread.tensor.value * spread.stages.value
             case _:
                 unit = 1
-        found = tuple(range(-(-least // unit) * unit, most + 1, unit))
-        if not found:
+        numbers = tuple(range(-(-low // unit) * unit, high + 1, unit))
+        if not numbers:
             raise InputError(
-                f"workers: {least} to {most}: {self.name} needs a multiple of {unit}; allow one"
+                f"workers: {low} to {high}: {self.name} needs a multiple of {unit}; allow one"
             )
-        return found
+        return numbers
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What jobs are drawn for.
+    """The cluster and models that jobs are drawn for.
 
     Attributes
     ----------
@@ -106,7 +111,7 @@ class Setup:
         Whether what models send is computed or measured.
     """
 
-    machines: Cluster | ListedCluster
+    machines: UniformCluster | ListedCluster
     slot_ms: int
     hyperperiod: int | None
     files: Mapping[str, Path]
@@ -132,7 +137,7 @@ class Setup:
         }
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> UniformCluster:
         """The same, all machines alike; an `InputError` if they are listed one by one."""
         if isinstance(self.machines, ListedCluster):
             raise InputError(
@@ -210,11 +215,11 @@ class Setup:
     def _measured(self, step: MeasuredStep, workers: int, nodes: Sequence[str] | None) -> Iteration:
         return step.iteration(workers, self._rate(step.allreduce, nodes))
 
-    def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
+    def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Training:
         gpu = self.cluster.gpu
         if gpu is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
-        return Setting(workers, batch, gpu.flops, self._rate("tasks", nodes))
+        return Training(workers, batch, gpu.flops, self._rate("tasks", nodes))
 
 
 def stream(seed: int, aspect: str) -> random.Random:

@@ -24,7 +24,7 @@ _ENTRY_POINTS = "metronome_opt.policies"
 
 @dataclass(frozen=True)
 class Registration:
-    """What is known of a policy before it is loaded.
+    """Entry in the policy registry.
 
     Attributes
     ----------

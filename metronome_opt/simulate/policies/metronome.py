@@ -15,7 +15,7 @@ from metronome_opt.simulate.policies.rotation import (
     Prediction,
 )
 from metronome_opt.simulate.runner import Lateness, Runner, Slot
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
 
@@ -26,7 +26,7 @@ Start = tuple[float, Slot | None]
 
 
 def forecast(
-    state: State,
+    state: SimState,
     members: Sequence[int],
     *,
     plan: Mapping[int, Start] | None = None,
@@ -37,7 +37,7 @@ def forecast(
     Parameters
     ----------
     members
-        Jobs that run; nobody else is looked at.
+        Jobs that run; no others are considered.
     plan
         For jobs that are to begin otherwise than they are going to.
     bursts
@@ -83,7 +83,7 @@ _AGEING = 0.3  # of the time that a job has waited it may cost to start it
 _EXPOSURE = 0.1  # slowdown that a job is taken to suffer if all its interfaces come to be shared
 _CUSHION_SLOTS = 2
 _STRETCHES = (0.0, 0.1, 0.25)
-_SMALL = 8  # jobs: larger crowds are not stretched
+_SMALL = 8  # jobs: larger groups are not stretched
 _AHEAD = 1500  # bursts
 _WORTH = 0.998  # of a price: what another plan has to stay below
 
@@ -95,14 +95,15 @@ class Metronome(Default):
       priority, by more than it would wait until some jobs have left; and by more than a part of
       the time that it has waited, so that no job is passed over for ever.
     - Score: of the others that of the least price. A placement in which the job can be rotated
-      such that it meets nobody costs nothing but what its own tasks cost one another, and something
-      for interfaces that later jobs may come to share. All others cost the time that is forecast to
-      be lost there, whatever the contention, so that compatibility counts for what it brings.
+      such that it meets no other costs nothing but what its own tasks cost one another, and
+      something for interfaces that later jobs may come to share. All others cost the time that is
+      forecast to be lost there, whatever the contention, so that compatibility counts for what it
+      brings.
     - Then all jobs that may get in each other's way are solved anew by `auto`, with longer periods
       if that is what it takes to keep bursts apart. They keep their slots, waiting for one another
       or not, or go on as they are: whatever is forecast to be best.
 
-    Who is late is waited for by all, or by nobody, or only if no other is more important; then the
+    A late job is waited for by all, or by none, or only if no other is more important; then the
     less important ones are re-phased first. Bandwidth is asked for by weight: where bursts meet,
     the more important job gets more of it.
 
@@ -113,7 +114,7 @@ class Metronome(Default):
     admission
         Whether a job may be made to wait though there are GPUs for it.
     shifting
-        Whether anybody is shifted.
+        Whether jobs are shifted.
     solver
         Whose offsets are tried.
     """
@@ -131,7 +132,7 @@ class Metronome(Default):
 
     # ------------------------------------------------------------------ where
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the candidate of least price; None if it is better to wait."""
         best: Placement | None = None
         least: tuple[float, tuple[int, int]] | None = None
@@ -151,11 +152,11 @@ class Metronome(Default):
                 best, least = placement, (price, network_cost(placement))
         return best
 
-    def _harm(self, job: TrainingJob, placement: Placement, state: State) -> float:
+    def _harm(self, job: TrainingJob, placement: Placement, state: SimState) -> float:
         """Return by how much sharing links delays the job and the others, in weighted ms."""
         if not placement.links:
             return 0.0
-        with state.trying(Placed(job, placement)):
+        with state.trying(Running(job, placement)):
             near = state.near(job.index)
             if len(near) == 1 or _can_avoid_all(job, near, state):
                 return 0.0
@@ -170,7 +171,7 @@ class Metronome(Default):
                 for index in near
             )
 
-    def _before(self, state: State, others: Sequence[int]) -> Mapping[int, float]:
+    def _before(self, state: SimState, others: Sequence[int]) -> Mapping[int, float]:
         """Return how slow others are without a new job; asked again for each candidate."""
         if state.changes != self._seen:
             self._seen, self._slow = state.changes, {}
@@ -181,7 +182,7 @@ class Metronome(Default):
 
     # ------------------------------------------------------------------ when
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Solve the jobs around those that came, and around those that left."""
         if not self._shifting:
             return []
@@ -189,50 +190,50 @@ class Metronome(Default):
             order for members in state.changed(came, left) for order in self._solve(state, members)
         ]
 
-    def _solve(self, state: State, members: Sequence[int]) -> list[Order]:
+    def _solve(self, state: SimState, members: Sequence[int]) -> list[Order]:
         """Return the plan that is forecast to be best: free, or in slots, stretched if need be."""
         best = {index: Order(index, None, state.can_start(index)) for index in members}
         least = self._price(state, members, best)
-        everybody = sum(_weight(state.running[index].job) for index in members)
+        weights = sum(_weight(state.running[index].job) for index in members)
         told: Mapping[int, Prediction] = {}
         for stretch in _STRETCHES[: None if len(members) <= _SMALL else 1]:
-            if (1 + stretch) * everybody >= least:
+            if (1 + stretch) * weights >= least:
                 break  # slots alone would cost more
-            crowd = ContentionGroup.of(state, members, stretch=stretch)
-            if crowd is None:
+            rivals = ContentionGroup.of(state, members, stretch=stretch)
+            if rivals is None:
                 break
-            search, cushion = self._offsets(crowd, state)
+            search, cushion = self._offsets(rivals, state)
             offsets = search.best or ()
             if not stretch:
-                told = crowd.predictions(offsets)
-            for plan in _plans(state, crowd, offsets, cushion):
+                told = rivals.predictions(offsets)
+            for plan in _plans(state, rivals, offsets, cushion):
                 price = self._price(state, members, plan)
                 if price < least * _WORTH:
                     best, least = {**best, **plan}, price
-                    told = crowd.predictions(offsets)
+                    told = rivals.predictions(offsets)
             if search.incumbent == 0:
                 break
         return [_with_prediction(order, told.get(order.index)) for order in best.values()]
 
-    def _offsets(self, crowd: ContentionGroup, state: State) -> tuple[Search, float]:
+    def _offsets(self, rivals: ContentionGroup, state: SimState) -> tuple[Search, float]:
         """Return the search for the best offsets, and the cushion in ms that is reserved in them.
 
         If bursts can be kept apart, then longer ones by a cushion, if they can be kept apart too.
         """
-        search = self._search(crowd, 0)
+        search = self._search(rivals, 0)
         if search.incumbent == 0 and state.cushions:
-            roomy = self._search(crowd, _CUSHION_SLOTS)
+            roomy = self._search(rivals, _CUSHION_SLOTS)
             if roomy.incumbent == 0:
-                return roomy, float(_CUSHION_SLOTS * crowd.instance.slot_ms)
+                return roomy, float(_CUSHION_SLOTS * rivals.instance.slot_ms)
         return search, 0.0
 
-    def _search(self, crowd: ContentionGroup, longer: int) -> Search:
-        instance = lengthen(crowd.instance, longer) if longer else crowd.instance
+    def _search(self, rivals: ContentionGroup, longer: int) -> Search:
+        instance = lengthen(rivals.instance, longer) if longer else rivals.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
         self._run(search)
         return search
 
-    def _price(self, state: State, members: Sequence[int], plan: Mapping[int, Order]) -> float:
+    def _price(self, state: SimState, members: Sequence[int], plan: Mapping[int, Order]) -> float:
         """Return the weighted sum of slowdowns, 1 for a job that is not slowed down."""
         starts = {index: (order.start_ms, order.slot) for index, order in plan.items()}
         times = forecast(state, members, plan=starts, bursts=_AHEAD)
@@ -240,25 +241,27 @@ class Metronome(Default):
 
 
 def _plans(
-    state: State, crowd: ContentionGroup, offsets: Sequence[int], cushion: float
+    state: SimState, rivals: ContentionGroup, offsets: Sequence[int], cushion: float
 ) -> Iterator[dict[int, Order]]:
     """Yield what the members may do at their offsets if one of them is late.
 
     All wait for it; only for the most important ones, while others that are late wait for their
-    next slots; nobody waits for anybody.
+    next slots; none waits for another.
     """
-    starts = crowd.starts(offsets, turn=True)
+    starts = rivals.starts(offsets, turn=True)
     group = state.engine.new_group()
-    weights = [job.weight for job in crowd.instance.jobs]
+    weights = [job.weight for job in rivals.instance.jobs]
     together = [Lateness.HOLD] * len(weights)
     low_first = [Lateness.HOLD if weight == max(weights) else Lateness.YIELD for weight in weights]
     apart = [Lateness.SLIDE] * len(weights)
     for latenesses in dict.fromkeys(map(tuple, (together, low_first, apart))):
         yield {
             index: Order(
-                index, crowd.slot(index, lateness=lateness, group=group, cushion_ms=cushion), start
+                index,
+                rivals.slot(index, lateness=lateness, group=group, cushion_ms=cushion),
+                start,
             )
-            for index, start, lateness in zip(crowd.members, starts, latenesses, strict=True)
+            for index, start, lateness in zip(rivals.members, starts, latenesses, strict=True)
         }
 
 
@@ -274,8 +277,8 @@ def _weight(job: TrainingJob) -> int:
     return max(1, job.work.priority)
 
 
-def _wait_ms(state: State) -> float:
-    """Return the time until some more jobs have left, if nobody holds them up."""
+def _wait_ms(state: SimState) -> float:
+    """Return the time until some more jobs have left, if nothing delays them."""
     left = sorted(state.left_ms(index) for index in state.running)
     return left[min(_DEPARTURES, len(left)) - 1] if left else 0.0
 
@@ -285,7 +288,7 @@ def _own(job: TrainingJob, placement: Placement) -> float:
     return job.slowness(placement.rate) - 1
 
 
-def _exposed(placement: Placement, state: State) -> float:
+def _exposed(placement: Placement, state: SimState) -> float:
     """Return the share of a job's interfaces that later jobs may come to share."""
     if not placement.links:
         return 0.0
@@ -293,10 +296,10 @@ def _exposed(placement: Placement, state: State) -> float:
     return sum(state.machines.free[node] > count for node, count in mine.items()) / len(mine)
 
 
-def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: State) -> bool:
-    """Whether all others keep slots, and some rotation of the job meets none of them."""
-    crowd = ContentionGroup.of_newcomer(state, job.index)
-    if crowd is None or len(crowd.members) < len(near):
+def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: SimState) -> bool:
+    """Return True if all others keep slots, and some rotation of the job meets none of them."""
+    rivals = ContentionGroup.of_newcomer(state, job.index)
+    if rivals is None or len(rivals.members) < len(near):
         return False
     keep = all(state.running[index].slot is not None for index in near if index != job.index)
-    return keep and crowd.best_rotation(job.index)[1][0] == 0
+    return keep and rivals.best_rotation(job.index)[1][0] == 0

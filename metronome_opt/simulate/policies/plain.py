@@ -12,7 +12,7 @@ from metronome_opt.simulate.policies.rotation import (
     ContentionGroup,
 )
 from metronome_opt.simulate.runner import Lateness
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
@@ -20,12 +20,12 @@ CANDIDATES = 12
 """Placements that policies look at which ask what a place brings."""
 
 _MANY = 64  # of which the bandwidth is asked only
-_DRIFT = 0.05  # of a period: who is off by no more is left alone by CASSINI
+_DRIFT = 0.05  # of a period: CASSINI leaves a job alone that is off by no more
 _EFFORT = 1  # rounds of its search on each link
 
 
 class Default:
-    """Spreads tasks by free GPUs, knows of no network, and shifts nobody; the base of all others.
+    """Spreads tasks by free GPUs, ignores the network, and shifts no job; the base of all others.
 
     Attributes
     ----------
@@ -41,18 +41,18 @@ class Default:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
         return state.machines.spread(job.work)
 
-    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
-        """Whether a waiting job may run where the scenario says; there are GPUs for it."""
+    def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
+        """Return True if a waiting job may run where the scenario says; there are GPUs for it."""
         return True
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
         """Return what jobs are to do now that some came, which run already, and some left.
 
-        A job that came and is not named begins at once; who is not named goes on as before.
+        A job that came and is not named begins at once; others that are not named go on as before.
         """
         return []
 
@@ -70,19 +70,19 @@ class Exclusive(Default):
     the one of least network cost is taken: few racks, then few nodes.
     """
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Take the nearest placement whose bandwidth is free."""
         load, places = state.load(), state.machines.candidates(job.work, _MANY)
         fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=network_cost, default=None)
 
-    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:
+    def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:
         """Let it in if its bandwidth is free."""
         return _fits(job, placement, state, state.load())
 
 
-def _fits(job: TrainingJob, placement: Placement, state: State, load: Mapping[str, int]) -> bool:
-    peak = Placed(job, placement).peak
+def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping[str, int]) -> bool:
+    peak = Running(job, placement).peak
     return all(
         load.get(link, 0) + flows * peak <= state.machines.capacities[link]
         for link, flows in placement.links.items()
@@ -108,7 +108,7 @@ class Cassini(Default):
     of the other policies here; and at most 24 jobs around the new one are shifted together.
     """
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
             state.machines.candidates(job.work, CANDIDATES),
@@ -116,40 +116,40 @@ class Cassini(Default):
             default=None,
         )
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Shift all jobs around those that came, and around those that left."""
-        crowds = (ContentionGroup.of(state, members) for members in state.changed(came, left))
-        return [order for crowd in crowds if crowd is not None for order in _shift(state, crowd)]
+        groups = (ContentionGroup.of(state, members) for members in state.changed(came, left))
+        return [order for rivals in groups if rivals is not None for order in _shift(state, rivals)]
 
 
-def _shift(state: State, crowd: ContentionGroup) -> list[Order]:
-    shifts = shifts_of(crowd.instance, _EFFORT)
-    offsets = [shifts.offsets[job.name] for job in crowd.instance.jobs]
-    told = crowd.predictions(offsets)
-    # Who is late goes back to its slot, but not where bursts cannot be kept apart: to be late is
+def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
+    shifts = shifts_of(rivals.instance, _EFFORT)
+    offsets = [shifts.offsets[job.name] for job in rivals.instance.jobs]
+    told = rivals.predictions(offsets)
+    # A late job goes back to its slot, but not where bursts cannot be kept apart: to be late is
     # the rule there, and to wait for the next slot each time would cost more than to meet.
     apart = all(score in (None, 1.0) for score, _ in told.values())
     lateness = Lateness.YIELD if apart else Lateness.SLIDE
     group = state.engine.new_group()
     orders = []
-    for member, start in zip(crowd.members, crowd.starts(offsets, turn=True), strict=True):
-        slot = crowd.slot(member, lateness=lateness, group=group)
+    for member, start in zip(rivals.members, rivals.starts(offsets, turn=True), strict=True):
+        slot = rivals.slot(member, lateness=lateness, group=group)
         slot = replace(slot, cushion_ms=_DRIFT * slot.period_ms)
         orders.append(Order(member, slot, start, *told[member]))
     return orders
 
 
-def _badness(job: TrainingJob, placement: Placement, state: State) -> tuple[bool, Fraction]:
+def _badness(job: TrainingJob, placement: Placement, state: SimState) -> tuple[bool, Fraction]:
     """Return whether the affinity graph has a cycle, and what the mean score lacks of 1."""
     if not placement.links:
         return False, Fraction(0)
-    with state.trying(Placed(job, placement)):
-        crowd = ContentionGroup.of(state, state.around(job.index))
-        if crowd is None or job.index not in crowd.members:
+    with state.trying(Running(job, placement)):
+        rivals = ContentionGroup.of(state, state.around(job.index))
+        if rivals is None or job.index not in rivals.members:
             return False, Fraction(0)
-        shifts = shifts_of(crowd.instance, _EFFORT)
-        mine = crowd.instance.jobs[crowd.members.index(job.index)].links
-        reports = evaluate(crowd.instance, shifts.offsets).links
+        shifts = shifts_of(rivals.instance, _EFFORT)
+        mine = rivals.instance.jobs[rivals.members.index(job.index)].links
+        reports = evaluate(rivals.instance, shifts.offsets).links
         scores = [report.score for report in reports if report.name in mine and report.jobs > 1]
         mean = sum(scores, Fraction(0)) / len(scores) if scores else Fraction(1)
         return shifts.closing > 0, 1 - mean
@@ -167,7 +167,7 @@ class MetronomeGreedy(Default):
     compatibility.
     """
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the candidate of least price."""
         return min(
             state.machines.candidates(job.work, CANDIDATES),
@@ -175,24 +175,26 @@ class MetronomeGreedy(Default):
             default=None,
         )
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
         """Give each new job its best offset, and those without a slot theirs as it is."""
         orders = []
         for index in came:
-            crowd = ContentionGroup.of_newcomer(state, index)
-            if crowd is None:
+            rivals = ContentionGroup.of_newcomer(state, index)
+            if rivals is None:
                 continue
-            offsets = [job.fixed_offset or 0 for job in crowd.instance.jobs]
-            offsets[crowd.members.index(index)] = crowd.best_rotation(index)[0]
+            offsets = [job.fixed_offset or 0 for job in rivals.instance.jobs]
+            offsets[rivals.members.index(index)] = rivals.best_rotation(index)[0]
             group = state.engine.new_group()
-            for member, start in zip(crowd.members, crowd.starts(offsets, turn=False), strict=True):
+            for member, start in zip(
+                rivals.members, rivals.starts(offsets, turn=False), strict=True
+            ):
                 if member == index or state.running[member].slot is None:
-                    slot = crowd.slot(member, lateness=Lateness.SLIDE, group=group)
+                    slot = rivals.slot(member, lateness=Lateness.SLIDE, group=group)
                     orders.append(Order(member, slot, start))
         return orders
 
 
-def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, Fraction]:
+def _price(job: TrainingJob, placement: Placement, state: SimState) -> tuple[int, Fraction]:
     """Return the conflicts there, and the weighted slowdown of the job and of others, about.
 
     The contention that is added over the rate of an interface is the share of time that is lost.
@@ -200,9 +202,9 @@ def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, F
     own = (job.pattern(placement.rate).duration / job.ideal.duration - 1) * job.work.priority
     if not placement.links:
         return 0, own
-    with state.trying(Placed(job, placement)):
-        crowd = ContentionGroup.of_newcomer(state, job.index)
-        if crowd is None:
+    with state.trying(Running(job, placement)):
+        rivals = ContentionGroup.of_newcomer(state, job.index)
+        if rivals is None:
             return 0, own
-        conflicts, added = crowd.best_rotation(job.index)[1]
+        conflicts, added = rivals.best_rotation(job.index)[1]
         return conflicts, own + added / state.machines.network.nic

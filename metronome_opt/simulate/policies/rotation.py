@@ -1,4 +1,4 @@
-"""From jobs that share links to an instance, and from its offsets to slots.
+"""Instances of jobs that share links, and slots from their offsets.
 
 Bursts of two jobs can only be kept apart for good if their periods fit each other. One job's
 iteration, stretched or not, is the base; the others take a whole number of bases, or a whole part
@@ -20,7 +20,7 @@ from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.simulate.runner import Lateness, Slot
-from metronome_opt.simulate.state import SLOT_MS, Placed, State
+from metronome_opt.simulate.state import SLOT_MS, Running, SimState
 from metronome_opt.verify import evaluate
 
 _MOST_PARTS = 8
@@ -126,13 +126,13 @@ class ContentionGroup:
     @classmethod
     def of(
         cls,
-        state: State,
+        state: SimState,
         members: Sequence[int],
         *,
         fixed: Mapping[int, float] | None = None,
         stretch: float = 0.0,
     ) -> Self | None:
-        """Return the members that can keep in step, with the links that they crowd, if any can.
+        """Return the members that can keep in step, with their contended links, if any can.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class ContentionGroup:
             As in `common_periods`.
         """
         fixed = fixed or {}
-        crowded = _crowded_links(state, members)
+        crowded = _contended_links(state, members)
         meeting = [
             index for index in members if not crowded.keys().isdisjoint(_links(state, index))
         ]
@@ -161,7 +161,7 @@ class ContentionGroup:
             fixed=kept,
         )
         chosen = [index for index in meeting if index in periods]
-        links = _crowded_links(state, chosen)
+        links = _contended_links(state, chosen)
         chosen = [index for index in chosen if not links.keys().isdisjoint(_links(state, index))]
         if len(chosen) < 2:
             return None
@@ -169,7 +169,7 @@ class ContentionGroup:
             (moment for index, moment in fixed.items() if index in chosen), default=state.now
         )
         instance = Instance(
-            name="crowd",
+            name="rivals",
             slot_ms=SLOT_MS,
             links=tuple(
                 Link(name=link, capacity=state.machines.capacities[link]) for link in links
@@ -183,15 +183,15 @@ class ContentionGroup:
         return cls(instance, tuple(chosen), ready, origin, fixed)
 
     @classmethod
-    def of_newcomer(cls, state: State, index: int) -> Self | None:
+    def of_newcomer(cls, state: SimState, index: int) -> Self | None:
         """Return a job and those that it shares crowded links with, which stay where they are.
 
         None if nobody is in its way, or it cannot keep in step with anybody.
         """
         near = state.near(index)
         fixed = {other: state.next_start(other)[0] for other in near if other != index}
-        crowd = cls.of(state, near, fixed=fixed)
-        return crowd if crowd is not None and index in crowd.members else None
+        rivals = cls.of(state, near, fixed=fixed)
+        return rivals if rivals is not None and index in rivals.members else None
 
     def slot(self, index: int, *, lateness: Lateness, group: int, cushion_ms: float = 0.0) -> Slot:
         """Return the slot of a member."""
@@ -274,17 +274,17 @@ class ContentionGroup:
         return told
 
 
-def _kept_period(placed: Placed) -> int | None:
+def _kept_period(placed: Running) -> int | None:
     """Return the period of a job's slot; None if it has none that is long enough for its claim."""
     period = 0 if placed.slot is None else round(placed.slot.period_ms / SLOT_MS)
     return period if period >= placed.slots else None
 
 
-def _links(state: State, index: int) -> Mapping[str, int]:
+def _links(state: SimState, index: int) -> Mapping[str, int]:
     return state.running[index].placement.links
 
 
-def _crowded_links(state: State, members: Sequence[int]) -> dict[str, None]:
+def _contended_links(state: SimState, members: Sequence[int]) -> dict[str, None]:
     peaks: dict[str, int] = {}
     for index in members:
         peak = max(phase.rate for phase in state.running[index].claim.phases)
@@ -294,7 +294,7 @@ def _crowded_links(state: State, members: Sequence[int]) -> dict[str, None]:
 
 
 def _job(
-    placed: Placed, links: Mapping[str, None], period: int, fixed: float | None, origin: float
+    placed: Running, links: Mapping[str, None], period: int, fixed: float | None, origin: float
 ) -> Job:
     return Job(
         name=str(placed.job.index),

@@ -1,8 +1,7 @@
-"""What is said of recorded and simulated runs, for a few that were made by hand."""
+"""Statistics of recorded and simulated runs, for a few made by hand."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -18,7 +17,6 @@ from benchmarks.testbed.agreement import (
 )
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.run import BedRun, JobRun
-from metronome_opt.simulate.conditions import TcpShares
 from tests.benchmarks.testbed.bed import bed_case, bed_job, bed_run, begins
 
 FITTING = bed_case(bed_job(100, (0, 40)), bed_job(100, (0, 50)), name="fitting")
@@ -56,7 +54,7 @@ ALONE = bed_case(
 )
 
 
-def test_means_are_over_repeats_and_errors_of_what_is_simulated() -> None:
+def test_means_are_over_repeats_and_errors_of_simulations() -> None:
     """Alone 100 in the simulation; 110 and 120 were seen."""
     runs = [
         bed_run("alone", "free", {"a": begins(110, 110, 110)}),
@@ -81,19 +79,7 @@ def test_means_are_over_repeats_and_errors_of_what_is_simulated() -> None:
         }
 
 
-def test_the_first_iterations_can_be_left_out() -> None:
-    """Gated, b waits for 40 ms first, and runs ten iterations: 104 on average."""
-    runs = [
-        bed_run("fitting", "gated", {"a": begins(*[100] * 4), "b": begins(140, 100)}, offsets=SLOTS)
-    ]
-    told = ("job", "real_ms", "simulated_ms")
-    everything = compare([FITTING], runs, "fair")
-    assert rows(everything, *told) == [("a", 100, 100), ("b", 120, pytest.approx(104))]
-    rest = compare([FITTING], runs, "fair", skip=1)
-    assert rows(rest, *told) == [("a", 100, 100), ("b", 100, pytest.approx(100))]
-
-
-def test_modes_are_simulated_apart_and_with_their_offsets() -> None:
+def test_modes_are_simulated_separately_with_their_offsets() -> None:
     """Free they burst side by side: a for 80 ms and b for 90, so that both begin anew at 140."""
     free = {"a": begins(140, 130), "b": begins(140, 140)}
     gated = {"a": begins(100, 100), "b": begins(140, 100)}
@@ -108,16 +94,6 @@ def test_modes_are_simulated_apart_and_with_their_offsets() -> None:
         ("gated", "a", 100, pytest.approx(100)),
         ("gated", "b", 100, pytest.approx(100)),
     ]
-
-
-def test_shares_and_seeds_are_those_that_are_asked_for() -> None:
-    """Equal shares without chance are fair ones; drawn ones are another mean for other seeds."""
-    runs = [bed_run("fitting", "free", {"a": begins(150), "b": begins(150)})]
-    fair = compare([FITTING], runs, "fair")
-    equal = compare([FITTING], runs, "tcp", tcp=TcpShares(0.0, 1.0), seeds=2)
-    assert equal.equals(fair)
-    drawn = [compare([FITTING], runs, seeds=seeds)["simulated_ms"].tolist() for seeds in (2, 2, 3)]
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_figures_are_of_how_far_off_jobs_are_either_way() -> None:
@@ -153,16 +129,6 @@ def test_slowdowns_are_means_over_jobs_without_the_first_iteration() -> None:
     assert list(table["simulated, tcp"]) == pytest.approx([0, 0])
 
 
-def test_slowdowns_tell_the_ways_of_sharing_apart() -> None:
-    """Three bursts of 24 take 72 if links are fair: 128 instead of 80, for ever."""
-    case = bed_case(*[bed_job(80, (0, 24))] * 3, name="three", seconds=4)
-    runs = [bed_run("three", "free", dict.fromkeys("abc", begins(128, 88, 80)))]
-    table = slowdowns([case], runs)
-    assert table["simulated, fair"].tolist() == pytest.approx([0.6])
-    assert 0 < table["simulated, tcp"].tolist()[0] < 0.3
-    assert table["on the network"].tolist() == pytest.approx([0.05])
-
-
 # ------------------------------------------------------------------ when jobs come apart
 
 
@@ -175,25 +141,13 @@ def apart(free: Sequence[dict[str, list[float]]], case: Case = FITTING) -> pd.Da
 QUIET = [100.0] * 4
 
 
-def test_jobs_are_apart_after_the_last_iteration_that_was_much_longer() -> None:
+def test_jobs_are_separate_after_the_last_much_longer_iteration() -> None:
     """Longer by more than a twentieth: the second of a, the third of b."""
     free = {"a": begins(140, 106, 104, *QUIET), "b": begins(150, 105, 110, *QUIET)}
     table = apart([free])
     assert rows(table, "case", "split", "congestion", "real") == [("fitting", "test", "cubic", 3)]
     assert 1 <= table["simulated"].tolist()[0] <= 10
     assert table["factor"].tolist() == [table["simulated"].tolist()[0] / 3]
-
-
-def test_of_several_runs_the_one_in_the_middle_counts() -> None:
-    quick = {"a": begins(*QUIET), "b": begins(*QUIET)}  # one iteration at least
-    slow = {"a": begins(*[110] * 5, *QUIET), "b": begins(*QUIET)}
-    never = {"a": begins(*QUIET, 110), "b": begins(*QUIET)}
-    nearly = {"a": begins(110, *QUIET, 110, 100, 100), "b": begins(*QUIET)}
-    assert apart([quick, slow, quick])["real"].tolist() == [1]
-    assert apart([quick, slow])["real"].tolist() == [3]
-    assert apart([quick, slow, never])["real"].tolist() == [5]
-    for runs in ([never], [nearly], [quick, never], [slow, never, never]):
-        assert math.isnan(apart(runs)["real"].tolist()[0])
 
 
 @pytest.mark.parametrize(
@@ -207,12 +161,3 @@ def test_of_several_runs_the_one_in_the_middle_counts() -> None:
 )
 def test_jobs_that_do_not_fit_or_are_not_always_there_do_not_count(case: Case) -> None:
     assert apart([{"a": begins(*QUIET), "b": begins(*QUIET)}], case).empty
-
-
-def test_one_job_or_one_mode_alone_does_not_count() -> None:
-    free = {"a": begins(*QUIET)}
-    alone = [bed_run("alone", "free", free), bed_run("alone", "gated", free, offsets={"a": 0})]
-    assert come_apart([ALONE], alone).empty
-    both = {"a": begins(*QUIET), "b": begins(*QUIET)}
-    for mode in ("free", "gated"):
-        assert come_apart([FITTING], [bed_run("fitting", mode, both, offsets=SLOTS)]).empty

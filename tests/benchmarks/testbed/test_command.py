@@ -1,4 +1,4 @@
-"""What the command line prints of records, and mistakes in one line."""
+"""Output of the command line on records, and mistakes in one line."""
 
 from __future__ import annotations
 
@@ -129,31 +129,6 @@ def test_bad_records_are_one_line(
     assert line.startswith(f"{path}: ")
     assert fault in line
     assert refused(command("table", "--records", path)).startswith(f"{path}: ")
-
-
-def test_records_that_are_of_no_use_are_one_line(
-    command: Command, cases: Path, tmp_path: Path
-) -> None:
-    none = tmp_path / "none.jsonl"
-    assert "cannot be read (No such file" in refused(command("compare", none, "--cases", cases))
-    busy = bed_run("alone", "free", {"a": begins(100)}, busy=True)
-    path = stored(tmp_path / "busy.jsonl", busy, RUNS[-1])
-    line = refused(command("compare", path, "--cases", cases))
-    assert line == f"{path}: has no undisturbed run of any of the 2 cases\n"
-    other = bed_run("alone", "free", {"a": begins(100), "b": begins(100)})
-    path = stored(tmp_path / "other.jsonl", other)
-    line = refused(command("compare", path, "--cases", cases))
-    assert line == f"{path}: 'alone' is another case there, with other jobs\n"
-
-
-def test_a_picture_of_what_was_not_run_is_one_line(command: Command, tmp_path: Path) -> None:
-    pair = {"a": begins(400, 400), "b": begins(400, 400)}
-    records = stored(tmp_path / "runs.jsonl", bed_run("pair-80-36-38", "free", pair))
-    picture = tmp_path / "bursts.svg"
-    status, _, said = command("table", "--records", records, "--picture", picture)
-    assert status == 2
-    assert said == "there is no undisturbed run of 'three-80-24', free, to draw\n"
-    assert not picture.exists()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.testbed import modes
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.modes import Mode, begins_at, plan, service, weights
+from benchmarks.testbed.modes import Mode, plan
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import _tasks
 from benchmarks.testbed.simulated import play_case
@@ -29,12 +29,6 @@ def first_tasks(case: Case, mode: Mode, planned: Plan | None) -> list[dict[str, 
 
 
 # ------------------------------------------------------------------ plans
-
-
-@pytest.mark.parametrize("mode", ["free", "weighted", "strict"])
-def test_in_some_modes_nobody_keeps_slots(mode: Mode) -> None:
-    assert plan(PAIR, mode) is None
-    assert [task["claim"] for task in first_tasks(PAIR, mode, None)] == [None, None]
 
 
 def test_all_are_gated_at_periods_with_the_idle_time_of_the_mode() -> None:
@@ -76,21 +70,6 @@ def test_claims_have_the_offsets_and_periods_of_the_plan_and_others_none() -> No
     assert gated["tos"] == 4
 
 
-def test_who_only_begins_at_an_offset_has_no_claim() -> None:
-    """The first of 30, 234 and so on that is not before 130."""
-    free, shifted = first_tasks(PAIR, "start", LONGER)
-    assert free["claim"] is shifted["claim"] is None
-    assert (free["begin_ms"], shifted["begin_ms"]) == (0, 234)
-    assert begins_at(PAIR, "kept", LONGER) == {"a": 0, "b": 130}
-
-
-def test_gated_jobs_weigh_more_where_they_are_served_first() -> None:
-    assert weights(HEAVY, "strict", None) == {"a": 1, "b": 10}
-    assert weights(HEAVY, "gated-first", Plan({"a": 0}, {"a": 100})) == {"a": 2, "b": 1}
-    found = [service(mode) for mode in ("free", "kept", "weighted", "strict", "gated-first")]
-    assert found == ["fair", "fair", "weighted", "strict", "strict"]
-
-
 def test_records_with_and_without_periods_are_read() -> None:
     times = {"a": begins(100), "b": begins(100)}
     old = bed_run("case", "kept", times, offsets={"b": 30})
@@ -104,7 +83,7 @@ def test_records_with_and_without_periods_are_read() -> None:
 
 
 @pytest.mark.parametrize("sharing", ["fair", "tcp"])
-def test_the_heavy_are_held_up_less_in_simulations_of_networks_that_know_weights(
+def test_weights_of_a_network_favour_heavy_jobs_in_simulations(
     sharing: Any,
 ) -> None:
     """Strict, b is not held up; weighted it has 10 of 11: 66 instead of 60."""
@@ -120,10 +99,3 @@ def test_only_those_with_slots_are_gated_in_simulations_at_the_periods_of_the_pl
     played = play_case(case, "kept-2", {"b": 8}, "fair", 0, bursts=True, periods={"b": 102})
     assert played["a"].times_ms == pytest.approx([100.0] * 3)
     assert [begin for begin, _ in played["b"].bursts_ms[:3]] == [314.0, 416.0, 518.0]
-
-
-def test_who_only_begins_at_an_offset_keeps_no_slots_in_simulations() -> None:
-    case = bed_case(bed_job(100, (0, 40)), bed_job(100, (0, 40)))
-    played = play_case(case, "start", {"a": 0, "b": 50}, "fair", 0, bursts=True)
-    assert played["b"].times_ms == pytest.approx([100.0] * 10)
-    assert played["b"].bursts_ms[0] == pytest.approx((50.0, 90.0))

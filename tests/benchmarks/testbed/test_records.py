@@ -1,4 +1,4 @@
-"""What is stored of the network, and how near the simulator comes to it."""
+"""Stored records of the network, and the error of the simulator."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def test_simulated_means_are_within_a_few_per_cent(runs: list[BedRun], cases: li
 
 
 @pytest.mark.slow
-def test_most_jobs_come_apart_when_they_do_on_the_network(
-    runs: list[BedRun], cases: list[Case]
-) -> None:
+def test_jobs_mostly_separate_as_on_the_network(runs: list[BedRun], cases: list[Case]) -> None:
     table = come_apart(cases, runs, seeds=9)
     assert len(table) == 18
     assert table["factor"].between(0.5, 2.0).sum() >= 9

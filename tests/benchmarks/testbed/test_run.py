@@ -27,7 +27,7 @@ PLAN = Plan(SLOTS, {"a": 100, "b": 100})
 
 
 @pytest.mark.slow
-def test_a_machine_without_the_tools_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_tools_are_named_with_their_packages(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.testbed", "run", "one", "--output", tmp_path / "x"],
         env={**os.environ, "PATH": str(tmp_path)},
@@ -88,7 +88,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
     return made
 
 
-def test_what_is_recorded_is_not_run_again_unless_it_was_disturbed(
+def test_resume_repeats_only_disturbed_runs(
     command: Command, cases: Path, tmp_path: Path, played: list[tuple[str, str, int]]
 ) -> None:
     both = {"a": begins(100), "b": begins(100)}
@@ -113,7 +113,7 @@ def test_what_is_recorded_is_not_run_again_unless_it_was_disturbed(
     assert len(played) == 3
 
 
-def test_a_run_that_came_to_nothing_is_told_and_the_others_go_on(
+def test_a_failed_run_is_reported_and_the_others_go_on(
     command: Command, cases: Path, tmp_path: Path, played: list[tuple[str, str, int]]
 ) -> None:
     records = tmp_path / "runs.jsonl"
@@ -129,7 +129,7 @@ def test_a_run_that_came_to_nothing_is_told_and_the_others_go_on(
 
 
 @pytest.mark.usefixtures("played")
-def test_ctrl_c_is_status_130_and_what_was_recorded_stays(
+def test_ctrl_c_is_status_130_and_records_stay(
     command: Command, cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_case(case: Case, mode: str, repeat: int, _: object) -> BedRun:

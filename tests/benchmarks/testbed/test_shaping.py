@@ -10,17 +10,6 @@ BUCKET = "burst 16kb cburst 16kb quantum"
 SMALL = "u32 match u16 0x0000 0xff80 at 2 flowid 1:2"
 
 
-def test_fair_links_have_one_class_of_data_and_one_of_small_packets() -> None:
-    assert data_classes([10, 1], "fair") == {}
-    assert shape_lines("uplink", 200) == [
-        "qdisc add dev uplink root handle 1: htb default 1",
-        f"class add dev uplink parent 1: classid 1:1 htb rate 200mbit {BUCKET} 60000",
-        "class add dev uplink parent 1: classid 1:2 htb rate 1gbit quantum 60000",
-        "qdisc add dev uplink parent 1:1 bfifo limit 500000",
-        f"filter add dev uplink parent 1: protocol ip prio 1 {SMALL}",
-    ]
-
-
 def test_weighted_classes_have_as_much_as_their_jobs_weigh() -> None:
     """10 of 16, two of 1 together 2 of 16, and 4 of 16."""
     assert data_classes([1, 10, 1, 4], "weighted") == {
@@ -42,15 +31,7 @@ def test_every_class_has_something_and_all_no_more_than_there_is(weights: list[i
         assert all(each.prio in range(8) for each in classes)
 
 
-def test_strict_classes_have_a_hundredth_and_the_heaviest_gets_the_rest() -> None:
-    assert data_classes([1, 10, 4, 1], "strict") == {
-        10: DataClass(tos=4, share=0.01, prio=0),
-        4: DataClass(tos=8, share=0.01, prio=1),
-        1: DataClass(tos=12, share=0.01, prio=2),
-    }
-
-
-def test_classes_lend_one_another_up_to_the_rate_and_are_told_apart_by_tos() -> None:
+def test_classes_borrow_up_to_the_rate_and_are_selected_by_tos() -> None:
     """Quanta are as shares are, and packets of no class are in the last one."""
     classes = [DataClass(tos=4, share=0.75), DataClass(tos=8, share=0.25, prio=1)]
     first, second = "rate 75000kbit ceil 100mbit prio 0", "rate 25000kbit ceil 100mbit prio 1"

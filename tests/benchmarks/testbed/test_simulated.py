@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.testbed.cases import Case
 from benchmarks.testbed.simulated import Played, play_case
 from metronome_opt.simulate.conditions import TcpShares
 from tests.benchmarks.testbed.bed import bed_case, bed_job
@@ -57,20 +56,10 @@ def test_gated_jobs_that_fit_have_the_same_times_however_links_are_shared() -> N
         (0, 130, 170.0),
     ],
 )
-def test_who_comes_waits_for_the_next_slot_that_he_is_not_late_for(
-    offset: int, begin: int, first: float
-) -> None:
+def test_arriving_job_waits_for_its_next_slot(offset: int, begin: int, first: float) -> None:
     case = bed_case(bed_job(100, (0, 50), begin=begin))
     found = times(play_case(case, "gated", {"a": offset}, "fair", 0))["a"]
     assert found[:4] == [first, 100.0, 100.0, 100.0]
-
-
-def test_computing_before_a_burst_goes_on_while_it_waits() -> None:
-    """Ready at 30, in its slot at 50 + 30."""
-    case = bed_case(bed_job(100, (30, 40)))
-    played = play_case(case, "gated", {"a": 50}, "fair", 0, bursts=True)
-    assert times(played)["a"][:2] == [150.0, 100.0]
-    assert bursts(played, "a")[:2] == [(80.0, 120.0), (180.0, 220.0)]
 
 
 def test_in_stretched_periods_iterations_wait_for_their_slots() -> None:
@@ -113,75 +102,10 @@ def test_shares_are_those_that_are_stated() -> None:
     assert bursts(played, "b")[:2] == [(130, 225), (265, 345)]
 
 
-def test_equal_shares_without_chance_are_fair_ones() -> None:
-    equal = play_case(COLLIDING, "free", None, "tcp", 3, tcp=TcpShares(0.0, 1.0))
-    assert times(equal) == times(play_case(COLLIDING, "free", None, "fair", 0))
-
-
-def test_the_seed_decides_what_shares_are_drawn() -> None:
-    first, again, other = (
-        times(play_case(COLLIDING, "free", None, "tcp", seed)) for seed in (1, 1, 2)
-    )
-    assert first == again != other
-
-
 @pytest.mark.parametrize(("seconds", "count"), [(1, 10), (2, 20)])
-def test_who_ends_an_iteration_when_time_is_over_begins_no_other(seconds: int, count: int) -> None:
+def test_no_iteration_starts_after_the_horizon(seconds: int, count: int) -> None:
     case = bed_case(bed_job(100, (0, 40)), seconds=seconds)
     assert times(play_case(case, "free", None, "fair", 0))["a"] == [100.0] * count
 
 
-def test_who_states_iterations_runs_no_more() -> None:
-    """Together 120 for bursts of 60 until a has run three; the fourth of b begins at 480."""
-    case = bed_case(bed_job(100, (0, 60), iterations=3), bed_job(100, (0, 60)))
-    assert times(play_case(case, "free", None, "fair", 0)) == {
-        "a": [160.0] * 3,
-        "b": [*[160.0] * 3, *[100.0] * 6],
-    }
-
-
-def test_bursts_are_told_apart_that_follow_one_another_at_once() -> None:
-    case = bed_case(bed_job(100, (0, 20), (20, 30), (80, 20)))
-    played = play_case(case, "free", None, "fair", 0, bursts=True)
-    assert bursts(played, "a")[:4] == [(0, 20), (20, 50), (80, 100), (100, 120)]
-
-
-def test_bursts_are_left_out_unless_asked_for() -> None:
-    played = play_case(FITTING, "free", None, "fair", 0)
-    assert [each.bursts_ms for each in played.values()] == [(), ()]
-
-
 # ------------------------------------------------------------------ other networks
-
-
-@pytest.mark.parametrize(
-    ("network", "first", "second", "meet"),
-    [
-        ("two-racks", (0, 1), (0, 1), True),
-        ("bottleneck", (0, 1), (0, 1), True),
-        ("four-racks", (0, 1), (1, 2), True),
-        ("four-racks", (3, 0), (2, 1, 0), True),
-        ("four-racks", (0, 1), (2, 3), False),
-    ],
-)
-def test_jobs_meet_on_the_uplinks_of_racks_that_both_are_in(
-    network: str, first: tuple[int, ...], second: tuple[int, ...], meet: bool
-) -> None:
-    jobs = [bed_job(100, (0, 60), racks=racks) for racks in (first, second)]
-    case = bed_case(*jobs, network=network)
-    expected = [160.0] * 7 if meet else [100.0] * 10
-    assert times(play_case(case, "free", None, "fair", 0)) == {"a": expected, "b": expected}
-
-
-def narrow(*, uplink: int, jobs: int) -> Case:
-    return bed_case(
-        *[bed_job(200, (0, 120))] * jobs, uplink_mbps=uplink, interface_mbps=100, seconds=2
-    )
-
-
-def test_narrow_interfaces_let_as_many_jobs_burst_as_the_uplink_carries() -> None:
-    """Of 200 Mbit/s two get 100 each, three a third each: 193 / 3 of 96, 180 ms instead of 120."""
-    two = times(play_case(narrow(uplink=200, jobs=2), "free", None, "fair", 0))
-    assert two == dict.fromkeys("ab", [200.0] * 10)
-    three = times(play_case(narrow(uplink=200, jobs=3), "free", None, "fair", 0))
-    assert three["a"][0] == pytest.approx(80 + 120 * 96 * 3 / 193, abs=1e-6)

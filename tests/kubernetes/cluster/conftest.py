@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from lightkube.core.client import Client
 
-from metronome_opt.__main__ import main
-from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.connect import each
-from metronome_opt.kubernetes.cluster.objects import capacities_of, claims_of
-from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
+from metronome_opt.kubernetes.client import (
+    Resource,
+    apply,
+    capacities_of,
+    connect,
+    delete,
+    listed,
+    resource,
+)
+from metronome_opt.kubernetes.controller.live import CLAIMS
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
-from tests.kubernetes.cluster.exports import GROUP, rbac_kind
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer, binaries
+from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
 
-CLAIMS = claims_of(GROUP)
-NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
+DEFINITIONS = resource(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    namespaced=False,
+)
+NAMESPACES = resource("v1", "Namespace", "namespaces", namespaced=False)
 
 
 @pytest.fixture(scope="session")
@@ -58,65 +68,45 @@ def namespace(kubeconfig: Path) -> Iterator[str]:
     # the claims in it, which tests that read all namespaces would find.
     name = f"metronome-test-{secrets.token_hex(4)}"
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    with connect(kubeconfig) as connection:
-        connection.apply(NAMESPACES, manifest)
+    with connect(kubeconfig) as client:
+        apply(client, NAMESPACES, manifest)
         yield name
-        with contextlib.suppress(UnknownKindError):
-            claims = connection.list(CLAIMS, name)
-            each(lambda item: connection.delete(CLAIMS, item["metadata"]["name"], name), claims)
-        connection.delete(NAMESPACES, name)
+        for item in listed(client, CLAIMS, name):
+            delete(client, CLAIMS, item["metadata"]["name"], name)
+        delete(client, NAMESPACES, name, None)
 
 
 @pytest.fixture
-def cluster(kubeconfig: Path, namespace: str) -> Iterator[Connection]:
-    """Return an administrator's connection that looks at the fresh namespace."""
-    with connect(kubeconfig, namespace=namespace) as connection:
-        yield connection
+def cluster(kubeconfig: Path) -> Iterator[Client]:
+    """Return an administrator's client."""
+    with connect(kubeconfig) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
 def definitions(kubeconfig: Path) -> None:
     """Make the cluster know claims and capacities."""
-    with connect(kubeconfig) as connection:
-        wanted = custom_resource_definitions(GROUP)
-        assert not carry_out(connection, plan_definitions(connection, wanted)).failed
-        wait_served(connection, [CLAIMS, capacities_of(GROUP)], 60)
+    with connect(kubeconfig) as client:
+        for item in custom_resource_definitions(DEFAULT_GROUP):
+            apply(client, DEFINITIONS, item)
+        wait_served(client, CLAIMS, capacities_of(DEFAULT_GROUP))
 
 
-Run = Callable[..., tuple[int, str, str]]
 Grant = Callable[[Iterable[Manifest]], None]
 
 
 @pytest.fixture
-def grant(cluster: Connection) -> Iterator[Grant]:
-    """Return a way to apply roles and bindings, which are deleted in the end."""
-    made: list[Manifest] = []
+def grant(cluster: Client) -> Iterator[Grant]:
+    """Return a way to apply cluster roles and their bindings, which are deleted in the end."""
+    made: list[tuple[Resource, str]] = []
 
     def call(items: Iterable[Manifest]) -> None:
         for item in items:
-            cluster.apply(rbac_kind(item), item)
-            made.append(item)
+            plural = f"{item['kind'].lower()}s"
+            kind = resource(item["apiVersion"], item["kind"], plural, namespaced=False)
+            apply(cluster, kind, item)
+            made.append((kind, item["metadata"]["name"]))
 
     yield call
-    for item in made:
-        metadata = item["metadata"]
-        cluster.delete(rbac_kind(item), metadata["name"], metadata.get("namespace"))
-
-
-@pytest.fixture
-def run(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a way to run `metronome claims` as the administrator."""
-    return lambda *arguments: run_as(kubeconfig, capsys, *arguments)
-
-
-@pytest.fixture
-def ordinary(api_server: ApiServer, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a way to run `metronome claims` as a user without rights of his own."""
-    return lambda *arguments: run_as(api_server.kubeconfig(ORDINARY), capsys, *arguments)
-
-
-def run_as(
-    kubeconfig: Path, capsys: pytest.CaptureFixture[str], command: str, *arguments: str
-) -> tuple[int, str, str]:
-    status = main(["claims", command, "--kubeconfig", str(kubeconfig), *arguments])
-    return status, *capsys.readouterr()
+    for kind, name in made:
+        delete(cluster, kind, name, None)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from metronome_opt.kubernetes.cluster import Connection
-from metronome_opt.kubernetes.cluster.objects import NODES, PODS
+from lightkube.core.client import Client
+
+from metronome_opt.kubernetes.client import NODES, PODS, apply, delete, listed, merge
+from metronome_opt.kubernetes.controller.live import CLAIMS
 from metronome_opt.kubernetes.schemas import Manifest
-from tests.kubernetes.cluster.exports import GROUP
-from tests.kubernetes.controller.fake import GPU, GPUS, TRAFFIC
+from tests.kubernetes.controller.fake import GPU, GPUS, GROUP, TRAFFIC
 
 NAMES = [f"n{index}" for index in range(4)]
 
 
-def make_nodes(cluster: Connection) -> None:
+def make_nodes(cluster: Client) -> None:
     """Make nodes of eight GPUs that are ready."""
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
     has = {GPU: "8", "cpu": "64", "memory": "256Gi", "pods": "110"}
@@ -21,17 +22,22 @@ def make_nodes(cluster: Connection) -> None:
     for name in NAMES:
         labels = {"kubernetes.io/hostname": name}
         metadata = {"name": name, "labels": labels}
-        cluster.apply(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-        cluster.merge(NODES, f"{name}/status", None, {"status": status})
-        cluster.merge(NODES, name, None, {"spec": {"taints": None}})
+        apply(cluster, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        merge(cluster, NODES, f"{name}/status", None, {"status": status})
+        merge(cluster, NODES, name, None, {"spec": {"taints": None}})
 
 
-def remove_nodes(cluster: Connection) -> None:
+def remove_nodes(cluster: Client, namespace: str) -> None:
     """Delete the nodes and the test's pods, which would hold room on nodes of the same names."""
-    for item in cluster.list(PODS):
-        cluster.delete(PODS, item["metadata"]["name"], now=True)
+    for name in pods(cluster, namespace):
+        remove(cluster, name, namespace)
     for name in NAMES:
-        cluster.delete(NODES, name)
+        delete(cluster, NODES, name, None)
+
+
+def remove(cluster: Client, name: str, namespace: str) -> None:
+    """Delete a pod; it gets no time to end."""
+    cluster.delete(PODS, name, namespace=namespace, grace_period=0)
 
 
 def pod(name: str, namespace: str, gpus: int = GPUS, **spec: Any) -> Manifest:
@@ -46,7 +52,7 @@ def pod(name: str, namespace: str, gpus: int = GPUS, **spec: Any) -> Manifest:
     }
 
 
-def submit(cluster: Connection, namespace: str, job: str, tasks: int, **spec: Any) -> None:
+def submit(cluster: Client, namespace: str, job: str, tasks: int, **spec: Any) -> None:
     """Make the pods of a job."""
     for index in range(tasks):
         manifest = pod(f"{job}-{index}", namespace, **spec)
@@ -54,9 +60,14 @@ def submit(cluster: Connection, namespace: str, job: str, tasks: int, **spec: An
             "labels": {"job-name": job},
             "annotations": {f"{GROUP}/tasks": str(tasks), f"{GROUP}/traffic": TRAFFIC},
         }
-        cluster.create(PODS, manifest)
+        cluster.create(PODS(manifest))
 
 
-def pods(cluster: Connection, namespace: str) -> dict[str, Manifest]:
+def pods(cluster: Client, namespace: str) -> dict[str, Manifest]:
     """Return the pods of a namespace by name."""
-    return {item["metadata"]["name"]: item for item in cluster.list(PODS, namespace)}
+    return {item["metadata"]["name"]: item for item in listed(cluster, PODS, namespace)}
+
+
+def claims(cluster: Client, namespace: str) -> dict[str, Manifest]:
+    """Return the claims of a namespace by name."""
+    return {item["metadata"]["name"]: item for item in listed(cluster, CLAIMS, namespace)}

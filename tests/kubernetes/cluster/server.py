@@ -16,8 +16,9 @@ from pathlib import Path
 from ssl import create_default_context
 
 import yaml
+from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.cluster import Connection, ForbiddenError, Kind
+from metronome_opt.kubernetes.client import ClusterError, Resource, listed
 
 ADMIN = "admin"
 ORDINARY = "ordinary"  # may do nothing but what a test grants
@@ -201,13 +202,16 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def may_list(connection: Connection, kind: Kind) -> bool:
-    """Return whether somebody may list a resource."""
-    try:
-        connection.list(kind)
-    except ForbiddenError:
-        return False
-    return True
+def wait_served(client: Client, *kinds: Resource) -> None:
+    """Wait until the server knows resources and lets the client list them."""
+
+    def served() -> bool:
+        try:
+            return all(listed(client, kind) is not None for kind in kinds)
+        except ClusterError:
+            return False
+
+    wait_for(served)
 
 
 def free_ports(count: int) -> list[int]:

@@ -9,27 +9,41 @@ from pathlib import Path
 
 import pytest
 import yaml
+from lightkube.core.client import Client
 
 from metronome_opt.__main__ import main
-from metronome_opt.cluster.store import Store
-from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.objects import PODS
+from metronome_opt.kubernetes.client import (
+    PODS,
+    ClusterError,
+    apply,
+    connect,
+    delete,
+    listed,
+    resource,
+)
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
-from metronome_opt.kubernetes.controller.pods import SCHEDULER
-from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.pods import SCHEDULER, SCHEDULING_GATE
 from tests.kubernetes.cluster.conftest import Grant
-from tests.kubernetes.cluster.exports import GROUP
-from tests.kubernetes.cluster.gangs import make_nodes, pod, pods, remove_nodes, submit
+from tests.kubernetes.cluster.gangs import (
+    claims,
+    make_nodes,
+    pod,
+    pods,
+    remove,
+    remove_nodes,
+    submit,
+)
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for
-from tests.kubernetes.controller.fake import TRAFFIC, spec_of
+from tests.kubernetes.controller.fake import GROUP, TRAFFIC, spec_of
 from tests.transcripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
 ADMISSION = ROOT / "docs" / "deploy" / "admission.yaml"
 POLICIES = [
-    Kind("admissionregistration.k8s.io/v1", kind, plural, namespaced=False)
+    resource("admissionregistration.k8s.io/v1", kind, plural, namespaced=False)
     for kind, plural in (
         ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
         ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
@@ -38,11 +52,11 @@ POLICIES = [
 
 
 @pytest.fixture
-def nodes(cluster: Connection) -> Iterator[None]:
+def nodes(cluster: Client, namespace: str) -> Iterator[None]:
     """Nodes that are ready, of which nothing but the objects is there."""
     make_nodes(cluster)
     yield
-    remove_nodes(cluster)
+    remove_nodes(cluster, namespace)
 
 
 @pytest.fixture
@@ -55,8 +69,8 @@ def arguments(tmp_path: Path, namespace: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("nodes")
-def test_the_rights_of_the_deployment_are_enough_and_needed(
-    cluster: Connection,
+def test_rights_of_deployment_are_sufficient_and_necessary(
+    cluster: Client,
     namespace: str,
     api_server: ApiServer,
     grant: Grant,
@@ -85,20 +99,22 @@ def test_the_rights_of_the_deployment_are_enough_and_needed(
         annotations = seen[name]["metadata"]["annotations"]
         assert annotations[f"{GROUP}/node"] == seen[name]["spec"]["nodeName"]
         assert json.loads(annotations[f"{GROUP}/slots"])["period_ms"] == 200
-    assert {item["metadata"]["name"] for item in cluster.list(CLAIMS, namespace)} == bound
-    told = {item["reason"]: item["message"] for item in cluster.list(EVENTS, namespace)}
-    assert set(told) == {"Placed", "Waiting"}
-    assert "4 of 8 tasks find room" in told["Waiting"]
+    assert set(claims(cluster, namespace)) == bound
+    events = {item["reason"]: item["message"] for item in listed(cluster, EVENTS, namespace)}
+    assert set(events) == {"Placed", "Waiting"}
+    assert "4 of 8 tasks find room" in events["Waiting"]
     for name in bound:
-        cluster.delete(PODS, name, namespace, now=True)
+        remove(cluster, name, namespace)
     assert main(as_user) == 0
     assert {name.partition("-")[0] for name in pods(cluster, namespace)} == {"b"}
-    assert {item["spec"]["job"] for item in cluster.list(CLAIMS, namespace)} == {f"{namespace}/b"}
+    assert {item["spec"]["job"] for item in listed(cluster, CLAIMS, namespace)} == {
+        f"{namespace}/b"
+    }
 
 
 @pytest.mark.usefixtures("nodes")
-def test_a_gate_is_taken_away_with_the_node_and_the_slots(
-    cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
+def test_gate_is_removed_with_node_and_slots(
+    cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
     submit(cluster, namespace, "a", 4, schedulingGates=[{"name": SCHEDULING_GATE}])
     if "schedulingGates" not in pods(cluster, namespace)["a-0"]["spec"]:
@@ -110,15 +126,15 @@ def test_a_gate_is_taken_away_with_the_node_and_the_slots(
         assert item["spec"]["nodeSelector"] == {"kubernetes.io/hostname": node}
 
 
-def told(cluster: Connection, namespace: str) -> dict[str, str]:
+def messages(cluster: Client, namespace: str) -> dict[str, str]:
     """Return the events of a namespace by the object that they are about."""
-    events = cluster.list(EVENTS, namespace)
+    events = listed(cluster, EVENTS, namespace)
     return {item["involvedObject"]["name"]: item["message"] for item in events}
 
 
 @pytest.mark.usefixtures("nodes")
-def test_nodes_that_come_later_are_told_and_taken_over(
-    cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
+def test_new_nodes_are_reported_and_taken_over(
+    cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
     file = Path(arguments[arguments.index("--cluster") + 1])
     larger = file.read_text()
@@ -127,12 +143,12 @@ def test_nodes_that_come_later_are_told_and_taken_over(
     submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
     assert main(arguments) == 0
     submit(cluster, namespace, "b", 3, schedulerName=SCHEDULER)
-    cluster.create(PODS, pod("other", namespace, 3, nodeName="n2"))  # of somebody else
+    cluster.create(PODS(pod("other", namespace, 3, nodeName="n2")))  # of somebody else
     assert main(arguments) == 0
     before = pods(cluster, namespace)
     assert not before["b-0"]["spec"].get("nodeName")
-    assert told(cluster, namespace)["b-0"].endswith("needs 1 more node with 8 GPUs free")
-    line = told(cluster, "default")["n3"]
+    assert messages(cluster, namespace)["b-0"].endswith("needs 1 more node with 8 GPUs free")
+    line = messages(cluster, "default")["n3"]
     assert line.startswith("has 8 GPUs, and 0 in the state of the controller; ")
     file.write_text(larger)
     assert main(arguments) == 0
@@ -142,55 +158,35 @@ def test_nodes_that_come_later_are_told_and_taken_over(
     assert all(after[f"a-{index}"] == before[f"a-{index}"] for index in range(4))
 
 
-@pytest.mark.usefixtures("nodes")
-def test_claims_that_are_deleted_are_written_again(
-    cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
-) -> None:
-    submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
-    arguments += ["--kubeconfig", str(kubeconfig)]
-    assert main(arguments) == 0
-    before = {item["metadata"]["name"]: item["spec"] for item in cluster.list(CLAIMS, namespace)}
-    cluster.delete(CLAIMS, "a-0", namespace)
-    cluster.merge(CLAIMS, "a-1", namespace, {"spec": {"allocation": {"offsetMicroseconds": 7}}})
-    versions = {
-        i["metadata"]["name"]: i["metadata"]["resourceVersion"] for i in cluster.list(CLAIMS)
-    }
-    assert main(arguments) == 0
-    after = {item["metadata"]["name"]: item for item in cluster.list(CLAIMS, namespace)}
-    assert {name: item["spec"] for name, item in after.items()} == before
-    for name in ("a-2", "a-3"):  # nobody touched them
-        assert after[name]["metadata"]["resourceVersion"] == versions[name]
-
-
 @pytest.fixture
-def admission(cluster: Connection, api_server: ApiServer, namespace: str) -> Iterator[None]:
+def admission(cluster: Client, api_server: ApiServer, namespace: str) -> Iterator[None]:
     """The policy of docs/deploy, in force on a server of our own."""
     del api_server
     probe = pod("probe", namespace)
     probe["metadata"]["annotations"] = {f"{GROUP}/traffic": TRAFFIC}
 
     def gates() -> bool:
-        made = cluster.create(PODS, probe)
-        cluster.delete(PODS, "probe", now=True)
+        made = cluster.create(PODS(probe))
+        remove(cluster, "probe", namespace)
         return bool(made["spec"].get("schedulingGates"))
 
     items = list(yaml.safe_load_all(ADMISSION.read_text(encoding="utf-8")))
     try:
-        cluster.list(POLICIES[0])
-    except UnknownKindError:
+        listed(cluster, POLICIES[0])
+    except ClusterError:
         pytest.skip("this release knows no MutatingAdmissionPolicy")
     for kind, item in zip(POLICIES, items, strict=True):
-        cluster.apply(kind, item)
+        apply(cluster, kind, item)
     wait_for(gates)
     yield
     for kind, item in zip(POLICIES, items, strict=True):
-        cluster.delete(kind, item["metadata"]["name"])
+        delete(cluster, kind, item["metadata"]["name"], None)
     wait_for(lambda: not gates())
 
 
 @pytest.mark.usefixtures("nodes", "admission")
-def test_pods_that_say_what_they_send_are_injected_at_admission(
-    cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
+def test_pods_with_traffic_are_injected_at_admission(
+    cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
     sends = pod("sends", namespace)
     sends["metadata"]["annotations"] = {f"{GROUP}/traffic": TRAFFIC, f"{GROUP}/tasks": "2"}
@@ -199,7 +195,7 @@ def test_pods_that_say_what_they_send_are_injected_at_admission(
     silent, asks = pod("silent", namespace), pod("asks", namespace)
     asks["spec"]["schedulingGates"] = [{"name": SCHEDULING_GATE}]
     for item in (sends, silent, asks):
-        cluster.create(PODS, item)
+        cluster.create(PODS(item))
     seen = pods(cluster, namespace)
     spec = seen["sends"]["spec"]
     assert spec["schedulingGates"] == [{"name": SCHEDULING_GATE}]
@@ -217,40 +213,28 @@ def test_pods_that_say_what_they_send_are_injected_at_admission(
         assert "env" not in seen[name]["spec"]["containers"][0]
     assert "schedulingGates" not in seen["silent"]["spec"]
     assert main([*arguments, "--kubeconfig", str(kubeconfig)]) == 0
-    assert told(cluster, namespace) == {
+    assert messages(cluster, namespace) == {
         "asks": f"Pod {namespace}/asks: annotation {GROUP}/tasks: missing; "
         "metronome inject writes it",
         "sends": "1 of 2 pods are there",
     }
 
 
-def test_a_second_controller_without_a_lease_is_refused(
-    kubeconfig: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments += ["--kubeconfig", str(kubeconfig)]
-    assert main(arguments) == 0
-    capsys.readouterr()
-    with Store(arguments[1]):
-        assert main(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "another process" in line
-
-
-def test_of_two_controllers_one_leads_whatever_their_clocks(
-    cluster: Connection, kubeconfig: Path, namespace: str
+def test_one_of_two_controllers_leads_despite_their_clocks(
+    cluster: Client, kubeconfig: Path, namespace: str
 ) -> None:
     now = {"a": 0.0, "b": 1000.0}
 
-    def leadership(connection: Connection, holder: str) -> Leadership:
+    def leadership(client: Client, holder: str) -> Leadership:
         clock = lambda: now[holder]  # noqa: E731
-        return Leadership(connection, namespace, "controller", holder, lasts_s=15, clock=clock)
+        return Leadership(client, namespace, "controller", holder, lasts_s=15, clock=clock)
 
     def later(seconds: float) -> None:
         for holder in now:
             now[holder] += seconds
 
-    with connect(kubeconfig) as connection:
-        one, other = leadership(cluster, "a"), leadership(connection, "b")
+    with connect(kubeconfig) as client:
+        one, other = leadership(cluster, "a"), leadership(client, "b")
         assert one.renew()
         assert not other.renew()
         for _ in range(4):

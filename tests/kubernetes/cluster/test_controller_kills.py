@@ -12,15 +12,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from lightkube.core.client import Client
 
 from metronome_opt.__main__ import main
 from metronome_opt.cluster.store import Store
-from metronome_opt.kubernetes.cluster import Connection
-from metronome_opt.kubernetes.cluster.objects import PODS
-from metronome_opt.kubernetes.controller.live import CLAIMS
-from metronome_opt.kubernetes.controller.pods import SCHEDULER, Pod
-from metronome_opt.kubernetes.inject import SCHEDULING_GATE
-from tests.kubernetes.cluster.gangs import make_nodes, pods, remove_nodes, submit
+from metronome_opt.kubernetes.pods import SCHEDULER, SCHEDULING_GATE, Pod
+from tests.kubernetes.cluster.gangs import claims, make_nodes, pods, remove, remove_nodes, submit
 from tests.kubernetes.cluster.server import ApiServer
 from tests.kubernetes.controller.fake import GPUS, spec_of
 
@@ -34,17 +31,17 @@ pytestmark = [
 ]
 
 
-class Crowd:
+class Jobs:
     """Jobs that come and go; every other one waits behind our scheduling gate, if that is known."""
 
-    def __init__(self, cluster: Connection, namespace: str) -> None:
+    def __init__(self, cluster: Client, namespace: str) -> None:
         self.cluster, self.namespace = cluster, namespace
         self.chance, self.count = random.Random(1), 0
         self.jobs: list[str] = []
         submit(cluster, namespace, "probe", 1, schedulingGates=[{"name": SCHEDULING_GATE}])
         (made,) = pods(cluster, namespace).values()
         self.knows_gates = "schedulingGates" in made["spec"]
-        cluster.delete(PODS, "probe-0", namespace, now=True)
+        remove(cluster, "probe-0", namespace)
 
     def change(self) -> None:
         """Let a job come, or if there are enough of them one go."""
@@ -52,7 +49,7 @@ class Crowd:
             gone = self.jobs.pop(self.chance.randrange(len(self.jobs)))
             for name, item in pods(self.cluster, self.namespace).items():
                 if item["metadata"]["labels"]["job-name"] == gone:
-                    self.cluster.delete(PODS, name, self.namespace, now=True)
+                    remove(self.cluster, name, self.namespace)
             return
         gated = self.knows_gates and self.count % 2
         gates = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
@@ -66,15 +63,15 @@ class Crowd:
         until = time.monotonic() + self.chance.choice([self.chance.uniform(0, 3), 15])
         job = f"{self.namespace}/{self.jobs[-1]}"
         while time.monotonic() < until:
-            if any(item["spec"]["job"] == job for item in self.cluster.list(CLAIMS)):
+            made = claims(self.cluster, self.namespace).values()
+            if any(item["spec"]["job"] == job for item in made):
                 return True
             time.sleep(0.01)
         return False
 
     def check(self, store: Store) -> int:
         """Check that pods, claims and the state say the same; return how many gangs are placed."""
-        there = [Pod(item) for item in pods(self.cluster, self.namespace).values()]
-        claims = {item["metadata"]["name"]: item for item in self.cluster.list(CLAIMS)}
+        there = [Pod.of(item) for item in pods(self.cluster, self.namespace).values()]
         assert {pod.job for pod in there if pod.place} == set(store.state.claims)
         used: Counter[str | None] = Counter()
         for job, claim in store.state.claims.items():
@@ -84,12 +81,13 @@ class Crowd:
             used.update(pod.place for pod in mine)
         assert max(used.values()) * GPUS <= 8
         placed = {pod.name: pod.place for pod in there if pod.place}
-        assert {name: item["spec"]["allocation"]["node"] for name, item in claims.items()} == placed
+        made = claims(self.cluster, self.namespace).items()
+        assert {name: item["spec"]["allocation"]["node"] for name, item in made} == placed
         return len(store.state.claims)
 
 
-def test_gangs_are_whole_whatever_is_killed(
-    cluster: Connection, api_server: ApiServer, namespace: str, tmp_path: Path
+def test_gangs_stay_whole_when_controller_or_server_is_killed(
+    cluster: Client, api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     state, file, log = tmp_path / "state", tmp_path / "cluster.json", tmp_path / "log"
     file.write_text(json.dumps(spec_of(4).to_dict()))
@@ -97,25 +95,25 @@ def test_gangs_are_whole_whatever_is_killed(
     arguments += ["--kubeconfig", str(api_server.kubeconfig()), "--patience", "600"]
 
     def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "metronome_opt", *arguments, "--interval", "0.5"]
+        command = [sys.executable, "-m", "metronome_opt", *arguments]
         with log.open("ab") as stream:
             return subprocess.Popen(command, stderr=stream)
 
     make_nodes(cluster)
-    crowd = Crowd(cluster, namespace)
+    jobs = Jobs(cluster, namespace)
     process, at_work = start(), 0
     try:
         for kill in range(KILLS):
-            for _ in range(crowd.chance.randint(1, 3)):
-                crowd.change()
-            at_work += crowd.wait()
+            for _ in range(jobs.chance.randint(1, 3)):
+                jobs.change()
+            at_work += jobs.wait()
             if kill % 3:
                 process.kill()
                 process.wait()
                 process = start()
             else:
                 api_server.kill()
-                time.sleep(crowd.chance.uniform(0, 2))
+                time.sleep(jobs.chance.uniform(0, 2))
                 api_server.start()
     finally:
         process.kill()
@@ -126,5 +124,5 @@ def test_gangs_are_whole_whatever_is_killed(
     for _ in range(2):
         assert main([*arguments, "--once"]) == 0
     with Store(state) as store:
-        assert crowd.check(store) > 0
-    remove_nodes(cluster)
+        assert jobs.check(store) > 0
+    remove_nodes(cluster, namespace)

@@ -42,7 +42,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         server.stop()
 
 
-def test_the_session_goes_as_it_is_shown(environment: dict[str, str], tmp_path: Path) -> None:
+def test_session_agrees_with_the_document(environment: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "here"
     shutil.copytree(ROOT / "docs" / "example-cluster", folder / "docs" / "example-cluster")
     for command, expected in session("docs/kubernetes.md", "A cluster takes the claims"):

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from metronome_opt.kubernetes.controller.claims import Task
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.controller.claims import Assignment
 from metronome_opt.kubernetes.controller.slots import Slots
-from metronome_opt.kubernetes.inject import SCHEDULING_GATE
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scenario.cluster import ClusterSpec
 
@@ -45,12 +44,12 @@ def spec_of(nodes: int, gpus: int = 8, hyperperiod: int = 240) -> ClusterSpec:
 
 
 class FakeCluster:
-    """Pods by name; after `left` actions whoever acts is killed."""
+    """Pods by name; the controller is killed after `left` actions."""
 
     def __init__(self, nodes: int) -> None:
         self.pods_by_name: dict[str, dict[str, Any]] = {}
         self.claims_by_name: dict[str, Manifest] = {}
-        self.looks = 0  # at all claims
+        self.claim_lists = 0
         self.events: list[tuple[str, str, str]] = []  # of the job, or of the node
         self.allocatable: dict[str, dict[str, str]] = {}
         self.ready = {f"n{index}": True for index in range(nodes)}
@@ -59,7 +58,7 @@ class FakeCluster:
         self.bind = True
         self._uids = 0
 
-    # ------------------------------------------------------------------ the cluster's own
+    # ------------------------------------------------------------------ events of the cluster
 
     def submit(self, job: str, pods: int, **annotations: str) -> None:
         """Make the pods of a job."""
@@ -107,7 +106,7 @@ class FakeCluster:
     @property
     def pods(self) -> list[Pod]:
         """All pods."""
-        return [Pod(pod) for pod in self.pods_by_name.values()]
+        return [Pod.of(pod) for pod in self.pods_by_name.values()]
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
@@ -139,9 +138,9 @@ class FakeCluster:
                 raise Killed
             self.left -= 1
 
-    # ------------------------------------------------------------------ what a controller does
+    # ------------------------------------------------------------------ actions of a controller
 
-    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
         for pod, _, node in tasks:
             self._act()
             value = self.pods_by_name[pod.name]
@@ -158,7 +157,7 @@ class FakeCluster:
         annotations |= slots.annotations(pod.job, pod.name)
 
     def claims(self, _: str | None) -> list[Manifest]:
-        self.looks += 1
+        self.claim_lists += 1
         return [deepcopy(item) for item in self.claims_by_name.values()]
 
     def claim(self, manifests: Sequence[Manifest]) -> None:
@@ -181,4 +180,4 @@ class FakeCluster:
         self, about: Sequence[Mapping[str, Any]], reason: str, message: str, **_: bool
     ) -> None:
         pod = self.pods_by_name.get(about[0]["name"])
-        self.events.append((Pod(pod).job if pod else about[0]["name"], reason, message))
+        self.events.append((Pod.of(pod).job if pod else about[0]["name"], reason, message))

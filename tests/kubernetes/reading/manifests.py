@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading import Choices, Imported, Objects, make_scenario
 
 GROUP = "metronome.x-k8s.io"
@@ -26,7 +29,7 @@ def metadata(name: str, namespace: str | None = "team", **fields: Any) -> Object
     return {"name": name, **where, **fields}
 
 
-def thing(version: str, kind: str, head: Object, spec: Object, **more: Any) -> Object:
+def kube(version: str, kind: str, head: Object, spec: Object, **more: Any) -> Object:
     return {"apiVersion": version, "kind": kind, "metadata": head, "spec": spec, **more}
 
 
@@ -34,7 +37,7 @@ def node(name: str, gpus: int = 8, zone: str | None = None, **spec: Any) -> Obje
     labels = {} if zone is None else {"topology.kubernetes.io/zone": zone}
     has = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": str(gpus)}
     head = metadata(name, None, labels=labels)
-    return thing("v1", "Node", head, spec, status={"allocatable": has})
+    return kube("v1", "Node", head, spec, status={"allocatable": has})
 
 
 def capacity(name: str, carries: str = "50G", uplink: str | None = None) -> Object:
@@ -42,7 +45,7 @@ def capacity(name: str, carries: str = "50G", uplink: str | None = None) -> Obje
     if uplink is not None:
         links.append({"name": uplink, "capacity": "80G", "scope": "Shared"})
     head = metadata(name, None)
-    return thing(f"{GROUP}/v1alpha1", "STBandwidthCapacity", head, {"links": links})
+    return kube(f"{GROUP}/v1alpha1", "STBandwidthCapacity", head, {"links": links})
 
 
 def machines(count: int = 2, **options: Any) -> list[Object]:
@@ -59,16 +62,27 @@ def template(gpus: int = 1, **spec: Any) -> Object:
     return {"spec": {"containers": [{"name": "main", "resources": resources}], **spec}}
 
 
+def owned_by(kind: str, name: str) -> Object:
+    return {"ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
+
+
 def job(name: str = "train", pods: int = 2, gpus: int = 1, **fields: Any) -> Object:
     """Return an Indexed Job; `fields` replace those of its metadata."""
     spec = {"completionMode": "Indexed", "parallelism": pods, "completions": pods}
     head = metadata(name, **{"annotations": TRAFFIC, **fields})
-    return thing("batch/v1", "Job", head, {**spec, "template": template(gpus)})
+    return kube("batch/v1", "Job", head, {**spec, "template": template(gpus)})
+
+
+def train_job(nodes: int, name: str = "llama") -> Object:
+    trainer = {"numNodes": nodes, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
+    head = metadata(name, annotations=TRAFFIC)
+    return kube("trainer.kubeflow.org/v1alpha1", "TrainJob", head, spec)
 
 
 def pod(name: str, on: str | None, gpus: int = 1, phase: str = "Running", **fields: Any) -> Object:
     spec = {**template(gpus)["spec"], **({} if on is None else {"nodeName": on})}
-    return thing("v1", "Pod", metadata(name, **fields), spec, status={"phase": phase})
+    return kube("v1", "Pod", metadata(name, **fields), spec, status={"phase": phase})
 
 
 def claim(name: str, of: str, task: int, on: str, offset: int = 0) -> Object:
@@ -79,13 +93,21 @@ def claim(name: str, of: str, task: int, on: str, offset: int = 0) -> Object:
         "traffic": {**PATTERN, "priority": 3},
         "allocation": {"node": on, **times, "hyperperiodMicroseconds": 100_000},
     }
-    return thing(f"{GROUP}/v1alpha1", "STBandwidthClaim", metadata(name), spec)
+    return kube(f"{GROUP}/v1alpha1", "STBandwidthClaim", metadata(name), spec)
 
 
 def imported(*objects: Object, **choices: Any) -> Imported:
-    found = Objects(GROUP)
-    found.add((f"file: document {index}", item) for index, item in enumerate(objects))
-    return make_scenario(found, Choices(**choices))
+    read = Objects()
+    read.add((f"file: document {index}", item) for index, item in enumerate(objects))
+    return make_scenario(read, Choices(**choices))
+
+
+def fault(*objects: Object, **choices: Any) -> str:
+    """Return the line that refuses some objects."""
+    with pytest.raises(InputError) as caught:
+        imported(*objects, **choices)
+    (line,) = caught.value.lines
+    return line
 
 
 def jobs_of(made: Imported) -> dict[str, Object]:

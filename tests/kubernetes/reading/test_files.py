@@ -1,73 +1,107 @@
-"""Manifests in files: streams, lists, JSON, other kinds, and what cannot be read."""
+"""Manifests in files: streams, lists, aliases, faults, and what is printed of them."""
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
 from tests.kubernetes.reading.manifests import (
     GROUP,
+    TRAFFIC,
+    Object,
+    claim,
+    fault,
     imported,
     job,
     jobs_of,
+    kube,
     machines,
     metadata,
     node,
-    thing,
+    pod,
+    template,
+    train_job,
 )
 
 
 def objects_of(*paths: Path) -> Objects:
-    found = Objects(GROUP)
-    found.add(read_manifests(paths))
-    return found
+    objects = Objects()
+    objects.add(read_manifests(paths))
+    return objects
 
 
-def test_streams_lists_and_json_are_all_the_same(tmp_path: Path) -> None:
+def test_streams_lists_and_json_read_alike(tmp_path: Path) -> None:
     every = [*machines(), job()]
     stream, listed, nested = (tmp_path / name for name in ("a.yaml", "b.json", "c.yaml"))
     stream.write_text("---\n---\n" + yaml.safe_dump_all(every))
     listed.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": every}))
-    bare = [{key: each[key] for key in each if key != "kind"} for each in every[::2][:2]]
-    del bare[0]["apiVersion"]
-    nodes = {"apiVersion": "v1", "kind": "NodeList", "items": bare}
+    head = {"apiVersion": "v1", "kind": "List"}
+    nodes = {**head, "items": [each for each in every if each["kind"] == "Node"]}
     rest = [each for each in every if each["kind"] != "Node"]
-    nested.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [nodes, *rest]}))
+    nested.write_text(yaml.safe_dump({**head, "items": [nodes, *rest]}))
     documents = [
         make_scenario(objects_of(path), Choices()).document for path in (stream, listed, nested)
     ]
     assert documents[0] == documents[1] == documents[2]
 
 
+def test_anchors_and_merge_keys_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    first, second = job("one"), job("two")
+    text = yaml.safe_dump_all([*machines(), first])
+    text += f"---\nmetadata: {json.dumps(second['metadata'])}\n"
+    text += f"main: &main {json.dumps(second['spec']['template']['spec'])}\n"
+    text += "base: &base {apiVersion: batch/v1, kind: Job}\n<<: *base\n"
+    text += "spec: {completionMode: Indexed, parallelism: 2, completions: 2, template: "
+    text += "{spec: *main}}\n"
+    path.write_text(text)
+    read = jobs_of(make_scenario(objects_of(path), Choices()))
+    assert read["two"] == {**read["one"], "name": "two", "pods": ["two-0", "two-1"]}
+
+
+def test_aliases_that_grow_without_bound_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.yaml"
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    path.write_text("\n".join(["kind: Node", "a0: &a0 [x, x, x, x, x]", *levels]))
+    with pytest.raises(InputError, match=r"bomb\.yaml: line [0-9]+: more than [0-9]+ values"):
+        objects_of(path)
+
+
 def test_other_kinds_are_counted(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        path = tmp_path / f"{name}.yaml"
-        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-        path.write_text(yaml.safe_dump(config))
+        config = kube("v1", "ConfigMap", metadata(name), {})
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config))
     (tmp_path / "values.yaml").write_text("replicas: 3\n")
     (tmp_path / "jobs.yaml").write_text(yaml.safe_dump_all([*machines(), job()]))
     (tmp_path / "notes.txt").write_text("not read")
     made = make_scenario(objects_of(tmp_path), Choices())
-    told = "passed over, of kinds that say nothing here: 2 ConfigMap, 1 no Kubernetes object"
-    assert told in made.notes
+    note = "passed over, of kinds that say nothing here: 2 ConfigMap, 1 no Kubernetes object"
+    assert note in made.notes
 
 
-def test_the_same_object_twice_is_one_and_two_that_differ_are_refused() -> None:
+def test_an_object_may_be_there_twice_unless_it_differs() -> None:
     every = [*machines(), job()]
     assert list(jobs_of(imported(*every, job()))) == ["train"]
-    changed = job(pods=3)
-    with pytest.raises(
-        InputError,
-        match=r"^file: document 5: Job team/train: says another thing than file: document 4",
-    ):
-        imported(*every, changed)
+    start = "file: document 5: Job team/train: differs from file: document 4"
+    assert fault(*every, job(pods=3)).startswith(start)
+
+
+def gpus(amount: str) -> Object:
+    spec = template()["spec"]
+    spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = amount
+    return {"spec": {**job()["spec"], "template": {"spec": spec}}}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +109,8 @@ def test_the_same_object_twice_is_one_and_two_that_differ_are_refused() -> None:
     [
         ({"metadata": {}}, "metadata.name: missing"),
         ({"metadata": []}, "metadata: must be a mapping, got a list of 0"),
+        ({"metadata": metadata("x" * 254)}, "metadata.name: must be at most 253 printable"),
+        ({"kind": "Job\x1b"}, "kind: must be at most 63 printable"),
         ({"apiVersion": "batch/v9"}, "apiVersion: version must be v1, got 'batch/v9'"),
         ({"spec": {"parallelism": "2"}}, "spec.parallelism: must be an integer, got '2'"),
         ({"spec": {"parallelism": -1}}, "spec.parallelism: must be between 0 and 100000, got -1"),
@@ -87,46 +123,30 @@ def test_the_same_object_twice_is_one_and_two_that_differ_are_refused() -> None:
             {"metadata": metadata("train", annotations={"a": 1})},
             "metadata.annotations.a: must be text; put it in quotes, got 1",
         ),
+        (
+            gpus("half"),
+            "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu: must be a quantity",
+        ),
+        (gpus("500m"), "spec.template.spec: its containers ask for 0.5 GPUs; GPUs are whole"),
+        (gpus("9E"), "spec.template.spec: GPUs, thousandths of a core and MiB must be at most"),
     ],
 )
 def test_bad_workloads(change: dict[str, Any], message: str) -> None:
-    bad = {**job(), **change}
-    with pytest.raises(InputError) as caught:
-        imported(*machines(), bad)
-    told = str(caught.value)
-    assert re.sub("^file: document 4: (Job team/train: )?", "", told).startswith(message)
-    assert "\n" not in told
+    line = fault(*machines(), {**job(), **change})
+    assert re.sub("^file: document 4: (Job team/train: )?", "", line).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("amount", "message"),
+    ("objects", "message"),
     [
-        ("half", r"must be a quantity .*, got 'half'"),
-        ("500m", r"its containers ask for 0\.5 GPUs; GPUs are whole"),
-        ("9E", "must be at most 1099511627776 each"),
+        ([job()], "no nodes: no node with GPUs and an interface was read"),
+        ([node("bare"), job()], "no nodes: .*1 node \\(bare\\) left out, without .*; --nic-gbps"),
+        ([*machines(), node("n5", gpus=0)], "no jobs: nothing is left to schedule"),
+        ([*machines(), job(annotations={})], "no jobs: .*/claim-template \\(1 left out, no traff"),
     ],
 )
-def test_bad_amounts_of_gpus(amount: str, message: str) -> None:
-    made = job()
-    container = made["spec"]["template"]["spec"]["containers"][0]
-    container["resources"]["limits"]["nvidia.com/gpu"] = amount
-    with pytest.raises(InputError, match=message):
-        imported(*machines(), made)
-
-
-def test_a_jobset_of_too_many_pods_is_refused_before_they_are_named() -> None:
-    jobs = {"name": "w", "replicas": 100_000, "template": {"spec": {"parallelism": 100_000}}}
-    head = metadata("set")
-    jobset = thing("jobset.x-k8s.io/v1alpha2", "JobSet", head, {"replicatedJobs": [jobs]})
-    with pytest.raises(InputError, match=r"replicatedJobs\[0\]\.replicas: makes more than 100000"):
-        imported(*machines(), jobset)
-
-
-def test_anchors_are_refused_with_their_place(tmp_path: Path) -> None:
-    path = tmp_path / "loop.yaml"
-    path.write_text("kind: &a [*a]\n")
-    with pytest.raises(InputError, match=r"loop\.yaml: line 1: alias \*a"):
-        objects_of(path)
+def test_nothing_to_schedule(objects: list[Object], message: str) -> None:
+    assert re.match(message, fault(*objects))
 
 
 def test_files_and_folders_that_hold_nothing(tmp_path: Path) -> None:
@@ -134,12 +154,87 @@ def test_files_and_folders_that_hold_nothing(tmp_path: Path) -> None:
         objects_of(tmp_path)
     with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
         objects_of(tmp_path / "none.yaml")
-    with pytest.raises(InputError, match=r"^no nodes: nothing that was read says which nodes"):
-        imported(job())
-    with pytest.raises(InputError, match=r"no-nic\) left out, without .*; --nic-gbps"):
-        imported(node("no-nic"), job())
-    model = {"metronome.x-k8s.io/model": "VGG16", "metronome.x-k8s.io/batch": "8"}
-    with pytest.raises(InputError, match=r"Job team/train: model: nobody .*--gpu-tflops$"):
-        imported(*machines(), job(annotations=model))
-    with pytest.raises(InputError, match=r"^no jobs: nothing is left to schedule"):
-        imported(*machines(), node("n5", gpus=0))
+
+
+def test_every_fault_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = [job(name, annotations={f"{GROUP}/modle": "x"}) for name in ("a", "b")]
+    bad.append(job("c", pods="many"))  # type: ignore[arg-type]
+    path = tmp_path / "jobs.yaml"
+    path.write_text(yaml.safe_dump_all([*machines(), *bad, job("good")]))
+    assert main(["import", str(path), "--json"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.sub(".*: Job team/", "", line)[:4] for line in lines] == ["c: s", "a: a", "b: a"]
+    unnamed = [kube("v1", "Node", {}, {})] * 2
+    path.write_text(yaml.safe_dump_all([*unnamed, *machines(), job()]))
+    assert main(["import", str(path), "--json"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("jobs.yaml: ")[2] for line in lines] == [
+        f"document {index}: metadata.name: missing" for index in (1, 2)
+    ]
+
+
+# ------------------------------------------------------------------ what is printed
+
+NASTY = "\x1b[31m\u202e\n" + "y" * 8400
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the places of all values of an object."""
+    listed = enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(value.items() if isinstance(value, dict) else listed):
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def changed(objects: list[Object], change: Callable[[Any, Any], None]) -> Iterator[list[Object]]:
+    """Yield the objects with a change at each place of each of them."""
+    for index, item in enumerate(objects):
+        for path in places(item):
+            copied = copy.deepcopy(item)
+            inner: Any = copied
+            for step in path[:-1]:
+                inner = inner[step]
+            change(inner, path[-1])
+            yield [*objects[:index], copied, *objects[index + 1 :]]
+
+
+def spoil(inner: Any, key: Any) -> None:
+    """Make a text or a key unprintable and endless."""
+    if isinstance(inner[key], str):
+        inner[key] += NASTY
+    elif isinstance(inner, dict):
+        inner[NASTY] = inner.pop(key)
+
+
+def every_object() -> list[Object]:
+    tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template(2)}]}
+    tasks["tasks"].append({"name": "v", "replicas": 1, "template": template(1)})
+    return [
+        *machines(zone="z"),
+        job(),
+        kube("batch.volcano.sh/v1alpha1", "Job", metadata("vol", annotations=TRAFFIC), tasks),
+        train_job(2),
+        claim("train-0", "train", 0, "n0"),
+        pod("train-0-aaaaa", "n0"),
+        kube("v1", "ConfigMap", metadata("other"), {}),
+    ]
+
+
+def test_no_text_of_a_manifest_prints_control_characters_or_endless_lines() -> None:
+    for objects in changed(every_object(), spoil):
+        try:
+            lines: tuple[str, ...] = imported(*objects).notes
+        except InputError as error:
+            lines = error.lines
+        for line in lines:
+            assert line.isprintable()
+            assert len(line) < 1500
+
+
+@pytest.mark.parametrize("value", [None, 7, "text", [3], ["text"], {"a": []}, [{}]])
+def test_a_value_of_a_wrong_type_is_a_fault_or_passed_over(value: Any) -> None:
+    for objects in changed(every_object(), lambda inner, key: inner.__setitem__(key, value)):
+        with contextlib.suppress(InputError):
+            imported(*objects)
+        with contextlib.suppress(InputError):
+            inject(("file", item) for item in objects)

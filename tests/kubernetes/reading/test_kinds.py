@@ -1,60 +1,59 @@
-"""Kinds of workloads whose pods another object makes, or that come in groups."""
+"""Kinds of workload: the pods of each, what they are called, and when they are done."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.inject import inject
+from metronome_opt.kubernetes.kinds import KINDS, PodTemplate, WorkloadKind, register
+from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
+from metronome_opt.kubernetes.reading import Choices, make_scenario, read_manifests
+from metronome_opt.kubernetes.resources import needs_of
 from tests.kubernetes.reading.manifests import (
     GROUP,
     TRAFFIC,
     Object,
+    fault,
     imported,
     job,
     jobs_of,
+    kube,
     machines,
     metadata,
-    node,
+    owned_by,
     pod,
     template,
-    thing,
 )
 
 ONE_EACH = {"limits": {"nvidia.com/gpu": "1", "cpu": "4"}}
+EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
 
 
-def owned_by(kind: str, name: str) -> Object:
-    return {"ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
+def workload(version: str, kind: str, name: str, spec: Object, **more: Any) -> Object:
+    return kube(version, kind, metadata(name, annotations=TRAFFIC), spec, **more)
 
 
 def train_job(annotations: Object = TRAFFIC, **trainer: Any) -> Object:
     head = metadata("train", annotations=annotations)
     spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
-    return thing("trainer.kubeflow.org/v1alpha1", "TrainJob", head, spec)
+    return kube("trainer.kubeflow.org/v1alpha1", "TrainJob", head, spec)
 
 
-def runtime(gpus: int = 2, nodes: int = 3) -> Object:
-    """Return a runtime of three nodes with two GPUs each, as an administrator writes it."""
-    node_job = {"name": "node", "template": {"spec": {"template": template(gpus)}}}
-    data = {"name": "dataset-initializer", "template": {"spec": {"template": template(0)}}}
-    spec = {
-        "mlPolicy": {"numNodes": nodes, "torch": {"numProcPerNode": "auto"}},
-        "template": {"spec": {"replicatedJobs": [data, node_job]}},
-    }
-    head = metadata("torch-distributed", None)
-    return thing("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", head, spec)
+def job_set(name: str, job_name: str, replicas: int, gpus: int, **fields: Any) -> Object:
+    """Return a JobSet of Jobs of two pods."""
+    spec = {"parallelism": 2, "completions": 2, "template": template(gpus)}
+    jobs = [{"name": job_name, "replicas": replicas, "template": {"spec": spec}}]
+    head = metadata(name, annotations=TRAFFIC, **fields)
+    return kube("jobset.x-k8s.io/v1alpha2", "JobSet", head, {"replicatedJobs": jobs})
 
 
-def job_set(pods: int, **fields: Any) -> Object:
-    spec = {"parallelism": pods, "completions": pods, "template": template(4)}
-    jobs = [{"name": "node", "template": {"spec": spec}}]
-    version = "jobset.x-k8s.io/v1alpha2"
-    return thing(version, "JobSet", metadata("train", **fields), {"replicatedJobs": jobs})
-
-
-def ray_cluster(**groups: int) -> Object:
+def ray_spec(**groups: int) -> Object:
     workers = [
         {"groupName": name, "replicas": count, "template": template()}
         for name, count in groups.items()
@@ -63,64 +62,150 @@ def ray_cluster(**groups: int) -> Object:
 
 
 def ray_job(spec: Object, **more: Any) -> Object:
-    head = metadata("rank", annotations=TRAFFIC)
-    return thing("ray.io/v1", "RayJob", head, {"rayClusterSpec": spec}, **more)
+    return workload("ray.io/v1", "RayJob", "rank", {"rayClusterSpec": spec}, **more)
 
 
 def leaders(replicas: int, size: int, **templates: Any) -> Object:
     inner = {"size": size, "workerTemplate": template(), **templates}
-    head = metadata("lws", annotations=TRAFFIC)
     spec = {"replicas": replicas, "leaderWorkerTemplate": inner}
-    return thing("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", head, spec)
+    return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", spec)
 
 
-def test_a_train_job_says_what_it_needs_or_its_runtime_does() -> None:
-    alone = jobs_of(imported(*machines(), train_job(numNodes=2, resourcesPerNode=ONE_EACH)))
-    assert alone["train"]["pods"] == ["train-node-0-0", "train-node-0-1"]
-    assert alone["train"]["each"] == {"gpus": 1, "cpu_millicores": 4000}
-    by_runtime = jobs_of(imported(*machines(), train_job(), runtime()))["train"]
-    assert (by_runtime["workers"], by_runtime["each"]["gpus"]) == (3, 2)
-    both = train_job(numNodes=4, resourcesPerNode=ONE_EACH)
-    stated = jobs_of(imported(*machines(), both, runtime()))["train"]
-    assert (stated["workers"], stated["each"]["gpus"]) == (4, 1)
+def test_the_example_has_one_job_of_each_kind() -> None:
+    objects = Objects()
+    objects.add(read_manifests([EXAMPLE]))
+    example = jobs_of(make_scenario(objects, Choices()))
+    # Pods, GPUs, thousandths of a core and MiB of each. Weights are by the rank of the class:
+    # best-effort, the default, is that of resnet50 alone; then research, then production.
+    expected = {
+        "vgg19": (["master-0", "worker-0", "worker-1", "worker-2"], 4, 2, 16_000, 131_072),
+        "bert": ([f"worker-{i}" for i in range(4)], 2, 2, 12_000, 98_304),
+        "gpt": ([f"worker-{i}" for i in range(3)], 4, 4, 32_000, 262_144),
+        "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
+        "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
+        "llama": (["node-0-0", "node-0-1"], 1, 1, 16_000, 131_072),
+        "ranking": (["gpu-worker-0", "gpu-worker-1"], 1, 1, 8_000, 65_536),
+        "tuning": (["0", "0-1"], 1, 1, 8_000, 65_536),
+    }
+    assert set(example) == set(expected)
+    for name, (pods, weight, *needs) in expected.items():
+        read = example[name]
+        assert read["pods"] == [f"{name}-{each}" for each in pods]
+        assert (read["workers"], read["priority"]) == (len(pods), weight)
+        assert list(read["each"].values()) == needs
+    # Traffic is stated in all three ways, and the pods of one job run.
+    assert (example["vgg19"]["model"], example["vgg19"]["batch"]) == ("VGG19", 64)
+    burst = {"start_ms": 180, "length_ms": 60, "rate_mbps": 25_000}
+    assert example["bert"]["traffic"] == {"period_ms": 240, "phases": [burst]}
+    burst = {"start_ms": 90, "length_ms": 20, "rate_mbps": 10_000}
+    assert example["resnet50"]["traffic"] == {"period_ms": 120, "phases": [burst]}
+    assert example["vgg19"]["nodes"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
+    assert [name for name, read in example.items() if "nodes" in read] == ["vgg19"]
+
+
+def test_a_kind_is_added_by_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import, inject and the controller read a kind that only its record describes."""
+
+    def pods(ring: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+        names = [f"{ring.name}-peer-{index}" for index in range(ring.at("spec.peers").integer(1))]
+        yield PodTemplate("peer", names, ring.at("spec.podTemplate"))
+
+    monkeypatch.setitem(KINDS, ("Ring", "rings.example"), KINDS["Pod", ""])  # taken back later
+    register(
+        WorkloadKind(
+            "Ring",
+            "rings.example",
+            ("v7",),
+            pods=pods,
+            phases=("status.state",),
+            priorities=("spec.importance",),
+            job_labels=("rings.example/ring",),
+            rank_labels=("rings.example/peer",),
+        )
+    )
+    spec = {"peers": 3, "podTemplate": template(2), "importance": "system-node-critical"}
+    ring = workload("rings.example/v7", "Ring", "round", spec)
+    read = jobs_of(imported(*machines(), ring, job("other"), pod("round-peer-1", "n1")))["round"]
+    assert read["pods"] == ["round-peer-0", "round-peer-1", "round-peer-2"]
+    assert (read["each"]["gpus"], read["priority"]) == (2, 2)  # above jobs without a class
+
+    done = imported(*machines(), job(), {**ring, "status": {"state": "Completed"}})
+    assert "1 left out, done: Ring team/round" in done.notes
+
+    (injected,), changed = inject([("file", ring)])
+    assert changed == ["Ring team/round"]
+    made = injected["spec"]["podTemplate"]
+    assert made["spec"]["schedulingGates"] == [{"name": SCHEDULING_GATE}]
+    assert made["metadata"]["annotations"][f"{GROUP}/tasks"] == "3"
+
+    labels = {"rings.example/ring": "round", "rings.example/peer": "1"}
+    task = Pod.of(pod("round-peer-1", None, labels=labels))
+    assert (task.job, task.rank) == ("team/round", (1, "round-peer-1"))
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+@pytest.mark.parametrize(("gpus", "pods"), [(0, ["worker-0", "worker-1"]), (1, ["launcher"])])
+def test_a_launcher_is_a_task_if_it_holds_gpus(version: str, gpus: int, pods: list[str]) -> None:
+    launcher = {"replicas": 1, "template": template(gpus)}
+    roles = {"Launcher": launcher, "Worker": {"replicas": 2, "template": template()}}
+    mpi = workload(f"kubeflow.org/{version}", "MPIJob", "train", {"mpiReplicaSpecs": roles})
+    read = jobs_of(imported(*machines(), mpi))["train"]
+    assert read["pods"][: len(pods)] == [f"train-{each}" for each in pods]
+    assert read["workers"] == 2 + gpus
+
+
+def test_a_job_set_has_the_pods_of_all_its_jobs() -> None:
+    names = ["set-w-0-0-abcde", "set-w-0-1-fghij", "set-w-1-0-klmno", "set-w-1-1-pqrst"]
+    pods = [pod(name, f"n{index // 2}") for index, name in enumerate(names)]
+    owned = job("set-w-0", **owned_by("JobSet", "set"))
+    read = jobs_of(imported(*machines(), job_set("set", "w", 2, 1), owned, *pods))
+    assert list(read) == ["set"]  # the Jobs that it makes are not counted again
+    assert read["set"]["pods"] == names
+    assert read["set"]["nodes"] == ["n0", "n0", "n1", "n1"]
+
+
+def test_a_job_set_of_too_many_pods_is_refused_before_they_are_named() -> None:
+    large = job_set("set", "w", 100_000, 1)
+    assert "replicatedJobs[0].replicas: makes more than 100000" in fault(*machines(), large)
+
+
+def test_a_train_job_states_its_needs_or_its_job_set_does() -> None:
+    whole = train_job(numNodes=4, resourcesPerNode=ONE_EACH)
+    made = job_set("train", "node", 1, 4, **owned_by("TrainJob", "train"))
+    for objects, workers, gpus in (([whole], 4, 1), ([train_job(), made], 2, 4)):
+        read = jobs_of(imported(*machines(), *objects))
+        assert list(read) == ["train"]
+        assert (read["train"]["workers"], read["train"]["each"]["gpus"]) == (workers, gpus)
 
 
 def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
     names = ["train-node-0-0-abcde", "train-node-0-1-fghij"]
     owner = owned_by("Job", "train-node-0")
     pods = [pod(name, f"n{index}", **owner) for index, name in enumerate(names)]
-    read = jobs_of(imported(*machines(), train_job(numNodes=2, resourcesPerNode=ONE_EACH), *pods))[
-        "train"
-    ]
+    stated = train_job(numNodes=2, resourcesPerNode=ONE_EACH)
+    read = jobs_of(imported(*machines(), stated, *pods))["train"]
     assert (read["pods"], read["nodes"]) == (names, ["n0", "n1"])
 
 
-def test_where_its_job_set_is_there_that_counts() -> None:
-    made = job_set(2, annotations=TRAFFIC, **owned_by("TrainJob", "train"))
-    read = jobs_of(imported(*machines(), train_job({}), made))
-    assert list(read) == ["train"]
-    assert (read["train"]["workers"], read["train"]["each"]["gpus"]) == (2, 4)
-
-
-def test_a_train_job_without_its_runtime() -> None:
-    told = (
-        r"train: spec\.trainer\.numNodes: missing; state it, or read the ClusterTrainingRuntime t"
-    )
-    with pytest.raises(InputError, match=told):
-        imported(*machines(), train_job())
-    told = r"train: spec\.trainer\.resourcesPerNode: missing; state it, or read the ClusterTrai"
-    with pytest.raises(InputError, match=told):
-        imported(*machines(), train_job(numNodes=2))
-    half = {"limits": {"nvidia.com/gpu": "500m"}}
-    with pytest.raises(InputError, match=r"resourcesPerNode: asks for 0\.5 GPUs; GPUs are whole"):
-        imported(*machines(), train_job(numNodes=2, resourcesPerNode=half))
-    silent = imported(*machines(), job("other"), train_job({}))  # nobody asked for it
+@pytest.mark.parametrize(
+    ("trainer", "message"),
+    [
+        ({}, "trainer.numNodes: missing; state it, or read the JobSet"),
+        ({"numNodes": 2}, "trainer.resourcesPerNode: missing; state it, or read the JobSet"),
+        (
+            {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "500m"}}},
+            "its containers ask for 0.5 GPUs; GPUs are whole",
+        ),
+    ],
+)
+def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message: str) -> None:
+    assert f": {message}" in fault(*machines(), train_job(**trainer)).replace(" spec.", " ")
+    silent = imported(*machines(), job("other"), train_job({}))  # its traffic is not stated
     assert "1 left out, without GPUs: TrainJob team/train" in silent.notes
 
 
 def test_workers_of_a_ray_cluster_have_random_names() -> None:
-    spec = ray_cluster(gpu=2)
-    cluster = thing("ray.io/v1", "RayCluster", metadata("ray", annotations=TRAFFIC), spec)
+    cluster = workload("ray.io/v1", "RayCluster", "ray", ray_spec(gpu=2))
     read = jobs_of(imported(*machines(), cluster))["ray"]
     assert read["pods"] == ["ray-gpu-worker-0", "ray-gpu-worker-1"]
     owner = owned_by("RayCluster", "ray")
@@ -136,30 +221,27 @@ def test_workers_of_a_ray_cluster_have_random_names() -> None:
 
 
 def test_a_ray_job_is_the_job_of_its_cluster() -> None:
-    spec = ray_cluster(gpu=2, spot=1)
+    spec = ray_spec(gpu=2, spot=1)
     status = {"status": {"rayClusterName": "rank-x7v2q"}}
     names = ["rank-x7v2q-gpu-worker-aaaaa", "rank-x7v2q-gpu-worker-bbbbb"]
     names.append("rank-x7v2q-spot-worker-ccccc")
-    owner = owned_by("RayCluster", "rank-x7v2q")
-    pods = [pod(name, "n0", **owner) for name in names]
+    pods = [pod(name, "n0", **owned_by("RayCluster", "rank-x7v2q")) for name in names]
     read = jobs_of(imported(*machines(), ray_job(spec, **status), *pods))
     assert read["rank"]["pods"] == names
-    head = metadata("rank-x7v2q", **owned_by("RayJob", "rank"))
-    cluster = thing("ray.io/v1", "RayCluster", head, spec)
+    cluster = kube(
+        "ray.io/v1", "RayCluster", metadata("rank-x7v2q", **owned_by("RayJob", "rank")), spec
+    )
     again = jobs_of(imported(*machines(), ray_job(spec), cluster, *pods))
     assert again == read  # and the cluster is no job of its own
 
 
-def test_what_a_ray_group_says_of_its_size() -> None:
-    spec = ray_cluster(least=1, hosts=2, off=4)
-    least, hosts, off = spec["workerGroupSpecs"]
-    least["minReplicas"] = 3
+def test_the_size_of_a_ray_group() -> None:
+    spec = ray_spec(minimum=1, hosts=2, off=4)
+    minimum, hosts, off = spec["workerGroupSpecs"]
+    minimum["minReplicas"] = 3
     hosts["numOfHosts"] = 2
     off["suspend"] = True
     assert jobs_of(imported(*machines(), ray_job(spec)))["rank"]["workers"] == 3 + 2 * 2
-    over = {"status": {"jobDeploymentStatus": "Complete"}}
-    made = imported(*machines(), job("other"), ray_job(spec, **over))
-    assert "1 left out, done: RayJob team/rank" in made.notes
 
 
 def test_each_group_of_a_leader_worker_set_is_a_job() -> None:
@@ -170,49 +252,74 @@ def test_each_group_of_a_leader_worker_set_is_a_job() -> None:
     }
     one = jobs_of(imported(*machines(), leaders(1, 2, leaderTemplate=template(0)), job("other")))
     assert "lws" not in one  # its leader holds no GPU, so that a single pod is left
-    with pytest.raises(InputError, match=r"leaderWorkerTemplate\.size: must be between 1 and"):
-        imported(*machines(), leaders(1, 0))
+    assert "leaderWorkerTemplate.size: must be between 1 and" in fault(*machines(), leaders(1, 0))
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["its own", "of its template"])
-def test_an_annotated_workload_of_another_kind_is_an_error(inside: bool) -> None:
-    head = metadata("web", annotations={} if inside else TRAFFIC)
-    inner = {**template(), "metadata": {"annotations": TRAFFIC if inside else {}}}
-    other = thing("kubeflow.org/v1", "PaddleJob", head, {"template": inner})
-    with pytest.raises(InputError) as caught:
-        imported(*machines(), job(), other)
-    told = str(caught.value)
-    assert told.startswith(
-        f"file: document 5: PaddleJob web: has the annotation {GROUP}/traffic, and is"
-    )
-    assert "LeaderWorkerSet (leaderworkerset.x-k8s.io)" in told
-    assert "\n" not in told
-    owned = {**other, "metadata": {**head, **owned_by("Job", "train")}}
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (job(), {"conditions": [{"type": "Complete", "status": "True"}]}),
+        (ray_job(ray_spec(gpu=2)), {"jobDeploymentStatus": "Failed"}),
+        (
+            workload("batch.volcano.sh/v1alpha1", "Job", "v", {"tasks": []}),
+            {"state": {"phase": "Aborted"}},
+        ),
+    ],
+)
+def test_a_workload_that_is_done_is_left_out(kind: Object, status: Object) -> None:
+    made = imported(*machines(), job("other"), {**kind, "status": status})
+    assert f"1 left out, done: {kind['kind']} team/{kind['metadata']['name']}" in made.notes
+
+
+def test_an_annotated_workload_of_an_unknown_kind_is_refused() -> None:
+    other = workload("kubeflow.org/v1", "PaddleJob", "web", {"template": template()})
+    line = fault(*machines(), job(), other)
+    start = f"file: document 5: PaddleJob web: has the annotation {GROUP}/traffic, and is"
+    assert line.startswith(start)
+    assert "LeaderWorkerSet (leaderworkerset.x-k8s.io)" in line
+    owned = {**other, "metadata": {**other["metadata"], **owned_by("Job", "train")}}
     assert imported(*machines(), job(), owned).notes[-1].startswith("passed over, of kinds that")
-    ignored = {**other, "metadata": metadata("web", annotations={f"{GROUP}/ignore": "true"})}
-    assert imported(*machines(), job(), ignored)
 
 
-def test_uplinks_that_nobody_states_can_be_chosen() -> None:
-    nodes = [node(f"n{index}", zone=f"z{index // 2}") for index in range(4)]
-    waiting = job(pods=4)
-    free = imported(*nodes, waiting, nic_mbps=50_000)
-    assert len(free.problem.instance.links) == 4
-    chosen = imported(*nodes, waiting, nic_mbps=50_000, uplink_mbps=80_000)
-    capacities = {link.name: link.capacity for link in chosen.problem.instance.links}
-    assert (capacities["z0-uplink"], capacities["z1-uplink"]) == (80_000, 80_000)
-    assert "2 uplinks are taken to carry 80000 Mbit/s, as was chosen" in chosen.notes
-    shared = imported(*nodes, waiting, nic_mbps=50_000, oversubscription=3)
-    capacities = {link.name: link.capacity for link in shared.problem.instance.links}
-    assert capacities["z0-uplink"] == 33_333  # of 2 x 50,000, rounded down
-    with pytest.raises(InputError, match="no node says in which zone it is, by the label topology"):
-        imported(node("n0"), node("n1"), waiting, nic_mbps=50_000, uplink_mbps=80_000)
+def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:
+    amounts = {"cpu": cpu, "memory": memory}
+    return {"name": name, "resources": {"requests": amounts}, **fields}
 
 
-@pytest.mark.parametrize("rate", ["25000", "25", "20T"])
-def test_rates_that_no_machine_sends_are_refused(rate: str) -> None:
-    wrong = {f"{GROUP}/traffic": TRAFFIC[f"{GROUP}/traffic"].replace("10G", rate)}
-    with pytest.raises(
-        InputError, match=r"phases\[0\]\.rate: no machine sends .* bit/s; write the"
-    ):
-        imported(*machines(), job(annotations=wrong))
+@pytest.mark.parametrize(
+    ("spec", "cores", "mebibytes"),
+    [
+        ({}, 2300, 1188),
+        ({"overhead": {"cpu": "250m", "memory": "120Mi"}}, 2550, 1308),
+        ({"resources": {"requests": {"cpu": "3"}, "limits": {"memory": "4Gi"}}}, 3000, 1188),
+        ({"initContainers": []}, 1000, 256),
+        (
+            {"containers": [], "initContainers": [], "resources": {"limits": {"memory": "4Gi"}}},
+            0,
+            4096,
+        ),
+        (
+            {"containers": [{"resources": {"limits": {"cpu": "7"}, "requests": {"cpu": "5"}}}]},
+            5500,
+            1188,
+        ),
+        ({"containers": [{"resources": {"limits": {"cpu": "7"}}}]}, 7500, 1188),
+    ],
+)
+def test_sidecars_overhead_limits_and_needs_of_the_whole_pod(
+    spec: Object, cores: int, mebibytes: int
+) -> None:
+    # By hand: 300 + 2000 thousandths of a core while `first` runs, 500 + 1000 later on;
+    # 164 + 1024 MiB while `last` runs, 164 + 256 later on.
+    whole: Object = {
+        "initContainers": [
+            _container("a", "300m", "100Mi", restartPolicy="Always"),
+            _container("first", "2", "50Mi"),
+            _container("b", "200m", "64Mi", restartPolicy="Always"),
+            _container("last", "0", "1Gi"),
+        ],
+        "containers": [_container("main", "1", "256Mi")],
+        **spec,
+    }
+    needs = needs_of(Field(whole, "Pod p"))
+    assert (needs.cpu_millicores, needs.memory_mib) == (cores, mebibytes)

@@ -1,4 +1,4 @@
-"""What is written for a schedule reads back as the same problem, running as the schedule says."""
+"""Manifests of a schedule read back as the same problem, running by that schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.schedule import Schedule, Status
-from tests.kubernetes.reading.manifests import GROUP
 from tests.tiers import examples
 
 SLOT_MS = 5
@@ -82,15 +81,13 @@ def claimed(instance: Instance, offsets: dict[str, int]) -> Schedule:
 @pytest.mark.slow
 @examples(30, deadline=None)
 @given(scenarios(), st.data())
-def test_what_is_written_reads_back_as_the_same_instance(
-    scenario: Scenario, data: st.DataObject
-) -> None:
+def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.DataObject) -> None:
     problem = build_scenario(scenario)
     instance = problem.instance
     offsets = {job.name: data.draw(st.integers(0, job.period - 1)) for job in instance.jobs}
     manifests = build_manifests(instance, claimed(instance, offsets), problem.deployment)
 
-    objects = Objects(GROUP)
+    objects = Objects()
     for file, items in manifests.items():
         objects.add((file, item) for item in items)
     back = make_scenario(objects, Choices(slot_ms=SLOT_MS)).problem

@@ -1,0 +1,53 @@
+"""``metronome claims``: a schedule as manifests for a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.cli.progress import live_line
+from metronome_opt.scenario import Problem, load
+from metronome_opt.schedule import read_schedule
+
+
+def claims(
+    instance: options.InstanceFile,
+    schedule: options.ScheduleFile,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the manifests.")
+    ],
+    group: options.Group = options.GROUP,
+    namespace: options.Namespace = options.NAMESPACE,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+) -> int:
+    """Write SCHEDULE as manifests for a cluster: definitions, capacities and claims.
+
+    The comments of DIR/kustomization.yaml say how kubectl applies them.
+    """
+    from metronome_opt.kubernetes import export_claims
+
+    problem = load(instance, hyperperiod_limit=hyperperiod_limit)
+    with live_line(f"writing {output}", str):
+        export_claims(
+            problem.instance,
+            read_schedule(schedule),
+            problem.deployment,
+            output,
+            group=group,
+            namespace=namespace,
+        )
+    options.wrote(output)
+    note_missing_nodes(problem)
+    return 0
+
+
+def note_missing_nodes(problem: Problem) -> None:
+    """Print a note if claims cannot name the nodes of a real cluster."""
+    if not problem.traffic:
+        options.note(
+            "an instance does not say where tasks run: every link is taken for a node of its own, "
+            "with a task for each flow; claims for a real cluster need the scenario"
+        )

@@ -1,0 +1,304 @@
+"""The client of a cluster's API server: lightkube's, with errors of one line.
+
+Needs the extra `cluster`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from metronome_opt.errors import (
+    InputError,
+    MetronomeError,
+    MissingBackendError,
+    RemoteError,
+    quote,
+    sanitize,
+)
+from metronome_opt.kubernetes.names import MANAGER
+from metronome_opt.kubernetes.schemas import (
+    CAPACITIES,
+    CAPACITY,
+    CLAIM,
+    CLAIMS,
+    VERSION,
+    Manifest,
+)
+
+try:
+    import httpx2
+    from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+    from lightkube.config.models import NameValue, User
+    from lightkube.core.client import Client
+    from lightkube.core.exceptions import ApiError, ConfigError
+    from lightkube.generic_resource import (
+        GenericGlobalResource,
+        GenericNamespacedResource,
+        create_api_info,
+    )
+    from lightkube.types import PatchType
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in {"httpx2", "lightkube"}:
+        raise
+    raise MissingBackendError(
+        "talking to a cluster needs lightkube, which is not installed: "
+        "pip install 'metronome-opt[cluster]'"
+    ) from None
+
+ALL_NAMESPACES = "*"
+
+# lightkube ignores these, and would use another identity or another server.
+_UNSUPPORTED = ("proxy-url", "tls-server-name", "as", "as-uid", "as-groups", "as-user-extra")
+_CREDENTIALS = "client.authentication.k8s.io"
+_KUBECONFIG = Path("~/.kube/config")
+_TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
+_PAGE = 500
+_LONGEST = 300  # characters of what a server says
+_PASSING = (408, 410, 429)
+
+Resource = type[Any]  # of lightkube, whose annotations want either a global or a namespaced one
+
+
+class ClusterError(RemoteError):
+    """An API server refused, or gave no answer that can be used.
+
+    Attributes
+    ----------
+    code
+        Status of the answer, such as 403 for a right that is lacking and 404 for an object or a
+        kind that is not there; None without an answer.
+    """
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message, passing=code is None or code in _PASSING or code >= 500)
+        self.code = code
+
+
+def connect(kubeconfig: Path | None = None, context: str | None = None) -> Client:
+    """Return a client; nothing is asked yet.
+
+    Parameters
+    ----------
+    kubeconfig
+        The file; None for the one in ``KUBECONFIG``, else ``~/.kube/config``, else what a pod finds
+        inside a cluster.
+    context
+        Its context; None for the current one.
+
+    Raises
+    ------
+    InputError
+        If there is no kubeconfig or it cannot be used.
+    """
+    try:
+        config = _read_config(kubeconfig, context)
+        return Client(config, timeout=_TIMEOUT, field_manager=MANAGER)
+    except MetronomeError:
+        raise
+    except Exception as error:  # whatever the library raises: its text may quote the file
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise InputError(
+            f"{kubeconfig or 'kubeconfig'}: cannot be used ({reason}); see whether kubectl can"
+        ) from None
+
+
+def server_of(client: Client) -> str:
+    """Return the address of the server, without credentials."""
+    url = httpx2.URL(client.config.cluster.server)
+    return str(url.copy_with(username=None, password=None)).rstrip("/")
+
+
+@contextmanager
+def asking(client: Client) -> Iterator[None]:
+    """Raise a ClusterError for whatever goes wrong with a request of the client."""
+    server = server_of(client)
+    try:
+        yield
+    except MetronomeError:
+        raise
+    except ConfigError:  # of a credential plugin: its text may hold what the plugin said
+        raise ClusterError(
+            f"{server}: the kubeconfig's credentials for it cannot be got; "
+            "see whether kubectl can use them"
+        ) from None
+    except httpx2.HTTPStatusError as error:
+        raise _refused(error, server) from None
+    except httpx2.TimeoutException:
+        raise ClusterError(f"{server}: no answer in time; is it overloaded?") from None
+    except Exception as error:
+        # Only what the operating system says is repeated: other texts quote requests and answers.
+        said = str(error) if isinstance(error, httpx2.NetworkError) else type(error).__name__
+        raise ClusterError(
+            f"{server}: no answer of an API server ({sanitize(said, _LONGEST)}); is it up, are "
+            "its address and its certificate-authority in the kubeconfig right?"
+        ) from None
+
+
+def listed(
+    client: Client,
+    resource: Resource,
+    namespace: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> list[Manifest]:
+    """Return all objects of a resource, or those with these labels.
+
+    They are looked for in a namespace, `ALL_NAMESPACES`, or (None) that of the client.
+
+    Raises
+    ------
+    ClusterError
+        If there is no answer that can be used.
+    """
+    selector: dict[str, Any] = {"labels": dict(labels)} if labels else {}
+    if issubclass(resource, GenericNamespacedResource):
+        selector["namespace"] = namespace
+    own = {"apiVersion": resource._api_info.resource.api_version, "kind": resource.__name__}
+    with asking(client):
+        return [{**own, **item} for item in client.list(resource, chunk_size=_PAGE, **selector)]
+
+
+def apply(client: Client, resource: Resource, manifest: Manifest) -> None:
+    """Apply an object on the server's side, with the fields of it that others manage.
+
+    Raises
+    ------
+    ClusterError
+        If the server refuses, or gives no answer.
+    """
+    where, kind = manifest["metadata"], PatchType.APPLY
+    place = {"namespace": where["namespace"]} if "namespace" in where else {}
+    with asking(client):
+        client.patch(resource, where["name"], manifest, patch_type=kind, force=True, **place)
+
+
+def merge(
+    client: Client, resource: Resource, name: str, namespace: str | None, patch: Mapping[str, Any]
+) -> None:
+    """Merge a patch (RFC 7396) into an object.
+
+    Raises
+    ------
+    ClusterError
+        If the server refuses, or gives no answer.
+    """
+    with asking(client):
+        client.patch(resource, name, patch, namespace=namespace, patch_type=PatchType.MERGE)
+
+
+def delete(
+    client: Client, resource: Resource, name: str, namespace: str | None, uid: str | None = None
+) -> None:
+    """Delete an object if it is there; with `uid` that one and none that was made since.
+
+    Raises
+    ------
+    ClusterError
+        If the server refuses, or gives no answer.
+    """
+    # lightkube's own `delete` cannot say which object of a name is meant.
+    generic = client._client
+    request = generic.prepare_request("delete", resource, name=name, namespace=namespace)
+    if uid is not None:
+        request.data = {"preconditions": {"uid": uid}}
+    try:
+        with asking(client):
+            answer = generic.send(generic.build_adapter_request(request))
+            generic.handle_response("delete", answer, request)
+    except ClusterError as error:
+        if error.code != 404:
+            raise
+
+
+# ------------------------------------------------------------------ resources
+
+
+@cache
+def resource(api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> Resource:
+    """Return a resource whose objects are plain dictionaries."""
+    group, _, version = api_version.rpartition("/")
+    base = GenericNamespacedResource if namespaced else GenericGlobalResource
+    return type(kind, (base,), {"_api_info": create_api_info(group, version, kind, plural)})
+
+
+def claims_of(group: str) -> Resource:
+    """Return the resource of STBandwidthClaim in an API group."""
+    return resource(f"{group}/{VERSION}", CLAIM, CLAIMS)
+
+
+def capacities_of(group: str) -> Resource:
+    """Return the resource of STBandwidthCapacity in an API group."""
+    return resource(f"{group}/{VERSION}", CAPACITY, CAPACITIES, namespaced=False)
+
+
+NODES = resource("v1", "Node", "nodes", namespaced=False)
+PODS = resource("v1", "Pod", "pods")
+
+
+# ------------------------------------------------------------------ kubeconfig and answers
+
+
+def _read_config(path: Path | None, context: str | None) -> SingleConfig:
+    """Return a context of a kubeconfig, or the service account of a pod."""
+    if path is None:
+        path = Path(os.environ.get("KUBECONFIG") or _KUBECONFIG)
+        if os.pathsep in str(path):
+            raise InputError("KUBECONFIG: lists several files; give one with --kubeconfig")
+        if path == _KUBECONFIG and not path.expanduser().exists():
+            return _of_pod()
+    path = path.expanduser()
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    files = KubeConfig.from_dict(document, path)
+    name = files.current_context if context is None else context
+    if name not in files.contexts:
+        known = ", ".join(files.contexts) or "none"
+        raise InputError(f"{path}: has no context {quote(name)}, but {known}; give --context")
+    chosen = files.contexts[name]
+    for kind, of in (("cluster", chosen.cluster), ("user", chosen.user)):
+        entries = [each for each in document.get(f"{kind}s") or () if each["name"] == of]
+        for field in (field for field in _UNSUPPORTED for each in entries if field in each[kind]):
+            raise InputError(f"{path}: {kind}.{field}: is not supported; use a context without it")
+    user = files.users[chosen.user] if chosen.user else User()
+    if user.exec is not None:
+        # lightkube knows only v1beta1, whose answers are those of v1, and sets no environment.
+        version = {"apiVersion": user.exec.apiVersion, "kind": "ExecCredential"}
+        request = json.dumps({**version, "spec": {"interactive": False}})
+        user.exec.env = [*(user.exec.env or ()), NameValue("KUBERNETES_EXEC_INFO", request)]
+        if user.exec.apiVersion == f"{_CREDENTIALS}/v1":
+            user.exec.apiVersion = f"{_CREDENTIALS}/v1beta1"
+    return SingleConfig(name, chosen, files.clusters[chosen.cluster], user, path)
+
+
+def _of_pod() -> SingleConfig:
+    with suppress(ConfigError, KeyError):
+        config = KubeConfig.from_service_account().get()
+        if config is not None:
+            return config
+    raise InputError(
+        "kubeconfig: there is neither ~/.kube/config nor one that KUBECONFIG names; "
+        "give --kubeconfig"
+    )
+
+
+def _refused(error: httpx2.HTTPStatusError, server: str) -> ClusterError:
+    """Return the error of a refusal: a Status of Kubernetes, or a proxy's page."""
+    code = error.response.status_code
+    if code == 401:
+        return ClusterError(f"{server}: does not accept these credentials; log in again", code)
+    status = error.status if isinstance(error, ApiError) else None
+    said = (status and (status.message or status.reason)) or "is it an API server?"
+    # The server may repeat what the request's Authorization header has.
+    secret = error.request.headers.get("Authorization", "").rpartition(" ")[2]
+    said = sanitize(said.replace(secret, "***") if secret else said, _LONGEST)
+    if code == 403:
+        said = f"{said}; an administrator can grant it"
+    elif code == 404 and not (status and status.details and status.details.name):
+        said = f"knows no {error.request.url.path}; is its definition applied?"
+    return ClusterError(f"{server}: status {code}, {said}", code)

@@ -1,0 +1,174 @@
+"""Values of Kubernetes objects that know their place, for messages of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NoReturn
+
+from metronome_opt.errors import InputError, format_path, quote
+from metronome_opt.kubernetes.quantities import parse_quantity
+
+_MAX_INTEGER = 2**63 - 1  # integers of Kubernetes have 64 bits
+_MAX_NAME = 253  # characters
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value and where it stands."""
+
+    value: Any  # None if nothing is there, which to Kubernetes is the same as null
+    where: str  # the object: its file, kind and name
+    path: tuple[str | int, ...] = ()  # the place in the object
+
+    def __bool__(self) -> bool:
+        """Return whether anything is there."""
+        return self.value is not None
+
+    def __truediv__(self, name: str) -> Field:
+        """Return a field of this mapping; an empty one if it is not there."""
+        return Field(self._mapping().get(name), self.where, (*self.path, name))
+
+    def at(self, path: str) -> Field:
+        """Return the field at a path of names with dots between them."""
+        names, value = path.split("."), self.value
+        for depth, name in enumerate(names):  # without a field for each name: pods are many
+            if value is None:
+                break
+            if not isinstance(value, dict):
+                Field(value, self.where, (*self.path, *names[:depth])).fail("must be a mapping")
+            value = value.get(name)
+        return Field(value, self.where, (*self.path, *names))
+
+    def fail(self, message: str) -> NoReturn:
+        """Refuse the value in one line: the object, the place, `message` and the value."""
+        at = f"{format_path(list(self.path))}: " if self.path else ""
+        got = f", got {quote(self.value)}" if self else ""
+        raise InputError(f"{self.where}: {at}{message}{got}")
+
+    def text(self, default: str | None = None, longest: int = _MAX_NAME) -> str:
+        """Return a name or a word; refuse what is missing if there is no default."""
+        if not self:
+            return self.fail("missing") if default is None else default
+        if not isinstance(self.value, str) or not self.value:
+            self.fail("must be text that is not empty")
+        if len(self.value) > longest or not self.value.isprintable():
+            self.fail(f"must be at most {longest} printable characters")
+        return self.value
+
+    def integer(self, minimum: int, default: int | None = None, maximum: int = _MAX_INTEGER) -> int:
+        """Return an integer of a range; refuse what is missing if there is no default."""
+        if not self:
+            return self.fail("missing") if default is None else default
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            self.fail("must be an integer")
+        if not minimum <= self.value <= maximum:
+            self.fail(f"must be between {minimum} and {maximum}")
+        return self.value
+
+    def optional(self, minimum: int) -> int | None:
+        """Return an integer of at least `minimum`; None if it is missing."""
+        return self.integer(minimum) if self else None
+
+    def flag(self) -> bool:
+        """Return a truth value, false if it is missing."""
+        if self and not isinstance(self.value, bool):
+            self.fail("must be true or false")
+        return bool(self.value)
+
+    def quantity(self) -> Fraction:
+        """Return a Kubernetes quantity, in its own unit, not negative."""
+        if not self:
+            self.fail("missing")
+        try:
+            return parse_quantity(self.value)
+        except InputError as error:
+            self.fail(str(error))
+
+    def items(self) -> list[Field]:
+        """Return the elements of a list; none if it is missing."""
+        if self and not isinstance(self.value, list):
+            self.fail("must be a list")
+        return [
+            Field(value, self.where, (*self.path, index))
+            for index, value in enumerate(self.value or ())
+        ]
+
+    def texts(self) -> Mapping[str, str]:
+        """Return a mapping of text to text, as labels and annotations are."""
+        for name, value in self._mapping().items():
+            if not isinstance(value, str):
+                (self / name).fail("must be text; put it in quotes")
+        return self._mapping()
+
+    def _mapping(self) -> Mapping[str, Any]:
+        if self and not isinstance(self.value, dict):
+            self.fail("must be a mapping")
+        return self.value or {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesObject(Field):
+    """An object; that of a kind without namespaces has an empty one."""
+
+    kind: str
+    group: str
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def title(self) -> str:
+        """Its kind, namespace and name, as messages have them."""
+        return f"{self.kind} {self.namespace}{'/' if self.namespace else ''}{self.name}"
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.at("metadata.labels").texts()
+
+    @cached_property
+    def annotations(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self.at("metadata.annotations").texts()
+
+    @cached_property
+    def owner(self) -> tuple[str, str] | None:
+        """Kind and name of the object that controls this one; None if there is none."""
+        for reference in self.at("metadata.ownerReferences").items():
+            if (reference / "controller").flag():
+                return (reference / "kind").text(), (reference / "name").text()
+        return None
+
+
+class Faults:
+    """Faults of several objects, to be refused together."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Keep the fault of an object."""
+        try:
+            yield
+        except InputError as error:
+            self._lines += error.lines
+
+    def refuse(self) -> None:
+        """Raise an `InputError` of all of them, if there are any."""
+        if self._lines:
+            raise InputError(self._lines[0], self._lines[1:])
+
+
+def replace_item(mapping: Field, name: str, item: Mapping[str, Any], key: str = "name") -> None:
+    """Add an item to a list of a mapping, in place of one with the same `key`."""
+    others = [each.value for each in (mapping / name).items() if (each / key).value != item[key]]
+    mapping.value[name] = [*others, dict(item)]

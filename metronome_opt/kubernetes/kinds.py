@@ -1,0 +1,339 @@
+"""Kinds of Kubernetes objects that are read; of each kind of workload all that this package knows.
+
+Import, `inject` and the controller ask these records: a kind of workload is added by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from metronome_opt.kubernetes.fields import Field, KubernetesObject, replace_item
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.resources import needs_of
+from metronome_opt.kubernetes.schemas import CAPACITIES, CAPACITY, CLAIM, VERSION
+from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.network import Resources
+
+if TYPE_CHECKING:
+    from metronome_opt.kubernetes.objects import Objects
+
+TRAFFIC_SOURCES = ("model", "traffic", "claim-template")
+"""Annotations that say what a workload sends."""
+
+_TRAINER = "node"  # the job and the container of a TrainJob in which training happens
+_RAY_PREFIX = 50  # characters of a name of a pod that KubeRay keeps
+
+
+@dataclass(frozen=True)
+class ObjectKind:
+    """A kind of objects that are read."""
+
+    kind: str
+    group: str = ""  # the core group has no name
+    versions: tuple[str, ...] = ("v1",)  # that are understood, the newest last
+    namespaced: bool = True
+    plural: str = ""  # as in addresses; left out, the kind in lower case with an s
+
+    @property
+    def resource(self) -> str:
+        """Its name in addresses."""
+        return self.plural or f"{self.kind.lower()}s"
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """Pods of one template."""
+
+    title: str
+    names: list[str]
+    template: Field
+    maker: tuple[str, str] | None = None  # what adds random characters to their names
+    stem: str | None = None  # where their names differ by these alone
+    group: str = ""  # that they are a job with, where a workload has several
+
+    @cached_property
+    def needs(self) -> Resources:
+        """Resources that each of the pods needs."""
+        return needs_of(self.template / "spec")
+
+
+@dataclass(frozen=True)
+class WorkloadKind(ObjectKind):
+    """A kind of training jobs."""
+
+    _: KW_ONLY
+    # Yields the pod templates of a workload, with the names of their pods.
+    pods: Callable[[KubernetesObject, Objects], Iterable[PodTemplate]]
+    makes: str | None = None  # the kind of the object that a workload leaves its pods to
+    phases: tuple[str, ...] = ()  # where it states that it is done, beside its conditions
+    priorities: tuple[str, ...] = ()  # where it names its priority class, beside its templates
+    job_labels: tuple[str, ...] = ()  # of its pods, with the name of their job
+    rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
+    # Where a workload does not hold the templates of its pods: returns their number, the template
+    # to which `inject` writes, and what has their environment.
+    patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
+
+    def made_by(self, workload: KubernetesObject, objects: Objects) -> KubernetesObject | None:
+        """Return the object that a workload leaves its pods to; None if there is none."""
+        made = objects.of(self.makes) if self.makes else ()
+        owner = workload.kind, workload.name
+        return next(
+            (each for each in made if (each.namespace, each.owner) == (workload.namespace, owner)),
+            None,
+        )
+
+    def templates(self, workload: KubernetesObject, objects: Objects) -> list[PodTemplate]:
+        """Return the pod templates of a workload, or of the object that it leaves its pods to."""
+        made = self.made_by(workload, objects)
+        if made is not None:
+            return kind_of(made).templates(made, objects)
+        return list(self.pods(workload, objects))
+
+
+KINDS: dict[tuple[str, str], ObjectKind] = {}
+"""The kinds of objects that are read, by kind and group."""
+
+
+def register(*kinds: ObjectKind) -> None:
+    """Let objects of some kinds be read."""
+    KINDS.update({(each.kind, each.group): each for each in kinds})
+
+
+def workload_kinds() -> list[WorkloadKind]:
+    """Return the kinds of workload; those that others are made of come last."""
+    return [each for each in KINDS.values() if isinstance(each, WorkloadKind)]
+
+
+def kind_of(workload: KubernetesObject) -> WorkloadKind:
+    """Return the record of a workload's kind."""
+    kind = KINDS[workload.kind, workload.group]
+    assert isinstance(kind, WorkloadKind)  # noqa: S101 (what else makes no pods)
+    return kind
+
+
+def _numbered(title: str, spec: Field, prefix: str) -> Iterator[PodTemplate]:
+    if spec:
+        names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
+        yield PodTemplate(title, names, spec / "template")
+
+
+def _pods_of_job(title: str, job: str, spec: Field, default: str) -> PodTemplate:
+    """Return the pods of a Job; `default` is its mode of completion if it does not say."""
+    alike = (spec / "completionMode").text(default) != "Indexed"
+    names = [f"{job}-{index}" for index in range(_parallel(spec))]
+    return PodTemplate(title, names, spec / "template", ("Job", job), job if alike else None)
+
+
+def _count(field: Field) -> int:
+    return field.integer(0, 1, MAX_TASKS)
+
+
+def _parallel(spec: Field) -> int:
+    """Return how many pods of a Job run at a time."""
+    at_once = _count(spec / "parallelism")
+    return min(at_once, (spec / "completions").integer(0, at_once))
+
+
+def _check_count(pods: int, field: Field) -> None:
+    if pods > MAX_TASKS:
+        field.fail(f"makes more than {MAX_TASKS} pods")
+
+
+# ------------------------------------------------------------------ Kubeflow
+
+
+def _of_pytorch_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    for role in ("Master", "Worker"):
+        prefix = f"{workload.name}-{role.lower()}"
+        yield from _numbered(role, workload.at(f"spec.pytorchReplicaSpecs.{role}"), prefix)
+
+
+def _of_mpi_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    roles = workload.at("spec.mpiReplicaSpecs")
+    name = f"{workload.name}-launcher"
+    # Since v2beta1 the launcher is the pod of a Job.
+    maker = None if workload.value["apiVersion"] == "kubeflow.org/v1" else ("Job", name)
+    yield PodTemplate("Launcher", [name], roles.at("Launcher.template"), maker)
+    yield from _numbered("Worker", roles / "Worker", f"{workload.name}-worker")
+
+
+def _of_train_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    """Yield the nodes of a TrainJob, as far as it does not leave them to its runtime."""
+    trainer = workload.at("spec.trainer")
+    nodes, resources = trainer / "numNodes", trainer / "resourcesPerNode"
+    missing = [field for field in (nodes, resources) if not field]
+    if not missing:
+        container = {"name": _TRAINER, "resources": resources.value}
+        template = Field({"spec": {"containers": [container]}}, workload.where)
+        maker = f"{workload.name}-{_TRAINER}-0"
+        names = [f"{maker}-{index}" for index in range(_count(nodes))]
+        yield PodTemplate(_TRAINER, names, template, ("Job", maker))
+    elif {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES} & set(workload.annotations):
+        missing[0].fail("missing; state it, or read the JobSet that was made of it as well")
+
+
+def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
+    """Patch the runtime of a TrainJob, whose pods it does not have itself."""
+    trainer = workload.at("spec.trainer")
+    nodes = (trainer / "numNodes").integer(1)
+    template: dict[str, Any] = {"spec": {"containers": [{"name": _TRAINER}]}}
+    job = {"name": _TRAINER, "template": {"spec": {"template": template}}}
+    patch = {
+        "manager": f"{DEFAULT_GROUP}/inject",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    replace_item(workload / "spec", "runtimePatches", patch, key="manager")
+    return nodes, Field(template, workload.where), trainer
+
+
+# ------------------------------------------------------------------ Volcano, JobSet, Job
+
+
+def _of_volcano_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    for index, task in enumerate(workload.at("spec.tasks").items()):
+        title = (task / "name").text(f"default{index}")
+        yield from _numbered(title, task, f"{workload.name}-{title}")
+
+
+def _of_job_set(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    for group in workload.at("spec.replicatedJobs").items():
+        title, inner = (group / "name").text(), group.at("template.spec")
+        jobs = _count(group / "replicas")
+        _check_count(jobs * _parallel(inner), group / "replicas")
+        for number in range(jobs):
+            yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
+
+
+def _of_plain_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    yield _pods_of_job("pods", workload.name, workload / "spec", "NonIndexed")
+
+
+# ------------------------------------------------------------------ Ray, LeaderWorkerSet
+
+
+def _of_ray_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    # The name of its cluster ends in random characters.
+    name = workload.at("status.rayClusterName").text(workload.name)
+    yield from _of_ray(name, workload.at("spec.rayClusterSpec"))
+
+
+def _of_ray_cluster(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    yield from _of_ray(workload.name, workload / "spec")
+
+
+def _of_ray(cluster: str, spec: Field) -> Iterator[PodTemplate]:
+    """Yield head and workers of a RayCluster."""
+    maker = "RayCluster", cluster
+    if not spec:
+        return
+    head = spec.at("headGroupSpec.template")
+    yield PodTemplate("head", [f"{cluster[:_RAY_PREFIX]}-head"], head, maker)
+    for group in (spec / "workerGroupSpecs").items():
+        title = (group / "groupName").text()
+        minimum = (group / "minReplicas").integer(0, 0)
+        count = max(minimum, (group / "replicas").integer(0, 0, MAX_TASKS))
+        hosts = (group / "numOfHosts").integer(1, 1, MAX_TASKS)
+        _check_count(count * hosts, group / "replicas")
+        if (group / "suspend").flag():
+            count = 0
+        stem = f"{f'{cluster}-{title}'[:_RAY_PREFIX]}-worker".lower()
+        names = [f"{stem}-{index}" for index in range(count * hosts)]
+        yield PodTemplate(title, names, group / "template", maker, stem)
+
+
+def _of_leaders(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    """Yield leader and workers of each group of a LeaderWorkerSet; each group is a job."""
+    spec, templates = workload / "spec", workload.at("spec.leaderWorkerTemplate")
+    groups, size = _count(spec / "replicas"), (templates / "size").integer(1, 1, MAX_TASKS)
+    _check_count(groups * size, templates / "size")
+    worker = templates / "workerTemplate"
+    leader = templates / "leaderTemplate" or worker
+    for number in range(groups):
+        name = f"{workload.name}-{number}"
+        group = name if groups > 1 else ""
+        yield PodTemplate("leader", [name], leader, group=group)
+        names = [f"{name}-{index}" for index in range(1, size)]
+        yield PodTemplate("worker", names, worker, group=group)
+
+
+# ------------------------------------------------------------------ the records
+
+_KUBEFLOW = "kubeflow.org"
+_TRAINING_OPERATOR: Mapping[str, Any] = {
+    "priorities": ("spec.runPolicy.schedulingPolicy.priorityClass",),
+    "job_labels": ("training.kubeflow.org/job-name",),
+    "rank_labels": ("training.kubeflow.org/replica-index",),
+}
+register(
+    ObjectKind("Node", namespaced=False),
+    ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural=CAPACITIES),
+    ObjectKind(
+        "NetworkTopology",
+        "networktopology.diktyo.x-k8s.io",
+        ("v1alpha1",),
+        plural="networktopologies",
+    ),
+    ObjectKind("PriorityClass", "scheduling.k8s.io", namespaced=False, plural="priorityclasses"),
+    ObjectKind("Pod"),
+    ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
+    # Pods also have the labels of the objects that theirs is made of, so that these come last.
+    WorkloadKind(
+        "JobSet",
+        "jobset.x-k8s.io",
+        ("v1alpha2",),
+        pods=_of_job_set,
+        job_labels=("jobset.sigs.k8s.io/jobset-name",),
+        rank_labels=("jobset.sigs.k8s.io/job-global-index",),
+    ),
+    WorkloadKind(
+        "TrainJob",
+        "trainer.kubeflow.org",
+        ("v1alpha1",),
+        pods=_of_train_job,
+        makes="JobSet",
+        patch=_patch_train_job,
+    ),
+    WorkloadKind("PyTorchJob", _KUBEFLOW, pods=_of_pytorch_job, **_TRAINING_OPERATOR),
+    WorkloadKind("MPIJob", _KUBEFLOW, ("v1", "v2beta1"), pods=_of_mpi_job, **_TRAINING_OPERATOR),
+    WorkloadKind(
+        "Job",
+        "batch.volcano.sh",
+        ("v1alpha1",),
+        pods=_of_volcano_job,
+        phases=("status.state.phase",),
+        priorities=("spec.priorityClassName",),
+        job_labels=("volcano.sh/job-name",),
+    ),
+    WorkloadKind(
+        "LeaderWorkerSet",
+        "leaderworkerset.x-k8s.io",
+        pods=_of_leaders,
+        job_labels=("leaderworkerset.sigs.k8s.io/group-key",),
+        rank_labels=("leaderworkerset.sigs.k8s.io/worker-index",),
+    ),
+    WorkloadKind(
+        "RayJob",
+        "ray.io",
+        ("v1alpha1", "v1"),
+        pods=_of_ray_job,
+        makes="RayCluster",
+        phases=("status.jobDeploymentStatus",),
+    ),
+    WorkloadKind(
+        "RayCluster",
+        "ray.io",
+        ("v1alpha1", "v1"),
+        pods=_of_ray_cluster,
+        job_labels=("ray.io/cluster",),
+    ),
+    WorkloadKind(
+        "Job",
+        "batch",
+        pods=_of_plain_job,
+        job_labels=("scheduling.x-k8s.io/pod-group", "batch.kubernetes.io/job-name", "job-name"),
+        rank_labels=("batch.kubernetes.io/job-completion-index",),
+    ),
+)

@@ -1,0 +1,134 @@
+"""Kubernetes objects that were read, by kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject
+from metronome_opt.kubernetes.kinds import KINDS, TRAFFIC_SOURCES, workload_kinds
+from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.pods import Pod
+
+_MAX_KIND = 63  # characters
+
+
+class Objects:
+    """All objects that were read.
+
+    Attributes
+    ----------
+    passed
+        How many objects were passed over, by kind.
+    """
+
+    def __init__(self) -> None:
+        self.passed: Counter[str] = Counter()
+        self._objects: dict[tuple[str, ...], KubernetesObject] = {}
+
+    def of(self, kind: str, group: str | None = None) -> list[KubernetesObject]:
+        """Return the objects of a kind by namespace and name; of one group if it is given."""
+        return sorted(
+            (
+                each
+                for each in self._objects.values()
+                if each.kind == kind and group in (None, each.group)
+            ),
+            key=lambda each: each.key,
+        )
+
+    def pods(self) -> list[Pod]:
+        """Return the pods that have not ended."""
+        pods = (each for each in self.of("Pod") if isinstance(each, Pod))
+        return [pod for pod in pods if not pod.is_over]
+
+    def workloads(self) -> Iterator[KubernetesObject]:
+        """Yield the workloads, kind by kind."""
+        for each in workload_kinds():
+            yield from self.of(each.kind, each.group)
+
+    def add(
+        self,
+        documents: Iterable[tuple[str, Any]],
+        namespace: str | None = None,
+        *,
+        yielding: bool = False,
+    ) -> None:
+        """Take objects in. Two objects of one name are one if they are equal.
+
+        Parameters
+        ----------
+        documents
+            Each with where it stands; a list counts as the objects in it.
+        namespace
+            That of objects that name none; ``default`` if None.
+        yielding
+            Whether what is there already goes before what is added.
+
+        Raises
+        ------
+        InputError
+            If an object has no name, is of a version that is not known, or contradicts another one
+            of the same name.
+        """
+        faults = Faults()
+        for where, document in documents:
+            for inner, item in _unpack(where, document):
+                with faults.collect():
+                    self._add(inner, item, namespace or DEFAULT_NAMESPACE, yielding=yielding)
+        faults.refuse()
+
+    def _add(self, where: str, document: Any, namespace: str, *, yielding: bool) -> None:
+        root = Field(document, where)
+        if not (root / "kind") or not (root / "apiVersion"):
+            self.passed["no Kubernetes object"] += 1
+            return
+        kind = (root / "kind").text(longest=_MAX_KIND)
+        group, slash, version = (root / "apiVersion").text().rpartition("/")
+        known = KINDS.get((kind, group))
+        if known is None:
+            _refuse_annotated(root, kind)
+            self.passed[f"{kind} ({group})" if slash else kind] += 1
+            return
+        name = root.at("metadata.name").text()
+        scope = root.at("metadata.namespace").text(namespace) if known.namespaced else ""
+        make = Pod if kind == "Pod" else KubernetesObject
+        item = make(document, where, kind=kind, group=group, namespace=scope, name=name)
+        item = replace(item, where=f"{where}: {item.title}")
+        if version not in known.versions:
+            (item / "apiVersion").fail(f"version must be {' or '.join(known.versions)}")
+        other = self._objects.setdefault((kind, group, scope, name), item)
+        if not yielding and _stated(other) != _stated(item):
+            raise InputError(f"{item.where}: differs from {other.where}; keep one of them")
+
+
+def _refuse_annotated(root: Field, kind: str) -> None:
+    """Refuse an object that states its traffic, and whose pods are not known."""
+    metadata = root / "metadata"
+    annotations = metadata / "annotations"
+    stated = [name for name in TRAFFIC_SOURCES if annotations / f"{DEFAULT_GROUP}/{name}"]
+    if stated and not metadata / "ownerReferences":
+        name = (metadata / "name").text("without a name")
+        kinds = ", ".join(f"{each.kind} ({each.group})" for each in workload_kinds())
+        raise InputError(
+            f"{root.where}: {kind} {name}: has the annotation {DEFAULT_GROUP}/{stated[0]}, and is "
+            f"of a kind whose pods are not known; these are: {kinds}"
+        )
+
+
+def _stated(item: KubernetesObject) -> dict[str, Any]:
+    """Return an object without what a cluster writes into it."""
+    return {name: item.value[name] for name in item.value if name not in ("metadata", "status")}
+
+
+def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the objects of a list one by one, anything else as it is."""
+    items = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(items, list) or document.get("kind") != "List":
+        yield where, document
+        return
+    for index, item in enumerate(items):
+        yield from _unpack(f"{where}: items[{index}]", item)

@@ -1,0 +1,142 @@
+"""Pods, as import and the controller see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from metronome_opt.kubernetes.fields import KubernetesObject
+from metronome_opt.kubernetes.kinds import workload_kinds
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.resources import needs_of
+from metronome_opt.scenario.network import Resources
+
+SCHEDULER = "metronome"
+"""The scheduler that pods name where scheduling gates are not known."""
+
+SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
+"""The scheduling gate that holds a pod until it has its place."""
+
+_OVER = ("Succeeded", "Failed")
+_LAST = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod(KubernetesObject):
+    """A pod."""
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """Return a pod as the API server gives it."""
+        namespace, name = (value["metadata"][key] for key in ("namespace", "name"))
+        where = f"Pod {namespace}/{name}"
+        return cls(value, where, kind="Pod", group="", namespace=namespace, name=name)
+
+    @property
+    def uid(self) -> str:
+        """Its identity among pods of this name."""
+        return self.at("metadata.uid").text()
+
+    @property
+    def version(self) -> str:
+        """Its version, which changes with it."""
+        return str(self.at("metadata.resourceVersion").value or "")
+
+    @property
+    def created(self) -> str:
+        """When it was made, as text that sorts by time."""
+        return str(self.at("metadata.creationTimestamp").value or "")
+
+    @property
+    def leaving(self) -> bool:
+        """True if it is being deleted."""
+        return bool(self.at("metadata.deletionTimestamp"))
+
+    @cached_property
+    def phase(self) -> str:
+        """Pending, Running, Succeeded, Failed or Unknown."""
+        return self.at("status.phase").text("Unknown")
+
+    @property
+    def is_over(self) -> bool:
+        """True if it has ended, well or not."""
+        return self.phase in _OVER
+
+    @cached_property
+    def node(self) -> str | None:
+        """The node that it is bound to; None if it is not yet."""
+        return self.at("spec.nodeName").value and self.at("spec.nodeName").text()
+
+    @cached_property
+    def needs(self) -> Resources:
+        """Resources that it needs on its node."""
+        return needs_of(self / "spec")
+
+    # ------------------------------------------------------------------ for the controller
+
+    @property
+    def place(self) -> str | None:
+        """The node that the controller gave it; None if it did not yet."""
+        return self.annotations.get(f"{DEFAULT_GROUP}/node")
+
+    @property
+    def binds(self) -> bool:
+        """True if it is for the controller to bind it to a node."""
+        return bool(self.at("spec.schedulerName").value == SCHEDULER)
+
+    @cached_property
+    def _scheduling_gates(self) -> list[str]:
+        return [(gate / "name").text() for gate in self.at("spec.schedulingGates").items()]
+
+    @property
+    def has_scheduling_gate(self) -> bool:
+        """True if the controller's scheduling gate holds it."""
+        return SCHEDULING_GATE in self._scheduling_gates
+
+    @property
+    def held_by_others(self) -> bool:
+        """True if other scheduling gates hold it."""
+        return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
+
+    @property
+    def waits(self) -> bool:
+        """True if it waits for the controller: behind its scheduling gate, or as its scheduler."""
+        return self.has_scheduling_gate or (self.binds and self.node is None)
+
+    @property
+    def asks(self) -> bool:
+        """True if the controller looks after it."""
+        return self.waits or self.place is not None
+
+    @cached_property
+    def job(self) -> str:
+        """The job that it is a task of, as an annotation, a label or its owner has it."""
+        labels = (label for kind in workload_kinds() for label in kind.job_labels)
+        stated = [
+            self.annotations.get(f"{DEFAULT_GROUP}/job"),
+            *map(self.labels.get, labels),
+            self.owner and self.owner[1],
+        ]
+        return f"{self.namespace}/{next(filter(None, stated), self.name)}"
+
+    @cached_property
+    def rank(self) -> tuple[int, str]:
+        """Where it stands among the tasks of its job."""
+        labels = (label for kind in workload_kinds() for label in kind.rank_labels)
+        for key in (f"{DEFAULT_GROUP}/task", *labels):
+            stated = self.annotations.get(key) or self.labels.get(key)
+            if stated is not None and stated.isascii() and stated.isdigit():
+                return int(stated[:9]), self.name
+        return _LAST, self.name
+
+    @property
+    def references(self) -> list[dict[str, Any]]:
+        """References to it and to what controls it, for events."""
+        keys = ("apiVersion", "kind", "name", "uid")
+        own = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+        owners = [each.value for each in self.at("metadata.ownerReferences").items()]
+        owner = next((each for each in owners if each.get("controller")), None)
+        made_by = [{key: owner[key] for key in keys}] if owner else []
+        return [{**each, "namespace": self.namespace} for each in (own, *made_by)]

@@ -1,0 +1,155 @@
+"""Annotations by which workloads and pods state their traffic."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from metronome_opt.documents import parse_yaml
+from metronome_opt.errors import InputError, sanitize
+from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.kinds import TRAFFIC_SOURCES
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.quantities import milliseconds
+from metronome_opt.scenario.workload import FASTEST
+
+_MAX_US = 10**12  # eleven days, as far as a scenario goes
+_MAX_TEXT = 63  # characters of a name of an annotation
+_NUMBERS = {  # and the minimum of each
+    "batch": 1,
+    "priority": 0,
+    "max-stretch-ms": 0,
+    "iterations": 1,
+    "most-racks": 1,
+    "tasks": 1,
+}
+_KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "allreduce", "ignore", "job")
+_TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
+
+Patterns = Mapping[tuple[str, str], KubernetesObject]
+"""Claims by namespace and name, whose traffic workloads may name."""
+
+
+class Annotations:
+    """Annotations of one object with the prefix of this package.
+
+    Parameters
+    ----------
+    where
+        The object, for messages.
+    stated
+        All its annotations.
+    """
+
+    def __init__(self, where: str, stated: Mapping[str, str]) -> None:
+        self._where = f"{where}: annotation {DEFAULT_GROUP}/"
+        self._stated = {
+            full.removeprefix(f"{DEFAULT_GROUP}/"): text
+            for full, text in stated.items()
+            if full.startswith(f"{DEFAULT_GROUP}/")
+        }
+
+    def __getitem__(self, name: str) -> Field:
+        """Return an annotation, an empty field if it is missing."""
+        value: Any = self._stated.get(name)
+        if value is not None:
+            is_number = name in _NUMBERS and re.fullmatch("[0-9]{1,18}", value)
+            value = int(value) if is_number else value.strip()
+        return Field(value, self._where + sanitize(name, _MAX_TEXT))
+
+    def number(self, name: str) -> int | None:
+        """Return a whole number; None if it is missing."""
+        return self[name].optional(_NUMBERS[name])
+
+    @property
+    def ignored(self) -> bool:
+        """True if the object is to be left out."""
+        return str(self["ignore"].value).lower() == "true"
+
+    def check(self) -> None:
+        """Refuse names that are not known, and numbers that are none."""
+        for name in self._stated:
+            if name not in _KNOWN and not name.startswith("original-"):
+                near = get_close_matches(name[:_MAX_TEXT], _KNOWN, n=1)
+                known = f"perhaps {near[0]}" if near else f"known are {', '.join(_KNOWN)}"
+                self[name].fail(f"unknown annotation ({known})")
+        for name in _NUMBERS:
+            self.number(name)
+
+    def traffic(self, namespace: str = "", patterns: Patterns | None = None) -> dict[str, Any]:
+        """Return what a task sends as fields of a scenario's job; none if that is not stated.
+
+        Parameters
+        ----------
+        namespace, patterns
+            Where a pattern may be named, and the claims that have one.
+        """
+        given = [self[name] for name in TRAFFIC_SOURCES if self[name]]
+        if len(given) > 1:
+            given[1].fail(f"another of {', '.join(TRAFFIC_SOURCES)} is there as well; keep one")
+        model, traffic, template = (self[name] for name in TRAFFIC_SOURCES)
+        batch = self["batch"]
+        if model:
+            return {"model": model.text(), "batch": batch.integer(1)}
+        if batch:
+            batch.fail("is for a model; name one")
+        if traffic:
+            try:
+                value = parse_yaml(traffic.value)
+            except InputError as error:
+                traffic.fail(str(error))
+            return {"traffic": read_pattern(Field(value, traffic.where))}
+        if template:
+            pattern = (patterns or {}).get((namespace, template.text()))
+            if pattern is None:
+                template.fail(f"no such STBandwidthClaim in {namespace}; read it as well")
+            return {"traffic": read_pattern(pattern.at("spec.traffic"))}
+        return {}
+
+
+def merge(*stated: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations of a workload and its templates; those given first go before others.
+
+    Traffic is taken from the first that states any, so that a template does not add to it.
+    """
+    merged: dict[str, str] = {}
+    for each in stated:
+        taken = set(merged) | (_TRAFFIC if _TRAFFIC & set(merged) else set())
+        merged |= {name: text for name, text in each.items() if name not in taken}
+    return merged
+
+
+def read_pattern(traffic: Field) -> dict[str, Any]:
+    """Return ``spec.traffic`` of a claim as a scenario has it; rates are rounded up to Mbit/s."""
+    period = (traffic / "periodMicroseconds").integer(1, maximum=_MAX_US)
+    phases = []
+    end = 0
+    for phase in (traffic / "phases").items():
+        start, length = phase / "startMicroseconds", phase / "lengthMicroseconds"
+        start_us = start.integer(0, maximum=_MAX_US)
+        length_us = length.integer(1, maximum=_MAX_US)
+        rate = (phase / "rate").quantity()
+        if not rate:
+            (phase / "rate").fail("must be above 0; leave out a burst that sends nothing")
+        if not 1 <= rate / 10**6 <= FASTEST:
+            (phase / "rate").fail(
+                f"no machine sends {float(rate):,g} bit/s; write the unit, 25G for 25 Gbit/s"
+            )
+        if start_us < end:
+            start.fail(f"must be at least {end}, where the burst before it ends")
+        end = start_us + length_us
+        if end > period:
+            length.fail(f"the burst ends at {end}, after the period of {period}")
+        phases.append(
+            {
+                "start_ms": milliseconds(start_us),
+                "length_ms": milliseconds(length_us),
+                "rate_mbps": math.ceil(rate / 10**6),
+            }
+        )
+    if not phases:
+        (traffic / "phases").fail("missing; a pattern has at least one burst")
+    return {"period_ms": milliseconds(period), "phases": phases}

@@ -1,0 +1,285 @@
+"""Nodes and links of a cluster as the cluster of a scenario."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.quantities import parse_positive
+from metronome_opt.kubernetes.resources import has_of
+from metronome_opt.kubernetes.schemas import CAPACITY
+from metronome_opt.scenario.network import Resources
+
+_PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
+_SPEED = f"{DEFAULT_GROUP}/sustained-tflops"
+_SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts it
+
+_Link = tuple[str, int]  # name and Mbit/s
+_Paths = dict[tuple[str, str], int]  # by origin and destination
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Settings that the objects of a cluster do not state."""
+
+    name: str = "cluster"  # of the scenario
+    slot_ms: int = 5
+    nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
+    uplink_mbps: int | None = None  # of zones whose uplink is not stated; None for no limit
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A node whose interface is known."""
+
+    source: KubernetesObject  # the Node, or the capacity if there is none
+    has: Resources | None  # what pods may take; None without a Node
+    interfaces: tuple[_Link, ...]  # its own
+    uplink: _Link | None  # the one that it shares, if there is one
+    zone: str | None
+    region: str | None
+
+    @property
+    def is_open(self) -> bool:
+        """True if new pods may come."""
+        conditions = self.source.at("status.conditions").items()
+        ready = [each / "status" for each in conditions if (each / "type").value == "Ready"]
+        closed = self.source.at("spec.unschedulable").flag()
+        return not closed and all(status.value == "True" for status in ready)
+
+
+def first_few(names: Sequence[str]) -> str:
+    """Return names as notes have them: three of them, and how many there are more."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str, Machine]:
+    """Return the nodes that have GPUs and whose interfaces are known, by name.
+
+    Without any Node the capacities say which machines there are. What is left out is appended to
+    `notes`.
+    """
+    capacities = {each.name: each for each in objects.of(CAPACITY)}
+    links = _read_links(capacities.values())
+    has: dict[str, Resources | None] = {}
+    nodes = {}
+    for node in objects.of("Node"):
+        resources = has_of(node)
+        if resources.gpus:
+            nodes[node.name], has[node.name] = node, resources
+    nodes = nodes or capacities
+    machines = {}
+    for name, source in nodes.items():
+        if name not in links and choices.nic_mbps is not None:
+            links[name] = ((name, choices.nic_mbps),), None
+        if name in links:
+            labels = [each.at("metadata.labels") for each in (source, capacities.get(name, source))]
+            zone, region = (
+                next(
+                    (label.text() for label in (each / key for each in labels) if label.value), None
+                )
+                for key in (ZONE_KEY, REGION_KEY)
+            )
+            machines[name] = Machine(source, has.get(name), *links[name], zone, region)
+    without = sorted(set(nodes) - set(machines))
+    if without:
+        notes.append(
+            f"{counted(len(without), 'node')} ({first_few(without)}) left out, without an "
+            "STBandwidthCapacity; --nic-gbps gives them an interface"
+        )
+    return machines
+
+
+def _read_links(
+    capacities: Iterable[KubernetesObject],
+) -> dict[str, tuple[tuple[_Link, ...], _Link | None]]:
+    """Return interfaces and shared link of each node.
+
+    An interface belongs to one node, and a shared link carries the same for all.
+    """
+    links = {}
+    first: dict[str, tuple[str, int]] = {}
+    for each in capacities:
+        scopes: dict[str, list[_Link]] = {"Node": [], "Shared": []}
+        for link in each.at("spec.links").items():
+            name, capacity = (link / "name").text(), _megabits(link / "capacity")
+            scope = link / "scope"
+            if scope.text() not in scopes:
+                scope.fail("must be Node or Shared")
+            other, known = first.setdefault(name, (each.name, capacity))
+            if scope.value == "Node" and other != each.name:
+                (link / "name").fail(f"is the interface of {other} too; share it")
+            if known != capacity:
+                (link / "capacity").fail(f"is not the {known} Mbit/s that {other} states")
+            scopes[scope.value].append((name, capacity))
+        own, shared = scopes.values()
+        if not own or len(shared) > 1:
+            each.at("spec.links").fail(
+                f"must have links of scope Node, has {len(own)}, and at most one of scope Shared, "
+                f"has {len(shared)}; keep the narrowest of these"
+            )
+        links[each.name] = tuple(own), next(iter(shared), None)
+    return links
+
+
+def _megabits(capacity: Field) -> int:
+    """Return a bandwidth in whole Mbit/s, rounded down."""
+    whole = int(capacity.quantity() // 10**6)
+    if not whole:
+        capacity.fail("must be at least 1 Mbit/s (1M)")
+    return whole
+
+
+def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, Any] | None:
+    """Return the kind of GPU as a scenario has it; None if its speed is not known.
+
+    A scenario has one kind: of several the slowest is taken, which the others wait for.
+    """
+    sources = [machine.source for machine in machines.values()]
+    stated = {
+        source.name: parse_positive(f"{source.where}: annotation {_SPEED}", text)
+        for source in sources
+        if (text := source.annotations.get(_SPEED)) is not None
+    }
+    if not stated:
+        return None
+    speed, fastest = min(stated.values()), max(stated.values())
+    if speed != fastest:
+        notes.append(
+            f"GPUs sustain from {float(speed):g} to {float(fastest):g} TFLOP/s; the minimum is "
+            "taken for all"
+        )
+    product = next((each.labels[_PRODUCT] for each in sources if _PRODUCT in each.labels), "GPU")
+    value = int(speed) if speed.denominator == 1 else float(speed)
+    return {
+        "name": product,
+        "sustained_tflops": {"value": value, "assumed": "the nodes' annotation"},
+    }
+
+
+# ------------------------------------------------------------------ the network between zones
+
+
+def _read_topology(topologies: Sequence[KubernetesObject]) -> tuple[_Paths, _Paths, _Paths]:
+    """Return costs between zones and regions, and what the paths between zones carry, Mbit/s.
+
+    Costs that a user defined come before measured ones.
+    """
+    if len(topologies) > 1:
+        first, second, *_ = topologies
+        raise InputError(
+            f"{second.where}: {first.namespace}/{first.name} is there as well; a cluster has one "
+            "NetworkTopology, leave the other out"
+        )
+    weights = [each for topology in topologies for each in topology.at("spec.weights").items()]
+    weights.sort(key=lambda weight: (weight / "name").text() != "UserDefined")
+    costs: dict[str, _Paths] = {ZONE_KEY: {}, REGION_KEY: {}}
+    carries: _Paths = {}
+    for level in (weights[0] / "topologyList").items() if weights else ():
+        key = level / "topologyKey"
+        if key.text() not in costs:
+            key.fail(f"must be {ZONE_KEY} or {REGION_KEY}")
+        for origin in (level / "originList").items():
+            here = (origin / "origin").text()
+            for path in (origin / "costList").items():
+                ends = here, (path / "destination").text()
+                if ends in costs[key.value]:
+                    (path / "destination").fail(f"is there twice from {here}")
+                costs[key.value][ends] = (path / "networkCost").integer(0)
+                if key.value == ZONE_KEY and path / "bandwidthCapacity":
+                    carries[ends] = _megabits(path / "bandwidthCapacity")
+    return costs[ZONE_KEY], costs[REGION_KEY], carries
+
+
+def cluster_document(
+    objects: Objects,
+    machines: Mapping[str, Machine],
+    has: Mapping[str, Resources],
+    choices: Choices,
+    notes: list[str],
+) -> dict[str, Any]:
+    """Return a cluster of topology ``listed``; what is assumed is appended to `notes`."""
+    zone_costs, region_costs, carries = _read_topology(objects.of("NetworkTopology"))
+    racks = _racks(machines)
+    zone_of = {rack: machines[name].zone for name, rack in racks.items()}
+    uplinks = {racks[name]: each.uplink for name, each in machines.items() if each.uplink}
+    for rack, zone in zone_of.items():
+        carried = {amount for (origin, _), amount in carries.items() if origin == zone}
+        if carried and rack not in uplinks:
+            uplinks[rack] = f"{rack}-uplink", min(carried)
+            if len(carried) > 1:
+                notes.append(
+                    f"zone {zone}: its paths carry from {min(carried)} to {max(carried)} "
+                    "Mbit/s; the uplink is taken to carry the minimum"
+                )
+    if choices.uplink_mbps is not None:
+        if not racks:
+            raise InputError(f"no node has the label {ZONE_KEY}, which states its zone; add it")
+        chosen = [rack for rack in zone_of if rack not in uplinks]
+        uplinks |= {rack: (f"{rack}-uplink", choices.uplink_mbps) for rack in chosen}
+        notes.append(f"{counted(len(chosen), 'uplink')} of {choices.uplink_mbps} Mbit/s chosen")
+    links = dict(link for machine in machines.values() for link in machine.interfaces)
+    for uplink, capacity in (uplinks[rack] for rack in zone_of if rack in uplinks):
+        if uplink in links:
+            raise InputError(
+                f"link {quote(uplink)}: connects two nodes or zones to the others; give each its "
+                "own"
+            )
+        links[uplink] = capacity
+    nodes = []
+    for name, machine in machines.items():
+        amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
+        position = {"rack": racks.get(name), "region": machine.region}
+        own = [link for link, _ in machine.interfaces]
+        interfaces = {"interfaces": own} if len(own) > 1 else {"interface": own[0]}
+        stated = {key: value for key, value in position.items() if value}
+        nodes.append({"name": name, "has": amounts, **interfaces, **stated})
+    regions = {machine.region for machine in machines.values()}
+    costs = {
+        (here, there): _SAME_ZONE if zone == other else zone_costs.get((zone or "", other or ""))
+        for (here, zone), (there, other) in permutations(zone_of.items(), 2)
+        if zone_costs and zone and other
+    }
+    document = {
+        "topology": "listed",
+        "nodes": nodes,
+        "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
+        "racks": [
+            {"name": rack, **({"uplink": uplinks[rack][0]} if rack in uplinks else {})}
+            for rack in zone_of
+        ],
+        "zone_costs": [_cost(ends, cost) for ends, cost in costs.items() if cost is not None],
+        "region_costs": [
+            _cost(ends, cost) for ends, cost in region_costs.items() if set(ends) <= regions
+        ],
+        "gpu": _read_gpu(machines, notes),
+    }
+    return {name: value for name, value in document.items() if value}
+
+
+def _racks(machines: Mapping[str, Machine]) -> dict[str, str]:
+    """Return the rack of each node that has one: a zone, or what in a zone shares an uplink."""
+    uplinks = defaultdict(set)
+    for machine in machines.values():
+        uplinks[machine.zone].add(machine.uplink)
+    racks = {}
+    for name, machine in machines.items():
+        zone, uplink = machine.zone, machine.uplink and machine.uplink[0]
+        if zone and uplink and len(uplinks[zone]) > 1:
+            racks[name] = f"{zone}/{uplink}"
+        elif zone or uplink:
+            racks[name] = zone or uplink or ""
+    return racks
+
+
+def _cost(ends: tuple[str, str], cost: int) -> dict[str, Any]:
+    return {"origin": ends[0], "destination": ends[1], "cost": cost}

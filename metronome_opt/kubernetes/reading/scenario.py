@@ -1,0 +1,230 @@
+"""A scenario from the objects of a cluster: its nodes and links, room for jobs, the jobs."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metronome_opt.errors import InputError, counted, quote, sanitize
+from metronome_opt.kubernetes.files import dump_objects
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.reading.jobs import ImportedJob, LeftOut, read_jobs
+from metronome_opt.kubernetes.reading.machines import (
+    Choices,
+    Machine,
+    cluster_document,
+    first_few,
+    read_machines,
+)
+from metronome_opt.scenario.build import Problem, build_scenario
+from metronome_opt.scenario.cluster import find_room
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.network import Resources
+
+_MAX_NOTE = 500  # characters
+_Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A scenario that was made of a cluster's objects."""
+
+    document: Mapping[str, Any]  # the scenario as it is written
+    problem: Problem
+    notes: tuple[str, ...]  # what was passed over, left out or assumed, a line each
+
+    @property
+    def summary(self) -> str:
+        """A line on its size."""
+        instance = self.problem.instance
+        sizes = {"node": self.document["cluster"]["nodes"]}
+        sizes |= {"link": instance.links, "job": instance.jobs}
+        running = sum("nodes" in job for job in self.document["jobs"])
+        counts = ", ".join(counted(len(items), name) for name, items in sizes.items())
+        return f"{counts}, {running} of them running"
+
+    def text(self) -> str:
+        """Return the scenario as a file, its notes as comments before it."""
+        header = "\n".join(["Read from a cluster.", *(f"- {note}" for note in self.notes)])
+        return dump_objects([self.document], header, compact=True)
+
+
+def make_scenario(objects: Objects, choices: Choices) -> Imported:
+    """Make a scenario of a cluster's objects.
+
+    Raises
+    ------
+    InputError
+        If an object cannot be read, or nothing is left to schedule.
+    """
+    notes: list[str] = []
+    left_out: LeftOut = defaultdict(list)
+    pods = objects.pods()
+    jobs = read_jobs(objects, pods, choices.slot_ms, left_out)
+    machines = read_machines(objects, choices, notes)
+    if not machines:
+        raise InputError(
+            "no nodes: no node with GPUs and an interface was read; "
+            f"read Nodes with their STBandwidthCapacity, or give --nic-gbps{_aside(notes)}"
+        )
+    held = _held(machines, jobs)
+    has = _has(machines, held, jobs, pods, notes)
+    jobs = _fitting(has, held, jobs, left_out)
+    cluster = cluster_document(objects, machines, has, choices, notes)
+    for why, titles in sorted(left_out.items()):
+        notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
+    passed = [f"{count} {kind}" for kind, count in sorted(objects.passed.items())]
+    if passed:
+        notes.append(f"passed over, of kinds that say nothing here: {', '.join(passed)}")
+    if not jobs:
+        raise InputError(
+            "no jobs: nothing is left to schedule; annotate workloads with "
+            f"{DEFAULT_GROUP}/traffic, /model or /claim-template{_aside(notes)}"
+        )
+    for job in jobs:
+        if "model" in job.entry and "gpu" not in cluster:
+            raise InputError(
+                f"{job.source.where}: model: the speed of GPUs is not known; annotate a Node with "
+                f"{DEFAULT_GROUP}/sustained-tflops"
+            )
+    return _build(cluster, jobs, choices, notes)
+
+
+def _aside(notes: Sequence[str]) -> str:
+    return f" ({'; '.join(sanitize(note, _MAX_NOTE) for note in notes)})" if notes else ""
+
+
+# ------------------------------------------------------------------ room
+
+
+def _held(machines: Mapping[str, Machine], jobs: Sequence[ImportedJob]) -> _Amounts:
+    """Return what the jobs that run hold of each node."""
+    held: _Amounts = defaultdict(lambda: np.zeros(3, dtype=np.int64))
+    for job in jobs:
+        for pod, node in zip(job.entry["pods"], job.entry.get("nodes", ()), strict=False):
+            if node not in machines:
+                raise InputError(
+                    f"{job.source.where}: pod {pod} runs on node {quote(node)}, of which neither "
+                    "GPUs nor an interface were read; read its Node and STBandwidthCapacity, or "
+                    "give --nic-gbps"
+                )
+            held[node] += job.each.vector
+    return held
+
+
+def _has(
+    machines: Mapping[str, Machine],
+    held: _Amounts,
+    jobs: Sequence[ImportedJob],
+    pods: Sequence[Pod],
+    notes: list[str],
+) -> Mapping[str, Resources]:
+    """Return what each node has for the jobs.
+
+    That is what it can give to pods, less what pods of other jobs hold. One that takes no new pods,
+    or whose Node was not read, has what the jobs hold there.
+    """
+    mine = {(job.source.namespace, pod) for job in jobs for pod in job.entry["pods"]}
+    others: _Amounts = defaultdict(lambda: np.zeros(3, dtype=np.int64))
+    for pod in pods:
+        if pod.node is not None and pod.node in machines and pod.key not in mine:
+            others[pod.node] += pod.needs.vector
+    has = {}
+    for name, machine in machines.items():
+        amounts = held[name]
+        if machine.has is not None and machine.is_open:
+            amounts = np.maximum(machine.has.vector - others[name], amounts)
+        gpus, cores, memory = amounts.tolist()
+        has[name] = Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
+    unknown = sum(machine.has is None for machine in machines.values())
+    if unknown:
+        notes.append(f"{counted(unknown, 'machine')} without a Node, with the GPUs in use")
+    closed = [name for name, each in machines.items() if each.has and not each.is_open]
+    if closed:
+        notes.append(f"{counted(len(closed), 'node')} closed to new pods: {first_few(closed)}")
+    taken = sum(int(amounts[0]) for amounts in others.values())
+    if taken:
+        notes.append(f"{counted(taken, 'GPU')} held by pods of no job here")
+    return has
+
+
+def _fitting(
+    has: Mapping[str, Resources],
+    held: _Amounts,
+    jobs: Sequence[ImportedJob],
+    left_out: LeftOut,
+) -> list[ImportedJob]:
+    """Leave out jobs that wait and find no room, as a scenario will look for it."""
+    free = {name: has[name].gpus - int(held[name][0]) for name in has}
+    waiting = [job for job in jobs if "nodes" not in job.entry]
+    places = iter(find_room(free, [(job.entry["workers"], job.each.gpus) for job in waiting]))
+    fitting = []
+    for job in jobs:
+        if "nodes" in job.entry or next(places) is not None:
+            fitting.append(job)
+        else:
+            left_out["waiting without room"].append(job.source.title)
+    return fitting
+
+
+# ------------------------------------------------------------------ the scenario
+
+
+def _build(
+    cluster: Mapping[str, Any], jobs: Sequence[ImportedJob], choices: Choices, notes: list[str]
+) -> Imported:
+    """Build what was read: only with their periods known do offsets find their place."""
+    # 1 for the lowest class, then twice that of the one below: the order, not how much more.
+    values = sorted({job.class_value for job in jobs if job.class_value is not None})
+    for job in jobs:
+        if job.class_value is not None:
+            job.entry["priority"] = 2 ** values.index(job.class_value)
+    document = {
+        "format": SCENARIO_FORMAT,
+        "name": choices.name,
+        "slot_ms": choices.slot_ms,
+        "cluster": cluster,
+        "jobs": [job.entry for job in jobs],
+    }
+    problem = _problem_of(document, jobs)
+    notes += problem.notes
+    if _set_offsets(problem, jobs, choices.slot_ms, notes):
+        problem = _problem_of(document, jobs)
+    return Imported(document, problem, tuple(sanitize(note, _MAX_NOTE) for note in notes))
+
+
+def _set_offsets(
+    problem: Problem, jobs: Sequence[ImportedJob], slot_ms: int, notes: list[str]
+) -> bool:
+    """Give jobs with claims the offsets at which they run; return whether there are any."""
+    slot_us, moved = 1000 * slot_ms, []
+    for job, entry in zip(jobs, problem.traffic, strict=True):
+        if job.claim is not None:
+            longest = entry.rounded.period + job.entry.get("max_stretch_ms", 0) // slot_ms
+            if job.claim.offset_us >= slot_us * longest:
+                moved.append(job.entry["name"])
+            else:
+                slots = (2 * job.claim.offset_us + slot_us) // (2 * slot_us)
+                job.entry["current_offset_ms"] = slots % longest * slot_ms
+    if moved:
+        notes.append(f"offset in force beyond the period, left out: {first_few(moved)}")
+    return any("current_offset_ms" in job.entry for job in jobs)
+
+
+def _problem_of(document: Mapping[str, Any], jobs: Sequence[ImportedJob]) -> Problem:
+    """Build a scenario; faults of a job name the object that it came from."""
+    try:
+        return build_scenario(Scenario.from_dict(document))
+    except InputError as error:
+        first, *others = (
+            re.sub(r"^jobs\[([0-9]+)\]\.", lambda at: f"{jobs[int(at[1])].source.where}: ", line)
+            for line in error.lines
+        )
+        raise InputError(first, others) from None

@@ -1,0 +1,317 @@
+"""Jobs of workloads and claims: their pods, traffic, weights, offsets and names."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from metronome_opt.documents import parse_yaml
+from metronome_opt.instance import Phase
+from metronome_opt.scenario import Scenario, build_scenario
+from tests.kubernetes.reading.manifests import (
+    GROUP,
+    TRAFFIC,
+    Object,
+    claim,
+    fault,
+    imported,
+    job,
+    jobs_of,
+    kube,
+    machines,
+    metadata,
+    owned_by,
+    pod,
+    template,
+)
+
+
+def priority_class(name: str, value: int, **fields: Any) -> Object:
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return {**head, "metadata": metadata(name, None), "value": value, **fields}
+
+
+def of_class(name: str, priority: str | None) -> Object:
+    made = job(name)
+    if priority is not None:
+        made["spec"]["template"]["spec"]["priorityClassName"] = priority
+    return made
+
+
+def fast_machines() -> list[Object]:
+    """Return machines whose GPUs sustain 20 TFLOP/s."""
+    first, *others = machines()
+    first["metadata"]["annotations"] = {f"{GROUP}/sustained-tflops": "20"}
+    return [first, *others]
+
+
+def claims_of(offset: int, allocation: Any = (), name: str = "x") -> list[Object]:
+    """Return the claims of a job ``x`` of two tasks."""
+    claims = [claim(f"{name}-{index}", "x", index, f"n{index}", offset) for index in range(2)]
+    for each in claims:
+        each["spec"]["allocation"] |= dict(allocation)
+    return claims
+
+
+# ------------------------------------------------------------------ pods and what is left out
+
+
+def test_pods_that_only_their_job_tells_apart_are_tasks_in_the_order_of_their_names() -> None:
+    plain = job(pods=2)
+    plain["spec"]["completionMode"] = "NonIndexed"
+    strange = pod("train-zzzzz", "n1", **owned_by("Job", "other"))
+    pods = [pod("train-bbbbb", "n1"), pod("train-aaaaa", "n0"), strange]
+    read = jobs_of(imported(*machines(), plain, *pods))["train"]
+    assert read["pods"] == ["train-aaaaa", "train-bbbbb"]
+    assert read["nodes"] == ["n0", "n1"]
+
+
+def test_tasks_run_where_pods_are_that_have_not_ended() -> None:
+    ended = pod("train-0-aaaaa", "n1", phase="Failed")
+    pods = [pod("train-0-bbbbb", "n0"), pod("train-1-ccccc", "n1")]
+    read = jobs_of(imported(*machines(), job(), ended, *pods))["train"]
+    assert read["pods"] == ["train-0-bbbbb", "train-1-ccccc"]
+    assert read["nodes"] == ["n0", "n1"]
+    assert "nodes" not in jobs_of(imported(*machines(), job(), pods[0]))["train"]  # runs in part
+
+
+def test_no_more_pods_run_at_a_time_than_are_to_complete() -> None:
+    short = job(pods=5)
+    short["spec"]["completions"] = 2
+    assert jobs_of(imported(*machines(), short))["train"]["workers"] == 2
+
+
+def test_what_is_left_out_is_a_note() -> None:
+    roles = {"Master": {"template": template(1)}, "Worker": {"template": template(2)}}
+    spec = {"pytorchReplicaSpecs": roles}
+    unlike = kube("kubeflow.org/v1", "PyTorchJob", metadata("unlike", annotations=TRAFFIC), spec)
+    ignored = job("none", annotations={f"{GROUP}/ignore": "true"})
+    silent = [job(f"silent-{index}", annotations={}) for index in range(5)]
+    others = [job("alone", pods=1), job("cpu", gpus=0), unlike, *silent, ignored]
+    made = imported(*machines(2, gpus=2), job(gpus=2), *others, job("wide", gpus=2))
+    assert list(jobs_of(made)) == ["train"]
+    first = ", ".join(f"Job team/silent-{index}" for index in range(3))
+    assert set(made.notes) == {
+        f"5 left out, no traffic known: {first} and 2 more",
+        "1 left out, by their annotation: Job team/none",
+        "1 left out, of a single pod, which sends nothing: Job team/alone",
+        "1 left out, without GPUs: Job team/cpu",
+        "1 left out, with unlike numbers of GPUs (Master 1, Worker 2): PyTorchJob team/unlike",
+        "1 left out, waiting without room: Job team/wide",
+    }
+    assert made.summary == "2 nodes, 2 links, 1 job, 0 of them running"
+
+
+def test_jobs_that_wait_are_packed_before_one_is_left_out() -> None:
+    # Spread, the pods of "a" would leave 7 GPUs on each of two nodes, too few for those of "b".
+    made = imported(*machines(3), job("a", gpus=1), job("b", gpus=8))
+    assert set(jobs_of(made)) == {"a", "b"}
+
+
+def test_a_name_of_several_jobs_gets_its_namespace_and_kind() -> None:
+    elsewhere = job()
+    elsewhere["metadata"]["namespace"] = "other"
+    tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template()}]}
+    head = metadata("train", annotations=TRAFFIC)
+    volcano = kube("batch.volcano.sh/v1alpha1", "Job", head, tasks)
+    names = set(jobs_of(imported(*machines(), job(), elsewhere, volcano, job("b"))))
+    assert names == {
+        "b",
+        "other/train",
+        "team/job.batch/train",
+        "team/job.batch.volcano.sh/train",
+    }
+
+
+# ------------------------------------------------------------------ annotations
+
+
+def test_times_below_a_millisecond_stay_exact_until_slots_are_made_of_them() -> None:
+    text = (
+        "{periodMicroseconds: 100001, "
+        "phases: [{startMicroseconds: 1, lengthMicroseconds: 30000, rate: 10000500k}]}"
+    )
+    made = imported(*machines(), job(annotations={f"{GROUP}/traffic": text}))
+    assert jobs_of(made)["train"]["traffic"] == {
+        "period_ms": 100.001,
+        "phases": [{"start_ms": 0.001, "length_ms": 30, "rate_mbps": 10_001}],
+    }
+    # Pauses go to the nearest slot: 0, then 70 ms.
+    (read,) = made.problem.instance.jobs
+    assert (read.period, read.phases) == (20, (Phase(start=0, length=6, rate=10_001),))
+    assert made.problem.traffic[0].exact.duration == Fraction(100_001, 1000)
+
+
+def test_the_all_reduce_is_annotated() -> None:
+    stated = {f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8", f"{GROUP}/allreduce": "ring"}
+    made = imported(*fast_machines(), job(annotations=stated))
+    assert jobs_of(made)["train"]["allreduce"] == "ring"
+    stated[f"{GROUP}/allreduce"] = "tree"
+    line = fault(*fast_machines(), job(annotations=stated))
+    assert "allreduce: must be 'tasks', 'ring' or 'hierarchical'" in line
+
+
+def test_a_workload_goes_before_its_template() -> None:
+    made = job(annotations={f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8"})
+    stated = {**TRAFFIC, f"{GROUP}/iterations": "7"}
+    made["spec"]["template"]["metadata"] = {"annotations": stated}
+    read = jobs_of(imported(*fast_machines(), made))["train"]
+    assert (read["model"], read["iterations"]) == ("VGG16", 7)
+    assert "traffic" not in read
+
+
+BURSTS = (
+    "{{periodMicroseconds: 100, phases: [{{startMicroseconds: 0, lengthMicroseconds: 50, rate: 1G}}"
+    ", {{startMicroseconds: {}, lengthMicroseconds: {}, rate: {}}}]}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "message"),
+    [
+        ({"modle": "VGG16"}, "modle: unknown annotation (perhaps model)"),
+        ({"model": "VGG16"}, "batch: missing"),
+        ({"model": "VGG16", "batch": "many"}, "batch: must be an integer, got 'many'"),
+        ({"model": "VGG16", "batch": "-1"}, "batch: must be an integer, got '-1'"),
+        ({"batch": "4"}, "batch: is for a model; name one"),
+        ({"model": "VGG16", "batch": "1", "traffic": "{}"}, "traffic: another of model, "),
+        ({"traffic": "abc"}, "traffic: must be a mapping, got 'abc'"),
+        ({"traffic": "{"}, "traffic: line 2, column 1: not YAML"),
+        ({"traffic": "[1]"}, "traffic: must be a mapping, got a list of 1"),
+        ({"traffic": "{periodMicroseconds: 10}"}, "traffic: phases: missing"),
+        ({"traffic": "{periodMicroseconds: 10, phases: []}"}, "traffic: phases: missing"),
+        (
+            {"traffic": BURSTS.format(49, 1, "1G")},
+            "traffic: phases[1].startMicroseconds: must be at least 50",
+        ),
+        (
+            {"traffic": BURSTS.format(50, 51, "1G")},
+            "traffic: phases[1].lengthMicroseconds: the burst ends at 101",
+        ),
+        ({"traffic": BURSTS.format(50, 50, "0")}, "traffic: phases[1].rate: must be above 0"),
+        ({"traffic": BURSTS.format(50, 9, "80")}, "traffic: phases[1].rate: no machine sends 80"),
+        ({"traffic": BURSTS.format(50, 9, "20T")}, "traffic: phases[1].rate: no machine sends"),
+        ({"priority": "high"}, "priority: must be an integer, got 'high'"),
+        ({"iterations": "0"}, "iterations: must be between 1 and "),
+        ({"claim-template": " "}, "claim-template: must be text that is not empty"),
+        ({"claim-template": "p"}, "claim-template: no such STBandwidthClaim in team; read it"),
+    ],
+)
+def test_bad_annotations(annotations: dict[str, str], message: str) -> None:
+    given = {f"{GROUP}/{name}": text for name, text in annotations.items()}
+    line = fault(*machines(), job(annotations=given))
+    assert line.startswith(f"file: document 4: Job team/train: annotation {GROUP}/{message}")
+
+
+def test_an_unknown_model_is_a_fault_of_the_workload() -> None:
+    given = {f"{GROUP}/model": "VGG17", f"{GROUP}/batch": "1"}
+    line = fault(*fast_machines(), job(annotations=given))
+    assert line.startswith("file: document 4: Job team/train: model: there is no")
+
+
+def test_weights_are_annotated_or_follow_the_rank_of_the_class() -> None:
+    classes = [priority_class("high", 10**9), priority_class("low", -5)]
+    noted = of_class("noted", "high")
+    noted["metadata"]["annotations"] = {**TRAFFIC, f"{GROUP}/priority": "50"}
+    objects = [*machines(), *classes, noted, *(of_class(each, each) for each in ("high", "low"))]
+
+    def weights(*more: Object) -> Object:
+        return {name: each["priority"] for name, each in jobs_of(imported(*objects, *more)).items()}
+
+    assert weights() == {"noted": 50, "high": 2, "low": 1}
+    usual = priority_class("usual", 100, globalDefault=True)
+    ranked = {"noted": 50, "high": 4, "plain": 2, "low": 1}  # 100 is above -5, below 10**9
+    assert weights(of_class("plain", None), usual) == ranked
+    line = fault(*objects, of_class("a", "gold"))
+    assert "priorityClassName: there is no PriorityClass 'gold'; read it" in line
+    line = fault(*objects, usual, priority_class("other", 100, globalDefault=True))
+    assert "globalDefault: another class is the default as well" in line
+
+
+# ------------------------------------------------------------------ claims
+
+
+def test_claims_belong_to_the_pods_that_they_are_called_after() -> None:
+    claims = [claim(f"train-{index}-aaaaa", "old name", index, "n0", 5000) for index in range(2)]
+    pods = [pod(f"train-{index}-bbbbb", f"n{index}") for index in range(2)]
+    read = jobs_of(imported(*machines(), job(), *claims, *pods))
+    assert list(read) == ["train"]
+    assert read["train"]["nodes"] == ["n0", "n1"]  # where the pods run now
+    assert read["train"]["current_offset_ms"] == 5
+
+
+@pytest.mark.parametrize(
+    ("offset", "allocation", "expected"),
+    [
+        (12_499, {}, 10),  # the nearest slot
+        (12_500, {}, 15),
+        (99_000, {}, 0),  # a whole period of 100 ms is none
+        (40_000, {"gated": False}, 40),
+        (104_000, {"stretchMicroseconds": 7000}, 105),
+    ],
+)
+def test_an_offset_goes_to_the_grid(offset: int, allocation: Object, expected: int) -> None:
+    read = jobs_of(imported(*machines(), *claims_of(offset, allocation)))["x"]
+    assert read["current_offset_ms"] == expected
+    # A stretched job may go on being so.
+    assert read.get("max_stretch_ms", 0) == (10 if "stretchMicroseconds" in allocation else 0)
+
+
+def test_an_offset_beyond_the_period_is_of_another_pattern() -> None:
+    made = imported(*machines(), job(), *claims_of(150_000, name="train"))
+    assert "current_offset_ms" not in jobs_of(made)["train"]
+    assert "offset in force beyond the period, left out: train" in made.notes
+
+
+def test_a_job_of_which_some_pods_cross_a_link_is_a_ring() -> None:
+    """Two pods on each of two nodes: in full two flows on either interface, of a ring one."""
+    claims = [claim(f"c-{task}", "ring", task, f"n{task // 2}") for task in range(4)]
+    for crossing, allreduce, flows in ((claims[1::2], "ring", 1), (claims[::2], None, 2)):
+        for each in crossing:
+            allocation = each["spec"]["allocation"]
+            allocation["link"] = f"{allocation['node']}-nic"
+        made = imported(*machines(), *claims)
+        assert jobs_of(made)["ring"].get("allreduce") == allreduce
+        assert dict(made.problem.instance.jobs[0].links) == {"n0-nic": flows, "n1-nic": flows}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("allocation.offsetMicroseconds", 5, "is not that of x-0, a claim of the same job, got 5"),
+        ("traffic.priority", 9, "is not that of x-0, a claim of the same job, got 9"),
+        ("task", 0, "is that of x-0 too, got 0"),
+        ("traffic.periodMicroseconds", 0, "must be between 1 and 1000000000000, got 0"),
+        ("traffic.periodMicroseconds", "1s", "must be an integer, got '1s'"),
+        ("traffic.phases", [], "missing; a pattern has at least one burst"),
+        ("job", "", "must be text that is not empty, got ''"),
+    ],
+)
+def test_bad_claims(path: str, value: Any, message: str) -> None:
+    good, bad = claims_of(0)
+    *way, last = path.split(".")
+    inner = bad["spec"]
+    for step in way:
+        inner[step] = dict(inner[step])
+        inner = inner[step]
+    inner[last] = value
+    start = f"file: document 5: STBandwidthClaim team/x-1: spec.{path}: {message}"
+    assert fault(*machines(), good, bad).startswith(start)
+
+
+def test_a_claim_without_an_allocation_is_a_pattern() -> None:
+    pattern = claim("pattern", "any", 0, "n0")
+    del pattern["spec"]["allocation"]
+    named = job(annotations={f"{GROUP}/claim-template": "pattern"})
+    read = jobs_of(imported(*machines(), named, pattern))
+    assert list(read) == ["train"]
+    burst = {"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}
+    assert read["train"]["traffic"] == {"period_ms": 100, "phases": [burst]}
+
+
+def test_a_scenario_that_is_written_reads_back() -> None:
+    made = imported(*machines(), job(), claim("train-0", "train", 0, "n0", 40_000))
+    document = parse_yaml(made.text())
+    assert build_scenario(Scenario.from_dict(document)).instance == made.problem.instance

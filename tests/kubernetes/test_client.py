@@ -1,0 +1,397 @@
+"""Requests to a server that answers what the test wants, and kubeconfigs."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from lightkube.core.client import Client
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.client import (
+    NODES,
+    PODS,
+    ClusterError,
+    apply,
+    asking,
+    claims_of,
+    connect,
+    delete,
+    listed,
+)
+from metronome_opt.kubernetes.controller.claims import Assignment
+from metronome_opt.kubernetes.controller.live import LiveCluster, LostLeadershipError
+from metronome_opt.kubernetes.controller.slots import Slots
+from metronome_opt.kubernetes.pods import SCHEDULER, Pod
+
+TOKEN = "planted-5up3r-s3cret"
+GROUP = "metronome.x-k8s.io"
+CLAIMS = claims_of(GROUP)
+CLAIM_PATH, MANAGER = "stbandwidthclaims/a-0", "fieldManager=metronome-opt"
+CLAIM = {"metadata": {"name": "a-0", "namespace": "team"}, "spec": {}}
+CREDENTIALS = "client.authentication.k8s.io"
+
+
+class Reply(NamedTuple):
+    code: int
+    body: Any
+    kind: str = "application/json"
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    authorization: str
+    kind: str
+    body: str
+
+
+class Server(ThreadingHTTPServer):
+    """Gives one reply after the other, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.replies = [Reply(200, {"items": []})]
+        self.requests: list[Request] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        token, kind = (self.headers.get(name, "") for name in ("Authorization", "Content-Type"))
+        self.server.requests.append(Request(self.command, self.path, token, kind, body))
+        replies = self.server.replies
+        reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+        self.send_response(reply.code)
+        if reply.kind:
+            self.send_header("Content-Type", reply.kind)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 (names of the standard library)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+@pytest.fixture
+def client(server: Server, tmp_path: Path) -> Iterator[Client]:
+    with connect(write(tmp_path / "config", server=server.url)) as made:
+        yield made
+
+
+def write(path: Path, *, server: str = "https://host", user: Any = None, **parts: Any) -> Path:
+    """Write a kubeconfig, some of its sections replaced."""
+    document: dict[str, Any] = {
+        "current-context": "main",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user or {"token": TOKEN}}],
+        "contexts": [
+            {"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+            {"name": "bare", "context": {"cluster": "c"}},
+        ],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump({**document, **parts}))
+    return path
+
+
+def status(code: int, message: str = "", **fields: Any) -> Reply:
+    body = {"kind": "Status", "apiVersion": "v1", "code": code, "message": message, **fields}
+    return Reply(code, body)
+
+
+# ------------------------------------------------------------------ requests
+
+
+def test_all_pages_of_a_list_are_read(server: Server, client: Client) -> None:
+    first = {"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "next"}}
+    server.replies = [Reply(200, first), Reply(200, {"items": [{"metadata": {"name": "b"}}]})]
+    pods = listed(client, PODS, labels={"team": "vision"})
+    own = {"apiVersion": "v1", "kind": "Pod"}
+    assert pods == [{**own, "metadata": {"name": name}} for name in "ab"]
+    base = "/api/v1/namespaces/team/pods?limit=500&labelSelector=team%3Dvision"
+    assert [each.path for each in server.requests] == [base, f"{base}&continue=next"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "method", "path", "body"),
+    [
+        (lambda of: listed(of, NODES), "GET", "/api/v1/nodes?limit=500", ""),
+        (lambda of: listed(of, PODS, "*"), "GET", "/api/v1/pods?limit=500", ""),
+        (
+            lambda of: apply(of, CLAIMS, CLAIM),
+            "PATCH",
+            f"/apis/{GROUP}/v1alpha1/namespaces/team/{CLAIM_PATH}?force=true&{MANAGER}",
+            json.dumps(CLAIM, separators=(",", ":")),
+        ),
+        (lambda of: delete(of, PODS, "a", "b"), "DELETE", "/api/v1/namespaces/b/pods/a", ""),
+        (
+            lambda of: delete(of, PODS, "a", "b", "uid-1"),
+            "DELETE",
+            "/api/v1/namespaces/b/pods/a",
+            '{"preconditions":{"uid":"uid-1"}}',
+        ),
+    ],
+)
+def test_requests(
+    ask: Callable[[Client], object],
+    method: str,
+    path: str,
+    body: str,
+    server: Server,
+    client: Client,
+) -> None:
+    ask(client)
+    (request,) = server.requests
+    kind = {"PATCH": "application/apply-patch+yaml"}.get(method, "application/json")
+    assert request == Request(method, path, f"Bearer {TOKEN}", kind if body else "", body)
+
+
+FORBIDDEN = 'pods is forbidden: User "ann" cannot list resource "pods" in API group ""'
+
+
+@pytest.mark.parametrize(
+    ("reply", "passing", "words"),
+    [
+        (status(400, f"what is {TOKEN}?"), False, "status 400, what is ***?"),
+        (Reply(400, f"Bearer {TOKEN}", "text/plain"), False, "is it an API server?"),
+        (status(401), False, "does not accept these credentials"),
+        (status(403, FORBIDDEN), False, f"{FORBIDDEN}; an administrator can grant it"),
+        (Reply(404, "404 page not found", "text/plain"), False, "knows no /api/v1/namespaces/"),
+        (status(404, "no", details={"name": "a"}), False, "status 404, no"),
+        (status(409, "was modified\nsince"), False, "status 409, was modified since"),
+        (status(422, "x" * 9999), False, "status 422, xxx"),
+        (status(429, "busy"), True, "status 429, busy"),
+        (status(503), True, "status 503, is it an API server?"),
+        (Reply(502, "<html>", "text/html"), True, "status 502, is it an API server?"),
+        (Reply(502, "", ""), True, "no answer of an API server"),
+        (Reply(200, f"Bearer {TOKEN}", "text/plain"), True, "no answer of an API server"),
+        (Reply(200, {"items": 1}), True, "no answer of an API server"),
+    ],
+)
+def test_refusals_are_one_line(
+    reply: Reply, passing: bool, words: str, server: Server, client: Client
+) -> None:
+    server.replies = [reply]
+    with pytest.raises(ClusterError, match=re.escape(words)) as caught:
+        listed(client, PODS)
+    assert str(caught.value).startswith(f"{server.url}: ")
+    assert len(str(caught.value)) < 450
+    assert TOKEN not in str(caught.value)
+    assert caught.value.__suppress_context__
+    assert caught.value.passing == passing
+
+
+def test_server_that_is_away_is_one_line(tmp_path: Path) -> None:
+    away = connect(write(tmp_path / "config", server=f"http://user:{TOKEN}@127.0.0.1:1"))
+    with pytest.raises(
+        ClusterError, match=r"127\.0\.0\.1:1: no answer .*refused.*is it up"
+    ) as caught:
+        listed(away, PODS)
+    assert TOKEN not in str(caught.value)
+
+
+def test_deleting_what_is_not_there_is_no_error(server: Server, client: Client) -> None:
+    server.replies = [status(404, "not found", details={"name": "a"})]
+    delete(client, PODS, "a", "b")
+    server.replies = [status(409, "the UID in the precondition does not match")]
+    with pytest.raises(ClusterError, match="UID"):
+        delete(client, PODS, "a", "b", "uid-1")
+
+
+@pytest.mark.slow
+def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['lightkube'] = None; from metronome_opt.__main__ import main; "
+        "sys.exit(main(['import', '--from-cluster', '--output', 'x.yaml']))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "metronome: error: talking to a cluster needs lightkube, which is not installed: "
+        "pip install 'metronome-opt[cluster]'\n"
+    )
+
+
+def test_pod_is_bound_with_its_slots_in_one_request(server: Server, client: Client) -> None:
+    metadata = {"name": "a-0", "namespace": "team", "uid": "uid-1"}
+    pod = Pod.of({"metadata": metadata, "spec": {"schedulerName": SCHEDULER}})
+    server.replies = [Reply(201, {"kind": "Status", "metadata": {}, "status": "Success"})]
+    slots = Slots(0, 200_000, (100_000,))
+    LiveCluster(client).assign([Assignment(pod, 0, "n1")], slots)
+    (request,) = server.requests
+    assert request.path == f"/api/v1/namespaces/team/pods/a-0/binding?{MANAGER}"
+    binding = json.loads(request.body)
+    annotations = {f"{GROUP}/node": "n1", **slots.annotations("team/a-0", "a-0")}
+    assert binding["metadata"] == {**metadata, "annotations": annotations}
+    assert binding["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+
+
+def test_nothing_is_written_without_the_lease(server: Server, client: Client) -> None:
+    live = LiveCluster(client, may_act=lambda: False)
+    with pytest.raises(LostLeadershipError):
+        live.claim([CLAIM])
+    with pytest.raises(LostLeadershipError):
+        live.unclaim("team/a")
+    assert server.requests == []
+
+
+# ------------------------------------------------------------------ credential plugins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"echo {TOKEN} >&2; echo {TOKEN}; exit 3",
+        f"echo {TOKEN}",
+        f'echo \'{{"status": {{"other": "{TOKEN}"}}}}\'',
+        None,
+    ],
+)
+def test_output_of_a_credential_plugin_is_hidden(
+    text: str | None, server: Server, tmp_path: Path
+) -> None:
+    plugin = "no-such-plugin" if text is None else script(tmp_path, text)
+    user = {"exec": {"apiVersion": f"{CREDENTIALS}/v1", "command": plugin}}
+    with pytest.raises(ClusterError) as caught:
+        listed(connect(write(tmp_path / "config", server=server.url, user=user)), PODS)
+    assert TOKEN not in str(caught.value)
+
+
+# Without the API version in its environment, kubelogin and others refuse to work.
+@pytest.mark.parametrize("release", ["v1beta1", "v1"])
+def test_credential_plugin_gets_its_environment_and_runs_again_when_its_token_expires(
+    release: str, server: Server, tmp_path: Path
+) -> None:
+    # It writes down its environment, and its token is how often it has been run.
+    text = (
+        f'echo "$KUBERNETES_EXEC_INFO $MORE $1" >> {tmp_path}/runs\n'
+        f'echo "{{\\"status\\": {{\\"token\\": \\"$(wc -l < {tmp_path}/runs)\\"}}}}"'
+    )
+    version = f"{CREDENTIALS}/{release}"
+    plugin = {"apiVersion": version, "command": script(tmp_path, text), "args": ["one"]}
+    user = {"exec": {**plugin, "env": [{"name": "MORE", "value": "two"}]}}
+    client = connect(write(tmp_path / "config", server=server.url, user=user))
+    server.replies = [*server.replies * 2, status(401), *server.replies]
+    for _ in range(3):
+        listed(client, PODS)
+    tokens = [request.authorization for request in server.requests]
+    assert (tokens[0], tokens[-1]) == ("Bearer 1", "Bearer 2")
+    first, _ = (tmp_path / "runs").read_text().splitlines()
+    assert version in first
+    assert first.endswith(" two one")
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "plugin"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+# ------------------------------------------------------------------ kubeconfigs
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return tmp_path
+
+
+def test_named_file_goes_before_the_environment_and_that_before_the_home_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r"neither ~/\.kube/config nor one that KUBECONFIG"):
+        connect()
+    write(home / ".kube" / "config", server="https://home")
+    assert connect().config.cluster.server == "https://home"
+    monkeypatch.setenv("KUBECONFIG", str(write(home / "env", server="https://env")))
+    assert connect().config.cluster.server == "https://env"
+    client = connect(write(home / "named"))
+    assert (client.config.cluster.server, client.namespace) == ("https://host", "team")
+    monkeypatch.setenv("KUBECONFIG", f"{home / 'env'}:{home / 'named'}")
+    with pytest.raises(InputError, match="KUBECONFIG: lists several files"):
+        connect()
+
+
+def test_context_without_user_or_namespace(server: Server, tmp_path: Path) -> None:
+    client = connect(write(tmp_path / "config", server=server.url), "bare")
+    listed(client, PODS)
+    assert server.requests[0].path.startswith("/api/v1/namespaces/default/")
+    assert server.requests[0].authorization == ""
+
+
+def test_watch_that_breaks_is_a_cluster_error(server: Server, client: Client) -> None:
+    seen = []
+    server.replies = [
+        Reply(200, '{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}'),
+        status(410, "gone"),
+    ]
+    with suppress(ClusterError), asking(client):
+        for kind, _ in client.watch(PODS, namespace="*", server_timeout=300):
+            seen.append(kind)
+    assert seen == ["ADDED"]
+    assert "resourceVersion=7" in server.requests[1].path
+
+
+@pytest.mark.parametrize(
+    ("contents", "context", "words"),
+    [
+        (None, None, "No such file"),
+        (f"users: [token: {TOKEN}", None, r"cannot be used \(ParserError\)"),
+        (f"!!python/object:{TOKEN} x", None, r"cannot be used \(ConstructorError\)"),
+        (TOKEN, None, r"cannot be used \(AttributeError\)"),
+        ({"users": TOKEN}, None, r"cannot be used \(TypeError\)"),
+        ({"user": {"token": [TOKEN]}}, None, r"cannot be used \(ValidationError\)"),
+        ({}, "other", "has no context 'other', but main, bare; give --context"),
+        ({"current-context": None}, None, "has no context None, but main, bare"),
+        ({"clusters": []}, None, r"cannot be used \(KeyError\)"),
+        ({"users": []}, None, r"cannot be used \(KeyError\)"),
+        ({"user": {"as": "x"}}, None, "user.as: is not supported"),
+        ({"user": {"client-certificate": "no", "client-key": "no"}}, None, "No such file"),
+        (
+            {"clusters": [{"name": "c", "cluster": {"proxy-url": "http://p"}}]},
+            None,
+            "cluster.proxy-url: is not supported",
+        ),
+    ],
+)
+def test_unusable_kubeconfig_is_one_line_without_secrets(
+    contents: Any, context: str | None, words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config"
+    if isinstance(contents, dict):
+        write(path, **contents)
+    elif contents is not None:
+        path.write_text(contents)
+    with pytest.raises(InputError, match=rf"^{path}: .*{words}") as caught:
+        connect(path, context)
+    assert TOKEN not in str(caught.value)
+    assert "\n" not in str(caught.value)
