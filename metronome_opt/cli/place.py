@@ -317,7 +317,7 @@ def export_state(state: ClusterState, folder: Path) -> None:
 
 
 def is_exported(state: ClusterState, folder: Path) -> bool:
-    """Whether a folder holds all claims in force already, and no others."""
+    """Return whether a folder holds all claims in force, and no others."""
     from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
     from metronome_opt.kubernetes import build_manifests, is_written
 
