@@ -34,7 +34,7 @@ def prepare(client: Client, namespace: str, nodes: Mapping[str, int]) -> None:
         has = {**_HAS, "nvidia.com/gpu": str(nodes[name])}
         status = {"capacity": has, "allocatable": has, "conditions": [ready]}
         labels = {"kubernetes.io/hostname": name, "pool": namespace}
-        metadata = {"name": name, "labels": labels}
-        apply(client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        own = {"name": name, "labels": labels}
+        apply(client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": own})
         merge(client, NODES, f"{name}/status", None, {"status": status})
         merge(client, NODES, name, None, {"spec": {"taints": None}})
