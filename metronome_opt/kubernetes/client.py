@@ -289,10 +289,14 @@ def _of_pod() -> SingleConfig:
 
 def _refused(error: httpx2.HTTPStatusError, server: str) -> ClusterError:
     """Return the error of a refusal: a Status of Kubernetes, or a proxy's page."""
-    code = error.response.status_code
+    status = error.status if isinstance(error, ApiError) else None
+    response: httpx2.Response | None = error.response
+    if response is None:  # an event of a watch
+        code = (status and status.code) or 500
+        return ClusterError(f"{server}: status {code}, the watch has ended", code)
+    code = response.status_code
     if code == 401:
         return ClusterError(f"{server}: does not accept these credentials; log in again", code)
-    status = error.status if isinstance(error, ApiError) else None
     said = (status and (status.message or status.reason)) or "is it an API server?"
     # The server may repeat what the request's Authorization header has.
     secret = error.request.headers.get("Authorization", "").rpartition(" ")[2]
