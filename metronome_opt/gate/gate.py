@@ -353,7 +353,7 @@ class Gate:
         if isinstance(burst.asked, int) and 0 <= burst.asked < count:
             plan.skip_to(burst.asked)
             return
-        self.warn(f"phase: {str(burst.asked)[:20]}: the claim has {count} bursts, from 0")
+        self.warn(f"phase: {str(burst.asked)[:20]}: the bursts of the claim are 0 to {count - 1}")
         burst.asked = None
 
     def _watch(self, now: int, begins: int) -> None:
