@@ -33,8 +33,8 @@ class Gate:
     """Gate that a training loop enters before each burst.
 
     A burst waits for its slot, never for longer than a period, by the rules of `SlotPlan`. Without
-    a claim, or with a broken one, nothing waits; one warning says why. If the claim says that the job
-    is not gated nothing waits either, and that needs no warning. A gate never raises: what goes
+    a claim, or with a broken one, nothing waits; one warning says why. If the claim says that the
+    job is not gated nothing waits either, and that needs no warning. A gate never raises: what goes
     wrong is a warning of the logger ``metronome_opt.gate``, each once.
 
     Bursts come one at a time. One that begins while another is open, in the same thread or in
