@@ -54,7 +54,7 @@ def test_unknown_phase_is_a_warning(phase: int, caplog: pytest.LogCaptureFixture
     gate = clock.gate(claim(0, 100, 50, 80))
     assert iterate(clock, gate, phase, phase) == [(0, 50), (1, 80)]
     (record,) = caplog.records
-    assert "the claim has 2 bursts" in record.getMessage()
+    assert "the bursts of the claim are 0 to 1" in record.getMessage()
 
 
 def test_loop_with_too_many_bursts_is_warned_once(

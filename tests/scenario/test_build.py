@@ -164,7 +164,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     ),
     "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
     "model": (job(model="VGG12"), "jobs[0].model: there is no workload 'VGG12'; known are bert, c"),
-    "workers": (job(workers=3), "jobs[0].nodes: 4 tasks are placed, but workers is 3"),
+    "workers": (job(workers=3), "jobs[0].nodes: names 4 tasks, but workers is 3"),
     "no node": (
         job(nodes=["node-00", "node-01", "node-02", "node-6"]),
         "jobs[0].nodes: there is no node 'node-6'; there are node-00 to node-05",
@@ -178,7 +178,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     ),
     "full": (
         lambda document: document["jobs"][1].update(workers=9),
-        "jobs[1].workers: 9: only 8 GPUs are free",
+        "jobs[1].workers: 9: no room; free: 8 GPUs",
     ),
     "same name": (
         lambda document: document["jobs"][1].update(name="one"),
