@@ -39,7 +39,7 @@ class Split:
     def join(self, parts: Sequence[Offsets]) -> dict[str, int]:
         """Put schedules of the blocks together; the contention is the sum of theirs.
 
-        A job that is in no block stays where nobody shifts it.
+        A job that is in no block stays unshifted.
         """
         placed = dict(self.instance.unshifted)
         settled: set[str] = set()
