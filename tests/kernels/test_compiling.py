@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numba
 import pytest
@@ -25,7 +26,7 @@ def test_kernels_are_kept_in_a_folder_of_their_sources(
 
 
 def test_kernels_work_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    njit = numba.njit
+    njit: Any = numba.njit
 
     def refusing(**options: bool) -> object:
         if options.get("cache"):
