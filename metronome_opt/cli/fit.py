@@ -77,23 +77,23 @@ def fit(
     began = time.perf_counter()
     if drop or limit is not None:
         choices = largest_set(instance) if drop else least_stretch(instance, limit)
-        found = solve_choices(instance, choices, **arguments)
+        chosen = solve_choices(instance, choices, **arguments)
     else:
-        found = _decide(instance, arguments)
-    kept = found.kept
+        chosen = _decide(instance, arguments)
+    kept = chosen.kept
     runtime_s = round(time.perf_counter() - began, 6)
     if kept is not None and output is not None:
         write_schedule(
             _schedule(instance, kept, limit, solver, seed, cushion_slots, runtime_s), output
         )
     if as_json:
-        options.print_json(_document(found))
+        options.print_json(_document(chosen))
     else:
         price = "leaves out weight" if drop else "sum of weight x stretch / period"
-        _print(instance, found, price if drop or limit is not None else None)
+        _print(instance, chosen, price if drop or limit is not None else None)
     if kept is not None:
         options.wrote(output)
-    if found.stop is Stop.INTERRUPTED:
+    if chosen.stop is Stop.INTERRUPTED:
         options.note("interrupted: this is what was known by then")
         return options.INTERRUPTED
     return 0 if kept is not None else 1
@@ -147,37 +147,37 @@ def _schedule(
     )
 
 
-def _document(found: Chosen) -> dict[str, object]:
-    kept = found.kept
+def _document(chosen: Chosen) -> dict[str, object]:
+    kept = chosen.kept
     return {
         "fits": kept is not None,
-        "proved": found.proved,
-        "cost": None if found.cost is None else str(found.cost),
-        "bound": None if found.bound is None else str(found.bound),
+        "proved": chosen.proved,
+        "cost": None if chosen.cost is None else str(chosen.cost),
+        "bound": None if chosen.bound is None else str(chosen.bound),
         "periods": None if kept is None else dict(kept.periods),
         "offsets": None if kept is None else dict(kept.offsets),
         "refutations": [
             {"reason": each.reason.name.lower(), "periods": dict(each.periods)}
-            for each in found.refutations
+            for each in chosen.refutations
         ],
     }
 
 
-def _print(instance: Instance, found: Chosen, price: str | None) -> None:
-    if found.kept is None:
+def _print(instance: Instance, chosen: Chosen, price: str | None) -> None:
+    if chosen.kept is None:
         unknown = "not known: nothing was found in time, or by this solver"
-        typer.echo("they do not fit (proved)" if found.bound is None else unknown)
-        if price is not None and found.bound is None and not found.refutations:
-            typer.echo("who stands in the way at their own periods: the same without options")
+        typer.echo("they do not fit (proved)" if chosen.bound is None else unknown)
+        if price is not None and chosen.bound is None and not chosen.refutations:
+            typer.echo("to name the jobs in the way at their own periods, run it without options")
     else:
         console = terminal()
-        console.print(fit_table(_most_affected(instance, found.kept), found.kept))
+        console.print(fit_table(_most_affected(instance, chosen.kept), chosen.kept))
         if len(instance.jobs) > _MAX_ROWS:
             typer.echo(f"{_MAX_ROWS // 2} of {len(instance.jobs)} jobs; --json shows all")
-        proof = "proved" if found.proved else f"at least {found.bound}"
-        count = f"{len(found.kept.periods)} of {len(instance.jobs)} jobs keep slots"
-        typer.echo(count if price is None else f"{count}; {price}: {found.cost} ({proof})")
-    for refutation in found.refutations[:_MAX_REFUTATIONS]:
+        proof = "proved" if chosen.proved else f"at least {chosen.bound}"
+        count = f"{len(chosen.kept.periods)} of {len(instance.jobs)} jobs keep slots"
+        typer.echo(count if price is None else f"{count}; {price}: {chosen.cost} ({proof})")
+    for refutation in chosen.refutations[:_MAX_REFUTATIONS]:
         typer.echo(f"not together, periods in slots: {refutation}")
 
 

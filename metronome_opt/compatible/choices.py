@@ -128,12 +128,12 @@ class Chosen:
 
     @property
     def proved(self) -> bool:
-        """Whether nothing is cheaper, or nothing fits at all."""
+        """True if nothing is cheaper, or nothing fits at all."""
         return self.bound is None or self.cost == self.bound
 
 
 Offer = Callable[[Kept, Fraction], None]
-"""Told of choices at which jobs fit, and of their cost, whenever cheaper ones are found."""
+"""Notified of choices at which jobs fit, and of their cost, when cheaper than all before."""
 
 
 @dataclass

@@ -93,7 +93,7 @@ def solve_choices(
     cushion_slots
         By how many slots bursts are longer.
     callback
-        Told of every better answer.
+        Notified of every better answer.
 
     Raises
     ------

@@ -136,14 +136,14 @@ def solve_highs(search: Search, program: MilpProgram) -> None:
 
 
 class _Reader:
-    """Takes what a back end tells: solutions, bounds, and how it ended.
+    """Reader of the messages of a back end: solutions, bounds, and how it ended.
 
     Attributes
     ----------
     last
         The last line that was none of these.
     ended
-        Whether it has told how it ended.
+        Whether it has sent its final status.
     """
 
     def __init__(
@@ -249,10 +249,10 @@ def _run_isolated(
         deadline = None if search.remaining is None else time.monotonic() + search.remaining
         options = {"parameters": parameters, "deadline": deadline}
         command = [*_child(back_end), file, json.dumps(options)]
-        exit_status, told = _run_process(search, command, folder, reader.line)
-    if exit_status == solve_process.NOT_INSTALLED and not told:  # a signal may break the import
+        exit_status, asked = _run_process(search, command, folder, reader.line)
+    if exit_status == solve_process.NOT_INSTALLED and not asked:  # a signal may break the import
         raise _missing(*missing)
-    if not (reader.ended or told):
+    if not (reader.ended or asked):
         raise SolverError(f"{reader.label} ends with {_how_it_ended(exit_status)}: {reader.last}")
 
 
@@ -282,7 +282,7 @@ def _run_process(
     Returns
     -------
     tuple
-        Its exit status, and whether it was told to stop.
+        Its exit status, and whether it was asked to stop.
     """
     process = subprocess.Popen(  # noqa: S603 (the caller names the program)
         command,

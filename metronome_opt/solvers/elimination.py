@@ -35,7 +35,7 @@ from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
-# which of them is better, by far sometimes, nobody knows beforehand. The large ones come later.
+# which of them is better, by far sometimes, is not known beforehand. The large ones come later.
 _MOST_AT_ROOT = (2**20, 2**23)
 _LATER = 3  # rounds
 _MOST_CELLS = 2**20  # below the root

@@ -5,8 +5,8 @@ Then pairs of members are recombined, and the children walk on; one that is bett
 its parents takes its place. When that has not happened for long, some jobs of the best schedule at
 a time are freed and placed optimally: those that add much to the contention first, each together
 with those beside it that add most; how many is learnt from how hard it was to place them. The next
-generation takes twice the effort: one long annealing beats many short ones, but nobody knows how
-long is long enough.
+generation takes twice the effort: one long annealing beats many short ones, but how long is long
+enough is not known.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Population:
         self._generator = np.random.default_rng(search.seed)
         self._noise = gumbel_noise(self._generator, int(self._periods.max()))
         self._neighbourhoods = _Neighbourhoods(compiled, self._around)
-        self._turnable = all(job.fixed_offset is None for job in compiled.instance.jobs)
+        self._rotatable = all(job.fixed_offset is None for job in compiled.instance.jobs)
         self._offsets = np.array(search.best, dtype=np.int64)
         self._state = state_of(compiled, self._offsets)
         self._scale = np.zeros(len(self._offsets))
@@ -150,7 +150,7 @@ class Population:
 
     @property
     def is_movable(self) -> bool:
-        """Whether there is any job to move."""
+        """True if there is any job to move."""
         return len(self._around.free) > 0
 
     def set_budget(self, share: float) -> None:
@@ -160,7 +160,7 @@ class Population:
 
     @property
     def fits(self) -> bool:
-        """Whether the time does for another whole generation."""
+        """True if the time does for another whole generation."""
         if self.budget.stopped:
             return False
         return not self._effort or self._plan()[0] == _MEMBERS
@@ -269,7 +269,7 @@ class Population:
                     self._around,
                     self._members[better].offsets,
                     self._members[worse].offsets,
-                    self._turnable,
+                    self._rotatable,
                     self._generator,
                 )
             )
@@ -338,7 +338,7 @@ class _Neighbourhoods:
     compiled
         With `common_scale`.
     around
-        Who shares a link with whom.
+        Jobs that share links.
     """
 
     def __init__(self, compiled: Compiled, around: Neighbours) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
 from fractions import Fraction
 
 import pytest
@@ -28,26 +25,6 @@ EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
 ALL = sorted(SOLVERS)
 
 
-@pytest.mark.parametrize("solver", [*EXACT, "greedy"])
-def test_two_light_jobs_are_worth_more_than_a_heavy_one(solver: str) -> None:
-    instance = network(
-        job("heavy", 10, (0, 8, 60), weight=3),
-        job("one", 10, (0, 5, 60), weight=2),
-        job("two", 10, (0, 5, 60), weight=2),
-    )
-    found = solve_choices(instance, largest_set(instance), solver=solver)
-    assert found.kept is not None
-    if solver == "greedy":  # the heaviest comes first
-        assert found.kept.periods == {"heavy": 10}
-        assert (found.cost, found.bound) == (Fraction(4), Fraction(0))
-        assert not found.proved
-        return
-    assert found.kept.periods == {"one": 10, "two": 10}
-    assert found.cost == found.bound == 3
-    assert found.proved
-    check_offsets(instance, found.kept.periods, found.kept.offsets)
-
-
 @pytest.mark.parametrize("solver", EXACT)
 def test_the_least_stretch_that_makes_room(solver: str) -> None:
     """Two bursts of 5 slots need a common divisor of 10: 9 becomes 10, or 20 at a higher price."""
@@ -65,26 +42,6 @@ def test_the_least_stretch_that_makes_room(solver: str) -> None:
         nothing = solve_choices(held, least_stretch(held, limit), solver=solver)
         assert (nothing.kept, nothing.cost, nothing.bound) == (None, None, None)
         assert nothing.proved
-
-
-@pytest.mark.parametrize("solver", ALL)
-def test_nobody_keeping_slots_is_an_answer(solver: str) -> None:
-    instance = network(job("a", 4, (0, 2, 101), weight=7))
-    found = solve_choices(instance, largest_set(instance), solver=solver)
-    assert found.kept == Kept({}, {})
-    assert found.cost == 7
-    assert found.bound == (7 if SOLVERS[solver].exact else 0)
-
-
-@pytest.mark.parametrize("solver", ALL)
-def test_jobs_that_all_fit_beside_one_another_cost_nothing(solver: str) -> None:
-    jobs = [job(name, period, (0, period, 30)) for name, period in (("a", 7), ("b", 9), ("c", 5))]
-    instance = network(*jobs, job("d", 11, (0, 11, 300), links={}))
-    for choices in (largest_set(instance), least_stretch(instance, Fraction(1))):
-        found = solve_choices(instance, choices, solver=solver, cushion_slots=20)
-        assert found.kept is not None
-        assert found.kept.periods == {"a": 7, "b": 9, "c": 5, "d": 11}
-        assert found.cost == found.bound == 0
 
 
 def test_refutations_say_why_nothing_is_cheaper() -> None:
@@ -121,18 +78,6 @@ def test_without_time_there_is_a_bound_at_least(solver: str) -> None:
     found = solve_choices(*hard(), solver=solver, time_limit=0)
     assert found.kept is None
     assert found.bound == 0
-
-
-@pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
-def test_ctrl_c_returns_what_there_is(solver: str) -> None:
-    instance, _ = hard()
-    begin = time.perf_counter()
-    threading.Timer(0.4, signal.raise_signal, (signal.SIGINT,)).start()
-    found = solve_choices(instance, largest_set(instance), solver=solver, time_limit=60)
-    assert time.perf_counter() - begin < 10
-    assert found.bound is not None
-    if found.kept is not None:
-        check_offsets(instance, found.kept.periods, found.kept.offsets)
 
 
 # ------------------------------------------------------------------ what makes no sense
@@ -175,23 +120,6 @@ def test_bounds_of_costs_too_fine_for_a_back_end_are_rounded_down(solver: str) -
     assert 0 < found.cost - found.bound < 2**32
 
 
-@pytest.mark.parametrize("solver", EXACT)
-def test_running_freely_may_be_cheaper_than_stretching(solver: str) -> None:
-    instance = network(job("a", 9, (0, 5, 60)), job("b", 10, (0, 5, 60)))
-    keep, free = PeriodChoice(10, Fraction(0)), PeriodChoice(None, Fraction(1, 3))
-    choices: dict[str, tuple[PeriodChoice, ...]] = {
-        "a": (PeriodChoice(9, Fraction(0)), free),
-        "b": (keep,),
-    }
-    found = solve_choices(instance, choices, solver=solver)
-    assert found.kept is not None
-    assert (dict(found.kept.periods), found.cost) == ({"b": 10}, Fraction(1, 3))
-    choices["a"] = (*choices["a"], PeriodChoice(10, Fraction(2, 7)))
-    found = solve_choices(instance, choices, solver=solver)
-    assert found.kept is not None
-    assert (dict(found.kept.periods), found.cost) == ({"a": 10, "b": 10}, Fraction(2, 7))
-
-
 def test_of_equal_periods_the_cheaper_choice_counts() -> None:
     instance = network(job("a", 4, (0, 2, 60)))
     twice = {
@@ -218,8 +146,3 @@ def test_seeds_repeat() -> None:
             for _ in range(2)
         )
         assert first == second
-
-
-def test_a_solver_that_is_not_known() -> None:
-    with pytest.raises(InputError, match="solver: 'magic' is not known; choose from auto, cpsat"):
-        solve_choices(network(job("a", 4, (0, 1, 60))), {"a": FREE}, solver="magic")

@@ -26,45 +26,6 @@ def check_fits(instance: Instance, fits: bool, solver: str, cushion_slots: int =
 
 
 @pytest.mark.parametrize("solver", EXACT)
-@pytest.mark.parametrize(
-    ("first", "second", "cushion", "fits"),
-    [
-        # One burst each: both lengths and both cushions together must be within gcd(6, 4) = 2.
-        ((6, (0, 1, 60)), (4, (2, 1, 60)), 0, True),
-        ((6, (0, 1, 60)), (4, (2, 1, 60)), 1, False),
-        ((6, (0, 2, 60)), (4, (2, 1, 60)), 0, False),
-        # Beside one another, whatever they do.
-        ((6, (0, 6, 50)), (4, (0, 4, 50)), 3, True),
-        # Bursts of 2 and of 3 slots every 5 slots fill 10 slots; one slot more is too much.
-        ((10, (0, 2, 60), (5, 2, 60)), (10, (0, 3, 60), (5, 3, 60)), 0, True),
-        ((10, (0, 2, 60), (5, 2, 60)), (10, (0, 4, 60), (5, 3, 60)), 0, False),
-        ((10, (0, 2, 60), (5, 2, 60)), (10, (0, 3, 60), (5, 3, 60)), 1, False),
-        # Of two bursts at 0 and 3 each, all differences but 0, 3 and -3 do: modulo 3 those are
-        # 1 and 2, which longer bursts use up, and modulo 1 there are none.
-        ((8, (0, 1, 60), (3, 1, 60)), (8, (0, 1, 60), (3, 1, 60)), 0, True),
-        ((6, (0, 1, 60), (3, 1, 60)), (9, (0, 1, 60), (3, 1, 60)), 0, True),
-        ((6, (0, 1, 60), (3, 1, 60)), (9, (0, 1, 60), (3, 1, 60)), 1, False),
-        ((5, (0, 1, 60), (3, 1, 60)), (9, (0, 1, 60), (3, 1, 60)), 0, False),
-        # The low burst of the first fits beside the second, the high one before it.
-        ((6, (0, 3, 60), (3, 3, 40)), (6, (0, 3, 60)), 0, True),
-        ((6, (0, 3, 60), (3, 3, 50)), (6, (0, 3, 60)), 0, False),
-        # A cushion longer than the period fills it.
-        ((4, (0, 1, 60)), (4, (0, 1, 40)), 9, True),
-        ((4, (0, 1, 60)), (4, (0, 1, 60)), 9, False),
-    ],
-)
-def test_two_jobs(
-    first: tuple[int, tuple[int, int, int]],
-    second: tuple[int, tuple[int, int, int]],
-    cushion: int,
-    fits: bool,
-    solver: str,
-) -> None:
-    instance = network(job("a", first[0], *first[1:]), job("b", second[0], *second[1:]))
-    check_fits(instance, fits, solver, cushion)
-
-
-@pytest.mark.parametrize("solver", EXACT)
 def test_three_jobs_that_fit_two_by_two_and_not_together(solver: str) -> None:
     """All periods have 2 as their common divisor: each burst needs a parity of its own."""
     burst = (0, 1, 60)
@@ -95,17 +56,6 @@ def test_reasons_that_need_no_search_name_no_job_too_many() -> None:
     assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "f"})
 
 
-@pytest.mark.parametrize("solver", EXACT)
-def test_what_is_fixed_is_in_the_way(solver: str) -> None:
-    burst = (0, 2, 60)
-    fixed = [job("a", 4, burst, fixed_offset=0), job("b", 4, burst, fixed_offset=1)]
-    check_fits(network(*fixed), False, solver)
-    other = job("c", 4, (0, 1, 10))  # meets neither, and does not hide that they meet
-    check_fits(network(*fixed, other), False, solver)
-    apart = [job("a", 4, burst, fixed_offset=3), job("b", 4, burst, fixed_offset=1)]
-    check_fits(network(*apart), True, solver)
-
-
 @pytest.mark.parametrize("solver", ["milp", "cpsat"])
 @pytest.mark.parametrize("length", [8, 9])
 def test_rings_whose_periods_have_a_huge_common_multiple(length: int, solver: str) -> None:
@@ -118,15 +68,6 @@ def test_rings_whose_periods_have_a_huge_common_multiple(length: int, solver: st
     ]
     instance = network(*jobs, **dict.fromkeys(names[1:], 100))
     check_fits(instance, length % 2 == 0, solver)
-
-
-@pytest.mark.parametrize("solver", sorted(SOLVERS))
-def test_jobs_without_links_and_links_without_jobs(solver: str) -> None:
-    alone = job("alone", 5, (0, 5, 500), links={})
-    found = decide(network(alone, unused=10), solver=solver)
-    assert found.offsets is not None
-    assert set(found.offsets) == {"alone"}
-    assert decide(network(alone), periods={}, solver=solver).offsets == {}
 
 
 @pytest.mark.parametrize("solver", EXACT)
@@ -202,15 +143,6 @@ def test_jobs_held_by_the_same_fixed_jobs_on_different_links(solver: str) -> Non
     )
     found = decide(instance, solver=solver)
     assert found.offsets == {"a": 0, "b": 1, "c": 2, "d": 2}
-
-
-def test_greedy_finds_offsets_or_says_nothing() -> None:
-    fitting = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
-    found = decide(fitting, solver="greedy")
-    assert found.offsets is not None
-    check_offsets(fitting, {"a": 6, "b": 6}, found.offsets)
-    found = decide(network(job("a", 6, (0, 3, 60)), job("b", 6, (0, 4, 60))), solver="greedy")
-    assert (found.offsets, found.refutation) == (None, None)
 
 
 def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:

@@ -69,9 +69,7 @@ def test_ctrl_c_is_answered_on_many_jobs_of_a_link(solver: str) -> None:
     assert chosen.stop is Stop.INTERRUPTED
 
 
-def test_an_interrupted_fit_says_so_and_ends_with_130(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_interrupted_fit_exits_with_130(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = tmp_path / "many.json", tmp_path / "kept.json"
     write_instance(MANY, path)
     decide(MANY, solver="milp", time_limit=1e-6)

@@ -247,18 +247,6 @@ def test_a_cycle_is_said_to_be_cut() -> None:
     assert result.objective == Fraction(3 * 20, 8)
 
 
-def test_links_that_bear_everything_say_nothing() -> None:
-    result = solved(network(job("a", 8, 3, ready=5), job("b", 8, 3, ready=6), capacity=120))
-    assert dict(result.offsets) == {"a": 5, "b": 6}
-
-
-def test_a_job_between_two_fixed_ones_follows_the_first() -> None:
-    ends = job("a", 8, 3, "x", fixed_offset=0), job("c", 8, 3, "y", fixed_offset=3)
-    result = solved(network(*ends, job("b", 8, 3, "x", "y")))
-    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
-    assert says(result, "1 of 4 edges")
-
-
 def test_no_time_leaves_everybody_unshifted() -> None:
     result = solved(HARD, time_limit=0)
     assert result.stop is Stop.TIME_LIMIT

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import load
 from metronome_opt.solvers import elimination
@@ -157,3 +158,12 @@ def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
     assert (np.minimum(told, network.limit + 1) <= true).all()
     if all(size == 1 for size in known.sizes) and known.slack >= 0:
         assert known.floor == int(true.min())  # all decided: nothing is left open
+
+
+def test_cells_beyond_64_bits_are_refused_in_a_line() -> None:
+    """Bursts of 3 in 4 slots share 2 at least, 20 unserved: 10 on average, 10 * 2**64 units."""
+    instance = builders.network(*(builders.job(name, 4, (0, 3, 60)) for name in "ab"))
+    search = searching(instance)
+    domains, scale = tables.domains_of(instance), Fraction(1, 2**64)
+    with pytest.raises(InputError, match=r"'link': its cost may reach .* 64-bit integers"):
+        tables.contention_cells(search, search.compiled, 0, domains, scale)

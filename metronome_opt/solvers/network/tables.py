@@ -145,6 +145,11 @@ def contention_cells(
     -------
     array
         Units, shape (offsets of each user that has several).
+
+    Raises
+    ------
+    ModelTooLargeError
+        If units do not fit 64-bit integers.
     """
     shared = compiled.links[link]
     alone = compile_instance(restrict(compiled.instance, frozenset([shared.name])))
@@ -152,8 +157,14 @@ def contention_cells(
     if scaled is None:
         return None
     step = math.gcd(*shared.prices) or 1
-    factor = Fraction(alone.unit * step, shared.hyperperiod) / scale
-    return scaled // step * int(factor)
+    factor = int(Fraction(alone.unit * step, shared.hyperperiod) / scale)
+    worst = int(scaled.max(initial=0)) // step * factor
+    if worst >= _LARGEST:
+        raise ModelTooLargeError(
+            f"link {quote(shared.name)}: its cost may reach {quote(worst)} units, which does not "
+            "fit 64-bit integers; use greedy or local, or coarser numbers"
+        )
+    return scaled // step * (factor if worst else 0)
 
 
 def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints | None:
