@@ -70,7 +70,7 @@ def _figures(what: str, instance: Instance, seconds: float) -> Iterator[Figure]:
     nics = loads.keys() - uplinks
     yield Figure(f"{what}: fullest interface", float(100 * max(loads[n] for n in nics)), "%")
     unshifted = evaluate(instance, instance.unshifted, {}).contention
-    least = solve(instance, time_limit=seconds, workers=2, objectives=["contention"])
+    least = solve(instance, time_limit=seconds, workers=2, objective="contention")
     yield Figure(f"{what}: contention, unshifted", float(unshifted), "Mbit/s")
     yield Figure(f"{what}: contention, solved", float(least.evaluation.contention), "Mbit/s")
     times = Times.of(solve(instance, time_limit=seconds, workers=2))

@@ -9,9 +9,10 @@ from fractions import Fraction
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
+from metronome_opt import solve
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto, solve
+from metronome_opt.multiobjective import pareto
 from metronome_opt.result import Result
 from metronome_opt.verify import check
 
@@ -51,9 +52,9 @@ def idle_injection(small: bool) -> Iterator[Figure]:
     limit = 1 if small else _STRETCH_S
     without, within, bound = Fraction(0), Fraction(0), Fraction(0)
     for instance in _instances("coprime", small):
-        kept = solve(instance, time_limit=limit, workers=_WORKERS)
+        kept = solve(instance, objective="contention", time_limit=limit, workers=_WORKERS)
         moved = solve(
-            instance, objectives=["contention", "stretch"], time_limit=limit, workers=_WORKERS
+            instance, objective=["contention", "stretch"], time_limit=limit, workers=_WORKERS
         )
         yield Figure(f"{instance.name}, with over without", _ratio(moved, kept), "")
         without += kept.evaluation.contention
@@ -74,8 +75,10 @@ def strict_priority(small: bool) -> Iterator[Figure]:
     settled, possible, reached = 0, 0, 0
     instances = _instances("weights", small)
     for instance in instances:
-        strict = solve(instance, strict=True, time_limit=limit, workers=_WORKERS)
-        traded = solve(instance, time_limit=limit, workers=_WORKERS)
+        strict = solve(
+            instance, objective="contention", strict=True, time_limit=limit, workers=_WORKERS
+        )
+        traded = solve(instance, objective="contention", time_limit=limit, workers=_WORKERS)
         heaviest = max(job.weight for job in instance.jobs)
         settled += strict.levels[0].proved
         if strict.levels[0].value == 0:

@@ -14,11 +14,11 @@ from benchmarks.best_known import HOME, read_best_known
 from benchmarks.figures import keep_figure
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
+from metronome_opt import solve
 from metronome_opt.bench.suites import Member, read_suite
 from metronome_opt.plot.simulation import correlation, plot_prediction
 from metronome_opt.schedule import read_schedule
 from metronome_opt.simulate import Conditions, play
-from metronome_opt.solvers import solve
 
 _LARGEST_FABRIC = 256  # nodes
 _HYPERPERIODS = 100
@@ -80,7 +80,7 @@ def _offsets(member: Member) -> Mapping[str, int]:
     """Return the best known offsets; those of `greedy` where none are stored."""
     entry = read_best_known().instances.get(member.entry.name)
     if entry is None:
-        return solve(member.instance, "greedy").schedule.offsets
+        return solve(member.instance, "greedy", "contention").schedule.offsets
     return read_schedule(HOME / entry.schedule.file).offsets
 
 

@@ -15,7 +15,7 @@ import yaml
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.solvers import solve
+from tests.solving import solve
 
 BAD = Path(__file__).parent / "data" / "bad"
 EXPECTED: dict[str, str] = yaml.safe_load((BAD / "expected.yaml").read_text(encoding="utf-8"))

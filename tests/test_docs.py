@@ -26,8 +26,9 @@ from metronome_opt.scheduling import (
 from metronome_opt.simulate import PARTS, POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, Study
-from metronome_opt.solvers import SOLVERS, solve
+from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import check
+from tests.solving import solve
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [

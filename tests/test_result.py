@@ -7,8 +7,8 @@ from fractions import Fraction
 from metronome_opt.multiobjective import pareto
 from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.solvers import solve
 from tests.solvers.test_every_solver import CROWDED, TIGHT
+from tests.solving import solve
 
 
 def stating(result: Result, bound: Fraction | None) -> Result:

@@ -205,14 +205,14 @@ def _exact(value: Fraction | None) -> str | None:
 
 def _warm_up(solver: str, workers: int) -> None:
     """Solve two jobs that cannot avoid each other with `solver`; what fails fails again later."""
-    from metronome_opt.solvers import solve
+    from metronome_opt.solving import solve
 
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
     links = (Link(name="l", capacity=100),)
     instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
     with suppress(Exception):
-        solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
+        solve(instance, solver, "contention", time_limit=_WARM_UP_S, workers=workers)
 
 
 @cache

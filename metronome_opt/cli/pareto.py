@@ -19,15 +19,16 @@ from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, counted
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, FrontEvent, solve
+from metronome_opt.multiobjective import Front, FrontEvent
 from metronome_opt.multiobjective import pareto as find_front
 from metronome_opt.multiobjective.front import FrontMemory
 from metronome_opt.multiobjective.goals import exact
-from metronome_opt.multiobjective.objectives import BY_NAME, CUSHION, check_names
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
-from metronome_opt.report.tables import CUSHION_LEGEND, front_table, stated, terminal
+from metronome_opt.objectives import BY_NAME, CUSHION, check_names
+from metronome_opt.report.tables import CUSHION_LEGEND, front_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
+from metronome_opt.solving import solve
 
 Values = Mapping[str, Fraction | None]
 
@@ -117,7 +118,7 @@ def pareto(
     else:
         _print(front, files)
         if at is not None and share is not None:
-            point = ", ".join(f"{name} {stated(name, value)}" for name, value in at.items())
+            point = ", ".join(f"{name} {BY_NAME[name].format(value)}" for name, value in at.items())
             source = "" if given else f" ({_REFERENCE})"
             typer.echo(f"hypervolume {share:.4f} of the box from 0 to {point}{source}")
     memorised = output / _MEMORY
@@ -236,7 +237,7 @@ def _baselines(
     notes = []
     for name in BASELINES:
         try:
-            result = solve(instance, name, seed=seed, cushion_slots=cushion_slots)
+            result = solve(instance, name, "contention", seed=seed, cushion_slots=cushion_slots)
             found[name] = result.schedule.objectives
         except MetronomeError as error:
             notes.append(f"{name} is left out: {error}")

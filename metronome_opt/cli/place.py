@@ -262,7 +262,8 @@ def _document(state: ClusterState, decision: Decision, *, reserved: bool) -> dic
 
 def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
     from metronome_opt.errors import counted
-    from metronome_opt.report.tables import number, on_nodes
+    from metronome_opt.objectives import format_number
+    from metronome_opt.report.tables import on_nodes
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
@@ -271,7 +272,7 @@ def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
     )
     if decision.contention:
         late = (
-            f"adds {number(decision.contention)} weight x Mbit/s of contention on "
+            f"adds {format_number(decision.contention)} weight x Mbit/s of contention on "
             f"{counted(decision.conflicts, 'link')}"
         )
     elif decision.cushion < claim.period:

@@ -29,7 +29,7 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import State, compile_instance
-from metronome_opt.multiobjective.objectives import normal
+from metronome_opt.objectives import normal
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 

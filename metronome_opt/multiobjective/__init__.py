@@ -3,7 +3,6 @@
 from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.multiobjective.periods import Periods, choose_periods, stretched
-from metronome_opt.multiobjective.solve import solve
 
 __all__ = [
     "Front",
@@ -11,6 +10,5 @@ __all__ = [
     "Periods",
     "choose_periods",
     "pareto",
-    "solve",
     "stretched",
 ]

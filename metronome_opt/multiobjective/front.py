@@ -17,7 +17,7 @@ from metronome_opt.documents import make_folder, read_document, write_text
 from metronome_opt.errors import InputError, MissingBackendError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import Exact, exact
-from metronome_opt.multiobjective.objectives import find_objective
+from metronome_opt.objectives import find_objective
 from metronome_opt.records import dump_document
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule

@@ -27,7 +27,7 @@ from metronome_opt.multiobjective.groups import (
     minimise,
     without_contention,
 )
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.objectives import (
     CUSHION,
     MIXTURE,
     class_cost,
@@ -43,9 +43,9 @@ from metronome_opt.multiobjective.objectives import (
 from metronome_opt.result import Block, Event, Level, Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Status
 from metronome_opt.solvers.network.tables import scale_of
+from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.solve import interrupt_stops
-from metronome_opt.solvers.solve import solve as solve_contention
+from metronome_opt.solvers.solve import Arguments, interrupt_stops, solve_contention
 
 _DOMINANT = 10**6  # times as much counts as any times as much
 _APPROXIMATED = (
@@ -140,7 +140,7 @@ class _AtPeriods:
     @property
     def _ended(self) -> bool:
         """Whether somebody has had enough: what was found so far is handed back."""
-        return self._found.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
+        return self._found.stop in (Stop.INTERRUPTED, Stop.RULE)
 
     # ---------------------------------------------------------------- levels
 
@@ -176,7 +176,7 @@ class _AtPeriods:
         """Tell that a level begins; end all of it if that is asked for."""
         event = Event(self._run.budget.elapsed, None, None, name)
         if not self._ended and self._run.callback is not None and self._run.callback(event):
-            self._found.stop = Stop.CALLBACK
+            self._found.stop = Stop.RULE
 
     def _is_scalar(self, name: str) -> bool:
         """Return whether a level, and all before, are a matter of other weights."""
@@ -204,7 +204,7 @@ class _AtPeriods:
         try:
             return self._by_solver(prices, share, first=None)
         except CostTooLargeError:
-            return self._run.solver == "auto" and self._over_groups(name, share)
+            return find_solver(self._run.solver).name == "auto" and self._over_groups(name, share)
 
     def _by_solver(self, prices: Mapping[str, Fraction], share: float, first: str | None) -> bool:
         """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
@@ -229,14 +229,14 @@ class _AtPeriods:
                 block, value=_scaled(block.value, factor), bound=_scaled(block.bound, factor)
             )
 
-        result = solve_contention(
+        arguments = Arguments(
             weighted,
-            self._run.solver,
-            time_limit=self._run.budget.fraction(share).remaining,
+            find_solver(self._run.solver),
             seed=self._run.seed,
             workers=self._run.workers,
             callback=None if listener is None else lambda event: listener(scaled(event)),
         )
+        result = solve_contention(arguments, self._run.budget.fraction(share))
         self._take(result, prices)
         if known:
             self._found.trajectory = tuple(map(scaled, result.trajectory))

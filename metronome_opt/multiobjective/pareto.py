@@ -20,7 +20,11 @@ from metronome_opt.multiobjective.front import (
     nondominated,
 )
 from metronome_opt.multiobjective.goals import Exact, Goal, Run, check_reserve, make_goal
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.multiobjective.partfronts import front_at_periods
+from metronome_opt.multiobjective.periods import count_choices, price_of
+from metronome_opt.multiobjective.stretchbounds import StretchBounds
+from metronome_opt.multiobjective.stretching import Comparison, keeps_to_limit, solve_stretched
+from metronome_opt.objectives import (
     BY_NAME,
     CUSHION,
     STRETCH,
@@ -30,10 +34,6 @@ from metronome_opt.multiobjective.objectives import (
     to_minimise,
     traffic,
 )
-from metronome_opt.multiobjective.partfronts import front_at_periods
-from metronome_opt.multiobjective.periods import count_choices, price_of
-from metronome_opt.multiobjective.stretchbounds import StretchBounds
-from metronome_opt.multiobjective.stretching import Comparison, keeps_to_limit, solve_stretched
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
@@ -273,7 +273,7 @@ def _front_of(
     for number, stretch in enumerate(sorted(choices, key=lambda each: price_of(part, each))):
         event = FrontEvent(run.budget.elapsed, number, len(choices), len(found))
         if callback is not None and callback(event):
-            run.budget.end(Stop.CALLBACK)
+            run.budget.end(Stop.RULE)
         if run.budget.stopped:
             return found, False
         contention = bounds.lower_bound([(slots, slots) for slots in stretch.values()])

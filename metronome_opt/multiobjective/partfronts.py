@@ -34,7 +34,7 @@ from metronome_opt.multiobjective.front import (
 from metronome_opt.multiobjective.goals import Run
 from metronome_opt.multiobjective.groups import group, lexicographic
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
-from metronome_opt.multiobjective.objectives import CUSHION, can_rotate, to_minimise, traffic
+from metronome_opt.objectives import CUSHION, can_rotate, to_minimise, traffic
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.network.tables import domains_of
@@ -92,7 +92,7 @@ def front_at_periods(
         points = sum(map(len, fronts.values()))
         event = FrontEvent(search.elapsed, len(fronts), len(every), points)
         if callback is not None and callback(event):
-            run.budget.end(Stop.CALLBACK)
+            run.budget.end(Stop.RULE)
     whole = minkowski(names, [nondominated(fronts[n]) for n in range(len(every))])
     return [grouping.join([offsets for offsets, _ in each.parts]) for each in whole], complete
 

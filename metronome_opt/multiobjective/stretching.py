@@ -24,7 +24,15 @@ from metronome_opt.multiobjective.front import (
     Values,
 )
 from metronome_opt.multiobjective.goals import Found, Run
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.multiobjective.offsets import solve_offsets
+from metronome_opt.multiobjective.periods import (
+    choose_periods,
+    count_choices,
+    price_of,
+    stretched,
+)
+from metronome_opt.multiobjective.stretchbounds import StretchBounds
+from metronome_opt.objectives import (
     CUSHION,
     MIXTURE,
     STRETCH,
@@ -35,14 +43,6 @@ from metronome_opt.multiobjective.objectives import (
     traffic,
     weighted_sum,
 )
-from metronome_opt.multiobjective.offsets import solve_offsets
-from metronome_opt.multiobjective.periods import (
-    choose_periods,
-    count_choices,
-    price_of,
-    stretched,
-)
-from metronome_opt.multiobjective.stretchbounds import StretchBounds
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Level, Stop
@@ -171,7 +171,7 @@ def solve_stretched(instance: Instance, run: Run, cushion_slots: int) -> Found:
                 incumbent = as_stated(names[0], incumbent)
         trajectory.append(Event(run.budget.elapsed, incumbent, None, "stretch"))
         if run.callback is not None and run.callback(trajectory[-1]):
-            run.budget.end(Stop.CALLBACK)
+            run.budget.end(Stop.RULE)
 
     with interrupt_stops(run.budget):
         for index, part in enumerate(parts):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metronome_opt.plot.front import plot_front as plot_front
     from metronome_opt.plot.heatmap import plot_heatmap as plot_heatmap
     from metronome_opt.plot.heatmap import plot_overview as plot_overview
+    from metronome_opt.plot.heatmap import plot_result as plot_result
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
     from metronome_opt.plot.simulation import (
@@ -45,7 +46,7 @@ _HOME = {
     "classes": ("plot_classes",),
     "demand": ("busiest_link",),
     "front": ("plot_front",),
-    "heatmap": ("plot_heatmap", "plot_overview"),
+    "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
     "simulation": (
         *("plot_completion", "plot_gain", "plot_grid"),

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from metronome_opt.errors import InputError, counted
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.multiobjective.goals import Exact, exact
-from metronome_opt.multiobjective.objectives import BY_NAME
+from metronome_opt.objectives import find_objective
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import Picture
 
@@ -144,7 +144,7 @@ def _numbers(
         rows[other] = objectives
     table, ends = {}, {}
     for name in front.objectives:
-        unit = 100 if name == "latency" else 1
+        unit = 100 if find_objective(name).percent else 1
         values = [each[name] for each in rows.values()]
         known = [float(unit * value) for value in values if value is not None]
         most, least = max(known, default=0.0), min(known, default=0.0)
@@ -157,7 +157,8 @@ def _numbers(
 
 def _label(name: str) -> str:
     """Return what stands beside an axis: the objective and its unit."""
-    unit = "% of all traffic" if name == "latency" else BY_NAME[name].unit
+    objective = find_objective(name)
+    unit = f"% {objective.unit}" if objective.percent else objective.unit
     return f"{name} ({unit.replace(' x ', ' × ')})"
 
 
@@ -166,7 +167,7 @@ def _ticks(
 ) -> tuple[list[float], list[str]]:
     """Return places between two others and what is written there."""
     most, far = end or (math.inf, math.inf)
-    locator = MaxNLocator(6, integer=BY_NAME[name].unit == "slots")
+    locator = MaxNLocator(6, integer=find_objective(name).unit == "slots")
     places = [float(at) for at in locator.tick_values(low, high) if low <= at <= min(high, most)]
     texts = [f"{place:,.10g}" for place in places]
     if low <= far <= high:
@@ -199,7 +200,7 @@ def _draw_points(panel: Axes, points: pd.DataFrame) -> PathCollection:
     else:
         # The edge of what is possible: between two points the worse value of each.
         limits = {x: panel.get_xlim(), y: panel.get_ylim()}
-        worst = {name: limits[name][not BY_NAME[name].maximised] for name in (x, y)}
+        worst = {name: limits[name][not find_objective(name).maximised] for name in (x, y)}
         panel.step(
             [points[x].iloc[0], *points[x], worst[x]],
             [worst[y], *points[y], points[y].iloc[-1]],

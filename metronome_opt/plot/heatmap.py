@@ -39,6 +39,7 @@ from metronome_opt.plot.picture import (
     overload_entry,
 )
 from metronome_opt.plot.timeline import draw_timelines, timeline_entries
+from metronome_opt.result import Result
 
 _WIDTH, _WIDE = 10.0, 12.0  # inches, of the heat map and of the overview
 _MARGINS = 1.9  # inches: titles, axis, legend
@@ -118,6 +119,17 @@ def plot_heatmap(
     _draw_heatmaps(figure, sides, rows, height)
     figure.settle()
     return figure
+
+
+def plot_result(result: Result) -> Picture:
+    """Draw the links of a result, unshifted and scheduled; see `plot_overview`."""
+    return plot_overview(
+        result.instance,
+        result.instance.unshifted,
+        result.offsets,
+        stretch=result.stretch,
+        stretch_limit=result.schedule.stretch_limit,
+    )
 
 
 @rc_context(style.SHEET)

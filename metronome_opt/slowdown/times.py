@@ -33,9 +33,10 @@ class Times(NamedTuple):
     def of(cls, result: Result) -> Times:
         """Return those that a result states, or else those that are `played`."""
         schedule = result.schedule
-        if result.unshifted_ms is None or schedule.expected_ms is None:
+        if result.simulated is None or schedule.expected_ms is None:
             return cls.played(result.instance, schedule)
-        before = {name: Fraction(time) for name, time in result.unshifted_ms.items()}
+        unshifted_ms = result.simulated.unshifted_ms
+        before = {name: Fraction(time) for name, time in unshifted_ms.items()}
         return cls(before, schedule.expected_ms)
 
     @classmethod

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
-from metronome_opt.result import Stop
+from metronome_opt.result import Event, Stop
+from metronome_opt.stopping import Watch
 
 T = TypeVar("T")
 _TICK_S = 0.01  # between two looks at the clock
@@ -48,6 +49,8 @@ class Budget:
         Says whether to end for some other reason.
     parent
         What it is a part of.
+    watch
+        The stopping rules of the run; those of the parent if left out.
 
     Attributes
     ----------
@@ -61,8 +64,11 @@ class Budget:
         stopped: Callable[[], bool] | None = None,
         *,
         parent: Stoppable | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._start = time.perf_counter()
+        self._run_start: float = getattr(parent, "_run_start", self._start)
+        self._watch: Watch | None = watch or getattr(parent, "_watch", None)
         self._seconds = seconds
         self._stopped = stopped
         self._parent = parent
@@ -76,6 +82,11 @@ class Budget:
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.perf_counter() - self._start
+
+    @property
+    def elapsed_of_run(self) -> float:
+        """Seconds since the start of the run that this is a part of."""
+        return time.perf_counter() - self._run_start
 
     @property
     def remaining(self) -> float | None:
@@ -102,6 +113,8 @@ class Budget:
     @property
     def stopped(self) -> bool:
         """Whether to return now."""
+        if self._parent is None and self._watch is not None and self._watch.look():
+            self.end(Stop.RULE)
         return (
             self._ended is not None
             or (self._parent is not None and self._parent.stopped)
@@ -122,10 +135,20 @@ class Budget:
         """End now; of several reasons the first counts."""
         self._ended = self._ended or reason
 
+    def note(self, event: Event) -> None:
+        """Pass a new incumbent or bound to the stopping rules of the run."""
+        if self._watch is not None and self._watch.note(event):
+            self.end(Stop.RULE)
+
+    def iterate(self) -> None:
+        """Count an iteration of the run."""
+        if self._watch is not None:
+            self._watch.iterate()
+
     def interrupt(self) -> None:
         """End now because of Ctrl-C, which comes before all other reasons, with all it is part of.
 
-        Whoever notices it may not be the one who should.
+        The part that notices it may not be the one that it was meant for.
         """
         self._ended = Stop.INTERRUPTED
         if self._parent is not None:

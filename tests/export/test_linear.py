@@ -14,12 +14,13 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.export import export_text
 from metronome_opt.instance import Instance
-from metronome_opt.solvers import solve
 from tests.solvers.test_every_solver import CASES, CROWDED
+from tests.solving import solve
 
 # In a process of its own, away from OR-Tools: both bring a library called libhighs.
 HIGHS = """
 import highspy, json, sys
+from tests.solving import solve
 highs = highspy.Highs()
 highs.silent()
 highs.setOptionValue("mip_rel_gap", 0.0)

@@ -9,17 +9,18 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto, solve
+from metronome_opt.multiobjective import pareto
 from metronome_opt.verify import check
 from tests.builders import job, network
+from tests.solving import solve
 
 HUGE = 2**63 - 1
 ASKED: dict[str, Callable[[Instance], Any]] = {
-    "order": lambda i: solve(i, objectives=["contention", "wait", "moves"], workers=1),
-    "other order": lambda i: solve(i, objectives=["wait", "cushion", "latency"], workers=1),
+    "order": lambda i: solve(i, objective=["contention", "wait", "moves"], workers=1),
+    "other order": lambda i: solve(i, objective=["wait", "cushion", "latency"], workers=1),
     "strict": lambda i: solve(i, strict=True, workers=1),
-    "sum": lambda i: solve(i, weights={"contention": "1/3", "wait": 1, "moves": 1}, workers=1),
-    "stretch": lambda i: solve(i, objectives=["contention", "stretch"], workers=1, time_limit=5),
+    "sum": lambda i: solve(i, objective={"contention": "1/3", "wait": 1, "moves": 1}, workers=1),
+    "stretch": lambda i: solve(i, objective=["contention", "stretch"], workers=1, time_limit=5),
     "front": lambda i: pareto(i, ["contention", "wait"], workers=1),
     "stretched front": lambda i: pareto(i, ["wait", "stretch"], workers=1, time_limit=5),
 }
@@ -65,7 +66,7 @@ def test_the_line_names_place_value_and_remedy() -> None:
         "does not fit 64-bit integers; use smaller weights$"
     )
     with pytest.raises(InputError, match=message):
-        solve(lonely, objectives=["wait"], workers=1)
+        solve(lonely, objective="wait", workers=1)
 
 
 @pytest.mark.slow
@@ -78,6 +79,6 @@ def test_seventy_priority_classes(solver: str) -> None:
 
 def test_a_link_of_more_jobs_than_an_array_has_axes() -> None:
     many = network(*(job(f"job-{n}", 4, (0, 1, 2)) for n in range(70)))
-    found = solve(many, objectives=["latency", "wait"], time_limit=1, workers=1)
+    found = solve(many, objective=["latency", "wait"], time_limit=1, workers=1)
     assert check(many, found.schedule) == ()
     assert found.schedule.objectives["latency"] == 0

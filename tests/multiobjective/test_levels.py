@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import offsets, solve
+from metronome_opt.multiobjective import offsets
 from metronome_opt.multiobjective.costs import Offsets
 from metronome_opt.multiobjective.groups import Answer
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.multiobjective.enumeration import allowed, contested, cost
+from tests.solving import solve
 from tests.tiers import examples
 
 NAMES = ("wait", "moves", "cushion")
@@ -45,7 +46,7 @@ def test_without_time_nothing_becomes_worse(
     before = evaluate(instance, instance.unshifted).objectives
     later = [*names, "contention", "latency"]
     shares = dict.fromkeys(names, tolerance)
-    found = solve(instance, objectives=later, tolerance=shares, workers=1)
+    found = solve(instance, objective=later, tolerance=shares, workers=1)
     assert cost(names[0], found.levels[0].value) <= cost(names[0], before[names[0]])
     after = found.evaluation.objectives
     for level in found.levels:
@@ -56,7 +57,7 @@ def test_without_time_nothing_becomes_worse(
 def test_turning_all_jobs_together_keeps_them_apart() -> None:
     # The jobs fill the link, 1 slot later than they are ready: none can move by itself.
     instance = network(job("a", 6, (0, 3, 60), ready=4), job("b", 6, (3, 3, 60), ready=5))
-    found = solve(instance, objectives=["moves", "contention", "wait"], workers=1)
+    found = solve(instance, objective=["moves", "contention", "wait"], workers=1)
     assert found.offsets == {"a": 5, "b": 5}
     assert [level.value for level in found.levels] == [0, 0, 1]
 
@@ -65,7 +66,7 @@ def test_single_moves_go_on_where_nothing_turns() -> None:
     # a is fixed; b can still leave its way, unless it must not wait.
     instance = network(job("a", 6, (0, 3, 60), fixed_offset=0), job("b", 6, (0, 3, 60)))
     orders = (["moves", "contention"], ["wait", "contention"])
-    found = [solve(instance, objectives=names, workers=1).offsets for names in orders]
+    found = [solve(instance, objective=names, workers=1).offsets for names in orders]
     assert found == [{"a": 0, "b": 3}, {"a": 0, "b": 0}]
 
 
@@ -76,5 +77,5 @@ def test_moves_keep_a_cushion() -> None:
         job("a", 6, burst, fixed_offset=0), job("b", 6, burst, ready=3, current_offset=2)
     )
     orders = (["cushion", "moves"], ["moves", "cushion"])
-    found = [solve(instance, objectives=names, workers=1).offsets["b"] for names in orders]
+    found = [solve(instance, objective=names, workers=1).offsets["b"] for names in orders]
     assert found == [3, 2]

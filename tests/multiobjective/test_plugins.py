@@ -21,7 +21,7 @@ from tests.multiobjective.enumeration import contested
 from tests.tiers import examples
 
 PACKAGE = """
-from metronome_opt.multiobjective.objectives import JobObjective
+from metronome_opt.objectives import JobObjective
 
 class Toy(JobObjective):
     name, unit = "toy", "weight x slots"
@@ -78,25 +78,25 @@ def test_a_toy_is_optimised_held_and_weighed(instance: Instance) -> None:
         for offsets in itertools.product(*ranges)
     ]
     schedules = [(value(instance, each), evaluate(instance, each).contention) for each in every]
-    first = solve(instance, objectives=["toy", "contention"], workers=1)
+    first = solve(instance, objective=["toy", "contention"], workers=1)
     assert [level.name for level in first.levels] == ["toy", "contention"]
     assert tuple(level.value for level in first.levels) == min(schedules)
     assert all(level.proved for level in first.levels)
     assert value(instance, dict(first.offsets)) == first.levels[0].value
     assert check(instance, first.schedule) == ()
     assert "toy" not in first.schedule.objectives
-    second = solve(instance, objectives=["contention", "toy"], workers=1)
+    second = solve(instance, objective=["contention", "toy"], workers=1)
     assert tuple(level.value for level in second.levels) == min((b, a) for a, b in schedules)
-    kept = solve(instance, objectives=["contention"], epsilon={"toy": first.levels[0].value})
+    kept = solve(instance, objective="contention", epsilon={"toy": first.levels[0].value})
     assert kept.evaluation.contention == min(schedules)[1]
 
 
 def test_a_toy_in_a_sum_is_divided_by_1() -> None:
     # Where b stays beside a it costs 20 in 2 of 4 slots, as much as 3 slots of weight 3 and 1.
     instance = network(job("a", 4, (0, 2, 60), fixed_offset=2), job("b", 4, (0, 2, 60), weight=3))
-    found = solve(instance, weights={"toy": 1, "contention": "1/1000"}, workers=1)
+    found = solve(instance, objective={"toy": 1, "contention": "1/1000"}, workers=1)
     assert found.offsets == {"a": 2, "b": 2}
-    assert solve(instance, objectives=["contention", "toy"], workers=1).offsets == {"a": 2, "b": 0}
+    assert solve(instance, objective=["contention", "toy"], workers=1).offsets == {"a": 2, "b": 0}
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_toy_in_a_sum_is_divided_by_1() -> None:
 )
 def test_what_is_broken_is_refused_in_one_line(name: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
-        solve(HARMLESS, objectives=[name, "contention"], workers=1)
+        solve(HARMLESS, objective=[name, "contention"], workers=1)
     assert "\n" not in str(refusal.value)
 
 
 def test_other_solvers_and_fronts_refuse_it() -> None:
     with pytest.raises(InputError, match=r"solver greedy cannot; .* those that can: auto$"):
-        solve(HARMLESS, "greedy", objectives=["toy"])
+        solve(HARMLESS, "greedy", objective="toy")
     with pytest.raises(InputError, match=r"objectives: toy is another package's.*use solve"):
         pareto(HARMLESS, ["toy", "contention"])
 

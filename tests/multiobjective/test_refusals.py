@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.multiobjective import solve
 from metronome_opt.verify import check
 from tests.builders import HARD, HARMLESS
+from tests.solving import solve
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Stop
 from metronome_opt.schedule import Status
@@ -25,6 +24,7 @@ from tests.multiobjective.enumeration import (
     final,
     in_order,
 )
+from tests.solving import solve
 from tests.tiers import examples
 
 Shares = st.fractions(0, 2, max_denominator=4)
@@ -35,7 +35,7 @@ Shares = st.fractions(0, 2, max_denominator=4)
 def test_objectives_in_any_order_are_least_one_after_the_other(
     instance: Instance, names: list[str]
 ) -> None:
-    result = solve(instance, objectives=names, workers=1)
+    result = solve(instance, objective=names, workers=1)
     assert [level.name for level in result.levels] == names
     assert costs(result.levels) == final(result, names) == in_order(every(instance), names)
     assert all(level.proved for level in result.levels)
@@ -51,7 +51,7 @@ def test_within_a_tolerance_later_objectives_take_what_they_need(
     instance: Instance, names: list[str], data: st.DataObject
 ) -> None:
     tolerance = {name: data.draw(Shares) for name in names[:-1]}
-    result = solve(instance, objectives=names, tolerance=tolerance, workers=1)
+    result = solve(instance, objective=names, tolerance=tolerance, workers=1)
     assert costs(result.levels) == in_order(every(instance), names, tolerance)
     assert all(level.proved for level in result.levels)
     assert check(instance, result.schedule) == ()
@@ -70,13 +70,13 @@ def test_a_tolerance_is_of_the_least_and_not_of_what_was_used_of_it() -> None:
         job("c", 4, (0, 1, 60), weight=4, links={}, current_offset=1),
     )
     names = ["wait", "contention", "moves"]
-    result = solve(instance, objectives=names, tolerance={"wait": "100%"}, workers=1)
+    result = solve(instance, objective=names, tolerance={"wait": "100%"}, workers=1)
     assert [level.value for level in result.levels] == [2, 0, 4]
     assert result.offsets == {"a": 1, "b": 2, "c": 0}
 
 
 def test_the_cushion_of_schedules_without_limit_is_none() -> None:
-    result = solve(network(job("a", 4, (0, 1, 60))), objectives=["cushion", "wait"], workers=1)
+    result = solve(network(job("a", 4, (0, 1, 60))), objective=["cushion", "wait"], workers=1)
     assert result.levels == (Level("cushion", None, proved=True), Level("wait", Fraction(0), True))
 
 
@@ -86,7 +86,7 @@ def test_jobs_of_no_weight_need_their_cushion_too() -> None:
     instance = network(
         job("a", 6, burst, weight=0, fixed_offset=3), job("b", 6, burst, weight=0, ready=4)
     )
-    result = solve(instance, objectives=["latency", "cushion"], workers=1)
+    result = solve(instance, objective=["latency", "cushion"], workers=1)
     assert [level.value for level in result.levels] == [0, 2]
     assert result.offsets == {"a": 3, "b": 0}
 
@@ -97,9 +97,9 @@ def test_a_reserved_cushion_is_that_of_longer_bursts(
     instance: Instance, names: list[str], wanted: int
 ) -> None:
     slots = min(wanted, max(each.period for each in instance.jobs))
-    result = solve(instance, objectives=names, cushion_slots=slots, workers=1)
+    result = solve(instance, objective=names, cushion_slots=slots, workers=1)
     assert costs(result.levels) == in_order(every(instance, longer=slots), names)
-    longer = solve(lengthen(instance, slots), objectives=names, workers=1)
+    longer = solve(lengthen(instance, slots), objective=names, workers=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots
     assert check(instance, result.schedule) == ()
@@ -112,7 +112,7 @@ def test_any_solver_knows_latency(solver: str, names: list[str]) -> None:
         job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4), job("c", 6, (1, 2, 70))
     )
     best = in_order(every(instance), names)
-    result = solve(instance, solver, objectives=names, workers=1)
+    result = solve(instance, solver, objective=names, workers=1)
     assert check(instance, result.schedule) == ()
     assert result.schedule.first == names[0]
     assert [level.name for level in result.levels] == names

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.objectives import class_cost, weigh
 from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.multiobjective.stretchbounds import StretchBounds
+from metronome_opt.objectives import class_cost, weigh
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.landscape import optimum

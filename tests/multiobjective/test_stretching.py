@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto, solve
-from metronome_opt.multiobjective.objectives import normal
+from metronome_opt.multiobjective import pareto
 from metronome_opt.multiobjective.periods import choose_periods
+from metronome_opt.objectives import normal
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Stop
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
 from tests.multiobjective.enumeration import cost, every, front, in_order, stretchable
+from tests.solving import solve
 from tests.tiers import examples
 
 ALL = ("contention", "latency", "stretch", "wait", "moves", "cushion")
@@ -38,7 +39,7 @@ TOO_LONG = network(
 def test_objectives_in_any_order_come_to_their_least(
     instance: Instance, names: list[str], longer: int
 ) -> None:
-    found = solve(instance, objectives=names, cushion_slots=longer, workers=1)
+    found = solve(instance, objective=names, cushion_slots=longer, workers=1)
     least = in_order(every(instance, longer), names)
     values = [cost(name, found.evaluation.objectives[name]) for name in names]
     assert values == least
@@ -58,7 +59,7 @@ def test_a_weighted_sum_with_stretch_comes_to_its_least(
     instance: Instance, other: str, weight: Fraction
 ) -> None:
     weights = {other: Fraction(1), "stretch": weight}
-    found = solve(instance, weights=weights, workers=1)
+    found = solve(instance, objective=weights, workers=1)
     longest = normal(instance, "cushion")
 
     def total(values: dict[str, Fraction | None]) -> Fraction:
@@ -103,10 +104,10 @@ def test_hyperperiods_that_are_too_long_are_shortened_without_being_asked() -> N
 def test_the_latency_of_stretched_jobs_is_a_share_of_unstretched_traffic() -> None:
     # Each of two bursts of 60 on 100 lasts 2 of 4 slots, or 2 of 5.
     two = network(job("a", 4, (0, 2, 60), max_stretch=1), job("b", 4, (0, 2, 60), fixed_offset=0))
-    found = solve(two, objectives=["stretch", "latency"], workers=1)
+    found = solve(two, objective=["stretch", "latency"], workers=1)
     assert found.levels[1].value == evaluate(two, found.offsets).objectives["latency"] == 0
     reserved = lengthen(two, 1)
-    assert solve(two, objectives=["stretch", "latency"], cushion_slots=1, workers=1).levels[
+    assert solve(two, objective=["stretch", "latency"], cushion_slots=1, workers=1).levels[
         1
     ].value == min(
         evaluate(reserved, {"a": offset, "b": 0}).objectives["latency"] or Fraction(0)
@@ -135,16 +136,16 @@ def test_a_callback_ends_the_search_for_stretches() -> None:
         return True
 
     found = solve(
-        TOO_LONG, objectives=["contention", "stretch"], callback=enough, time_limit=30, workers=1
+        TOO_LONG, objective=["contention", "stretch"], stop=enough, time_limit=30, workers=1
     )
     assert len(calls) == 1
-    assert found.stop is Stop.CALLBACK
+    assert found.stop is Stop.RULE
     assert check(TOO_LONG, found.schedule) == ()
 
 
 def test_all_objectives_have_an_order() -> None:
     two = network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60), current_offset=3))
-    found = solve(two, objectives=["all"], workers=1)
+    found = solve(two, objective="all", workers=1)
     order = ["contention", "stretch", "latency", "cushion", "wait", "moves"]
     assert [level.name for level in found.levels] == order
     assert all(level.proved for level in found.levels)
@@ -154,7 +155,7 @@ def test_all_objectives_have_an_order() -> None:
 
 def test_where_nobody_can_stretch_the_least_stretch_is_none() -> None:
     two = network(job("a", 4, (0, 3, 60)), job("b", 4, (0, 3, 60)))
-    found = solve(two, objectives=["stretch", "contention"], workers=1)
+    found = solve(two, objective=["stretch", "contention"], workers=1)
     assert [level.value for level in found.levels] == [0, 10]  # 20 too much in 2 slots of 4
     assert found.lower_bound == 0
     assert found.status == "optimal"
@@ -166,7 +167,7 @@ def test_what_contention_is_at_least_is_no_bound_of_stretch() -> None:
     hard = tangled.replace(
         jobs=tuple(each.model_copy(update={"max_stretch": 1}) for each in tangled.jobs)
     )
-    found = solve(hard, objectives=["stretch", "contention"], time_limit=1, workers=1)
+    found = solve(hard, objective=["stretch", "contention"], time_limit=1, workers=1)
     assert found.levels[0].value == 0
     assert not found.levels[1].proved
     assert found.stop is not Stop.PROVED
@@ -182,7 +183,7 @@ def test_a_solver_that_cannot_stretch_is_refused_where_jobs_must_be(solver: str)
 def test_a_front_with_stretch_begins_at_its_ends() -> None:
     # Each end gets a fifth of the time, a little more than the order by itself is given here.
     found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=12, workers=1)
-    least = solve(TOO_LONG, objectives=["contention", "stretch"], time_limit=2, workers=1)
+    least = solve(TOO_LONG, objective=["contention", "stretch"], time_limit=2, workers=1)
     first = found.points[0].objectives["contention"]
     assert first is not None
     assert first <= least.evaluation.contention * Fraction(11, 10)
@@ -199,7 +200,7 @@ def test_components_are_searched_apart_and_put_together() -> None:
     )
     idle = job("e", 3, (0, 1, 60), max_stretch=2, links={})
     instance = network(*left, *right, idle, other=100)
-    found = solve(instance, objectives=["contention", "stretch"], workers=1)
+    found = solve(instance, objective=["contention", "stretch"], workers=1)
     assert found.stretch == {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0}
     assert [level.value for level in found.levels] == [0, Fraction(1, 5) + Fraction(1, 7)]
     assert found.stop is Stop.PROVED
@@ -214,7 +215,7 @@ def hard() -> Instance:
 
 @pytest.mark.slow
 def test_of_many_choices_there_is_a_bound_and_something_better_than_no_stretch() -> None:
-    found = solve(hard(), objectives=["contention", "stretch"], time_limit=3, workers=1)
+    found = solve(hard(), objective=["contention", "stretch"], time_limit=3, workers=1)
     assert found.lower_bound is not None
     assert 0 < found.lower_bound <= found.evaluation.contention
     assert found.evaluation.contention < solve(hard(), "greedy").evaluation.contention
@@ -233,7 +234,7 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
         return dict(instance.unshifted)
 
     monkeypatch.setattr("metronome_opt.multiobjective.stretching._quick", quick)
-    found = solve(hard(), objectives=["contention", "stretch"], workers=1)
+    found = solve(hard(), objective=["contention", "stretch"], workers=1)
     assert found.stop is Stop.INTERRUPTED
     assert check(hard(), found.schedule) == ()
 
@@ -251,4 +252,4 @@ def test_no_common_periods_are_an_error() -> None:
     )
     # Each link by itself could be within 12 slots, by 4 and 6, and by 7 and 7.
     with pytest.raises(InputError, match="at most 12 slots; allow more stretch"):
-        solve(instance, objectives=["contention", "stretch"], workers=1)
+        solve(instance, objective=["contention", "stretch"], workers=1)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
 from metronome_opt.result import Level
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
@@ -27,6 +26,7 @@ from tests.multiobjective.enumeration import (
     final,
     in_order,
 )
+from tests.solving import solve
 from tests.tiers import examples
 
 
@@ -73,7 +73,9 @@ def test_a_weighted_sum_is_the_least_there_is(
 ) -> None:
     assume(any(weights.values()))
     least = min(weighted(instance, weights, each) for each in every(instance))
-    result = solve(instance, weights={name: str(each) for name, each in weights.items()}, workers=1)
+    result = solve(
+        instance, objective={name: str(each) for name, each in weights.items()}, workers=1
+    )
     assert weighted(instance, weights, result.evaluation.objectives) == least
     assert result.levels == (Level("weighted sum", least, proved=True),)
     assert check(instance, result.schedule) == ()
@@ -107,7 +109,7 @@ def test_limits_are_kept_and_nothing_else_is_lost(
     schedules = every(instance)
     epsilon = data.draw(limits(schedules))
     stated = {name: str(most) for name, most in epsilon.items()}
-    result = solve(instance, objectives=names, epsilon=stated, workers=1)
+    result = solve(instance, objective=names, epsilon=stated, workers=1)
     kept = [each for each in schedules if within(each, epsilon)]
     assert within(result.evaluation.objectives, epsilon)
     assert costs(result.levels) == final(result, names) == in_order(kept, names)
@@ -119,7 +121,7 @@ def test_limits_are_kept_and_nothing_else_is_lost(
 def test_what_is_least_within_limits_bounds_no_other_schedule() -> None:
     # Where nobody waits both meet; within the limit one waits 2 slots.
     instance = network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)))
-    result = solve(instance, objectives=["wait"], epsilon={"contention": 0}, workers=1)
+    result = solve(instance, objective="wait", epsilon={"contention": 0}, workers=1)
     assert result.levels == (Level("wait", Fraction(2), proved=True),)
     assert result.lower_bound is None
     assert result.status is Status.FEASIBLE
@@ -130,7 +132,7 @@ def test_a_limit_between_two_slots_asks_for_the_larger_cushion() -> None:
     instance = network(
         job("a", 6, (0, 1, 60), fixed_offset=0), job("b", 6, (0, 1, 60), ready=1), capacity=100
     )
-    result = solve(instance, objectives=["wait"], epsilon={"cushion": "1/3"}, workers=1)
+    result = solve(instance, objective="wait", epsilon={"cushion": "1/3"}, workers=1)
     assert result.offsets == {"a": 0, "b": 2}
 
 
@@ -138,7 +140,7 @@ def test_a_gain_of_cushion_does_not_break_limits() -> None:
     # 3 slots away b would leave 2 slots of cushion, worth any wait, but it must not wait so long.
     instance = network(job("a", 6, (0, 1, 60), fixed_offset=0), job("b", 6, (0, 1, 60), ready=1))
     result = solve(
-        instance, weights={"cushion": 99, "wait": 1}, epsilon={"wait": 1, "latency": 0}, workers=1
+        instance, objective={"cushion": 99, "wait": 1}, epsilon={"wait": 1, "latency": 0}, workers=1
     )
     assert result.offsets == {"a": 0, "b": 2}
 
@@ -151,7 +153,7 @@ def test_a_weighted_sum_keeps_limits(
     assume(any(weights.values()))
     schedules = every(instance)
     epsilon = data.draw(limits(schedules))
-    result = solve(instance, weights=weights, epsilon=epsilon, workers=1)
+    result = solve(instance, objective=weights, epsilon=epsilon, workers=1)
     assert within(result.evaluation.objectives, epsilon)
     assert result.levels[0].value == min(
         weighted(instance, weights, each) for each in schedules if within(each, epsilon)
@@ -179,4 +181,4 @@ def test_limits_that_cannot_be_kept_are_refused_with_what_can(
         other=100,
     )
     with pytest.raises(InputError, match=message):
-        solve(instance, objectives=["latency"], epsilon=epsilon, workers=1)
+        solve(instance, objective="latency", epsilon=epsilon, workers=1)

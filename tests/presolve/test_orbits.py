@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve import Orbits, orbits
-from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
+from tests.solving import solve
 from tests.strategies import assigned, instances
 from tests.tiers import examples
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Link, Phase
 from metronome_opt.presolve import Reduction, coarsen, simplify_links, split
 from metronome_opt.presolve.reductions import _grid_of
-from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
+from tests.solving import solve
 from tests.strategies import instances
 from tests.tiers import examples
 

@@ -70,7 +70,10 @@ def test_a_stretch_limit_is_typed_as_a_share(tmp_path: Path, capsys: Captured) -
     ("arguments", "message"),
     [
         (["--objectives", "slowdown,wait"], "slowdown stands alone"),
-        (["--objectives", "slowdown", "--solver", "greedy"], "greedy does not know slowdown"),
+        (
+            ["--objectives", "slowdown", "--solver", "greedy"],
+            "greedy does not minimise slowdown",
+        ),
         (["--stretch-limit", "much"], "stretch_limit: must be an exact number"),
         (["--stretch-limit", "-1"], "stretch_limit: must be at least 0"),
         (["--stretch-limit", "5%", "--objectives", "wait"], "stretch_limit: is for slowdown alone"),

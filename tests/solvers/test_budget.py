@@ -16,7 +16,7 @@ def test_parts_end_with_the_whole_and_interrupt_it() -> None:
     part = whole.fraction(0.5).child(2000)
     assert part.remaining == pytest.approx(500, abs=1)
     assert not part.stopped
-    part.end(Stop.CALLBACK)
+    part.end(Stop.RULE)
     assert part.stopped
     assert not whole.stopped
     part.interrupt()

@@ -20,10 +20,11 @@ from metronome_opt.instance import Instance
 from metronome_opt.presolve import split
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import SOLVERS, solve
+from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance, job, network, two_jobs
 from tests.solvers.test_every_solver import CROWDED
+from tests.solving import solve
 
 MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-cbc", "milp-textbook"]
 SEARCHING = ["auto", "branch-bound", "elimination", "exhaustive", *MODELS]
@@ -93,7 +94,6 @@ def test_back_ends_work_in_one_process_in_any_order() -> None:
     # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
     code = """
 from tests.builders import hard_instance
-from metronome_opt.solvers import solve
 for name in ("milp-cbc", "milp-textbook", "cpsat-textbook", "milp", "cpsat"):
     print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
 """
@@ -212,6 +212,7 @@ def test_ctrl_c_while_highs_is_imported_is_no_missing_back_end(
 ) -> None:
     (tmp_path / "highspy.py").write_text("""
 import pathlib, time
+from tests.solving import solve
 try:
     pathlib.Path(__file__).with_name("importing").touch()
     time.sleep(600)
