@@ -12,7 +12,7 @@ from benchmarks.stored import SUITES
 from metronome_opt import solve
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Result
 from metronome_opt.verify import check
 

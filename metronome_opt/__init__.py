@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         write_instance,
     )
     from metronome_opt.model import Model
-    from metronome_opt.multiobjective import Front, pareto
+    from metronome_opt.multiobjective.front import Front
+    from metronome_opt.multiobjective.pareto import pareto
     from metronome_opt.result import Event, Level, Result, Stop, compare
     from metronome_opt.scenario import build_scenario, load, read_scenario
     from metronome_opt.schedule import Schedule, Status, read_schedule, write_schedule
@@ -36,7 +37,8 @@ _HOME = {
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
-    "multiobjective": ("Front", "pareto"),
+    "multiobjective.front": ("Front",),
+    "multiobjective.pareto": ("pareto",),
     "result": ("Event", "Level", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "load", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),

@@ -16,7 +16,7 @@ from functools import cache
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
-from metronome_opt.plugins import describe_failure, load_plugin, plugins
+from metronome_opt.plugins import guarded, load_plugin, plugins
 from metronome_opt.schedule import OBJECTIVES
 from metronome_opt.verify import evaluate
 
@@ -166,13 +166,8 @@ class JobObjective(Objective):
         InputError
             If it is not an integer, or negative.
         """
-        try:
+        with guarded(f"objectives: {self.name}: the cost of job {quote(job.name)}"):
             cost = self.cost(job, offset)
-        except (Exception, SystemExit) as error:  # whatever another package does
-            raise InputError(
-                f"objectives: {self.name}: cannot say what job {quote(job.name)} costs at offset "
-                f"{offset} ({describe_failure(error)}); mend the package that adds it"
-            ) from error
         if type(cost) is not int or cost < 0:
             raise InputError(
                 f"objectives: {self.name}: what job {quote(job.name)} costs at offset {offset} "
@@ -322,10 +317,8 @@ def _added(name: str, place: str) -> JobObjective:
         known = ", ".join(dict.fromkeys((*BY_NAME, *sorted(added))))
         raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
     loaded = load_plugin(added[name], place)
-    try:
+    with guarded(f"{place}: {name}"):
         made = loaded() if isinstance(loaded, type) else loaded
-    except (Exception, SystemExit) as error:  # whatever another package does
-        made = describe_failure(error)
     if not isinstance(made, JobObjective) or made.name != name:
         raise InputError(
             f"{place}: {name} is no JobObjective of this name; mend or remove the package that "

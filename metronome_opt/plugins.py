@@ -5,6 +5,8 @@ A plug-in that cannot be imported is one line, and only for a run that asks for 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -39,6 +41,34 @@ def load_plugin(point: EntryPoint, place: str) -> Any:
         raise InputError(
             f"{place}: {quote(point.name)}: {point.value} cannot be loaded "
             f"({describe_failure(error)}); mend or remove the package that adds it"
+        ) from error
+
+
+@contextmanager
+def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
+    """Report in one line what goes wrong in code of another package.
+
+    Parameters
+    ----------
+    what
+        The plug-in, to begin the message with.
+    foreign
+        Whether the code is of another package; errors in our own pass.
+
+    Raises
+    ------
+    InputError
+        If the code raises anything but an error of this package, or exits.
+    """
+    try:
+        yield
+    except MetronomeError:
+        raise
+    except (Exception, SystemExit) as error:
+        if not foreign:
+            raise
+        raise InputError(
+            f"{what} failed ({describe_failure(error)}); mend or remove the package that adds it"
         ) from error
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.goals import Exact, check_reserve, make_goal
-from metronome_opt.multiobjective.solve import check_able, solve_goal
-from metronome_opt.objectives import SLOWDOWN
+from metronome_opt.multiobjective.goals import Exact, Goal, check_reserve, make_goal
+from metronome_opt.objectives import BY_NAME, SLOWDOWN
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Schedule
-from metronome_opt.slowdown.solve import load_player, solve_slowdown
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
 from metronome_opt.solvers.solve import (
@@ -130,27 +129,28 @@ def solve(
     else:
         _refuse("slowdown alone", stretch_limit=stretch_limit, sharing=sharing)
         goal = make_goal(names, tolerance, weights, epsilon, strict=strict)
-        check_able(chosen, goal, stretching=instance.needs_stretch)
-    if time_limit != 0:  # what is loaded now is not counted
-        if simulated:
-            load_player()
-        elif time_limit is not None:
-            load_kernels(chosen)
+        _check_able(chosen, goal, stretching=instance.needs_stretch)
+    load: Callable[[], None]
+    run: Callable[..., Result]
+    # A run loads its own driver alone; what is loaded before the budget starts is not counted.
+    if simulated:
+        from metronome_opt.slowdown.solve import load_player, solve_slowdown
+
+        load = load_player
+        run = partial(solve_slowdown, stretch_limit=stretch_limit, sharing=sharing)
+    else:
+        from metronome_opt.multiobjective.solve import solve_goal
+
+        load = partial(load_kernels, chosen)
+        run = partial(solve_goal, goal=goal)
+    if time_limit != 0:
+        load()
     asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
-    arguments = Arguments(
-        instance, chosen, seed, workers or os.cpu_count() or 1, budget.note, start
-    )
+    threads = workers or os.cpu_count() or 1
+    arguments = Arguments(instance, chosen, seed, threads, budget.note, start)
     with interrupt_stops(budget):
-        if simulated:
-            return solve_slowdown(
-                arguments,
-                budget,
-                stretch_limit=stretch_limit,
-                sharing=sharing,
-                cushion_slots=cushion_slots,
-            )
-        return solve_goal(arguments, budget, goal, cushion_slots)
+        return run(arguments, budget, cushion_slots=cushion_slots)
 
 
 def _instance(problem: object) -> Instance:
@@ -200,3 +200,41 @@ def _check_solver(solver: Solver) -> None:
             f"{solver.name} does not minimise slowdown; name an objective: "
             f"{', '.join(solver.objectives)} (solvers of slowdown: {able})"
         )
+
+
+def _check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
+    """Refuse a goal that a solver cannot minimise, and name the solvers that can.
+
+    `stretching` says whether jobs have to be stretched, asked for or not.
+    """
+    if _can(solver, goal, stretching):
+        return
+    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
+    wish = ", ".join(dict.fromkeys((*goal.names, *(["stretch"] if stretching else []))))
+    extra = [
+        word
+        for word, given in (
+            ("tolerance", goal.tolerance),
+            ("epsilon", goal.epsilon),
+            ("strict", goal.strict),
+        )
+        if given
+    ]
+    raise InputError(
+        f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
+        f"{solver.name} cannot; it optimises {', '.join(solver.objectives)}"
+        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
+        f"those that can: {', '.join(able) or 'none'}"
+    )
+
+
+def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
+    held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
+    added = [name for name in goal.names if name not in BY_NAME]
+    return (
+        set(goal.names) <= {*solver.objectives, *added}
+        and ("stretch" in solver.objectives or not stretching)
+        and set(held) <= {*solver.holds, *added}
+        # What holds costs at any value knows costs of any kind.
+        and (solver.limits or not (goal.tolerance or goal.epsilon or added))
+    )

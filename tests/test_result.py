@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.multiobjective import pareto
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
 from tests.solvers.test_every_solver import CROWDED, TIGHT

@@ -19,11 +19,10 @@ from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, counted
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, FrontEvent
-from metronome_opt.multiobjective import pareto as find_front
-from metronome_opt.multiobjective.front import FrontMemory
+from metronome_opt.multiobjective.front import Front, FrontEvent, FrontMemory
 from metronome_opt.multiobjective.goals import exact
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
+from metronome_opt.multiobjective.pareto import pareto as find_front
 from metronome_opt.objectives import BY_NAME, CUSHION, check_names
 from metronome_opt.report.tables import CUSHION_LEGEND, front_table, terminal
 from metronome_opt.result import Stop

@@ -10,17 +10,15 @@ from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import Found, Goal, Run, make_goal
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.stretching import solve_stretched
-from metronome_opt.objectives import BY_NAME
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.registry import SOLVERS, Solver
 from metronome_opt.solvers.solve import Arguments, solve_contention, versions_of
 from metronome_opt.verify import evaluate
 
 
-def solve_goal(arguments: Arguments, budget: Budget, goal: Goal, cushion_slots: int) -> Result:
+def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slots: int) -> Result:
     """Choose an offset, and where stretch is an objective idle time, for every job.
 
     Returns
@@ -60,44 +58,6 @@ def solve_goal(arguments: Arguments, budget: Budget, goal: Goal, cushion_slots: 
             found.levels.insert(place, Level("stretch", Fraction(0), proved=True))
             found.bound = found.bound if place else Fraction(0)
     return _result(arguments, found, run, cushion_slots)
-
-
-def check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
-    """Refuse a goal that a solver cannot minimise, and name the solvers that can.
-
-    `stretching` says whether jobs have to be stretched, asked for or not.
-    """
-    if _can(solver, goal, stretching):
-        return
-    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
-    wish = ", ".join(dict.fromkeys((*goal.names, *(["stretch"] if stretching else []))))
-    extra = [
-        word
-        for word, given in (
-            ("tolerance", goal.tolerance),
-            ("epsilon", goal.epsilon),
-            ("strict", goal.strict),
-        )
-        if given
-    ]
-    raise InputError(
-        f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
-        f"{solver.name} cannot; it optimises {', '.join(solver.objectives)}"
-        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
-        f"those that can: {', '.join(able) or 'none'}"
-    )
-
-
-def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
-    held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
-    added = [name for name in goal.names if name not in BY_NAME]
-    return (
-        set(goal.names) <= {*solver.objectives, *added}
-        and ("stretch" in solver.objectives or not stretching)
-        and set(held) <= {*solver.holds, *added}
-        # What holds costs at any value knows costs of any kind.
-        and (solver.limits or not (goal.tolerance or goal.epsilon or added))
-    )
 
 
 def _single(instance: Instance, result: Result) -> Result:

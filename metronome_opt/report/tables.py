@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from metronome_opt.compatible import Kept
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job
-from metronome_opt.multiobjective.front import Front
 from metronome_opt.objectives import find_objective, format_number, format_share
 from metronome_opt.report.classes import priority_classes
-from metronome_opt.result import Result
-from metronome_opt.scenario import Deployment, Problem
 from metronome_opt.scenario.model import MEASURED
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.simulate.runner import alone_ms
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation
+
+if TYPE_CHECKING:
+    from metronome_opt.compatible import Kept
+    from metronome_opt.multiobjective.front import Front
+    from metronome_opt.result import Result
+    from metronome_opt.scenario import Deployment, Problem
 
 JOBS_LEGEND = """\
 unshifted, expected: an iteration as simulated; alone: with nobody else on its links

@@ -93,6 +93,11 @@ class Budget:
         """Seconds that are left, at least 0; None without a limit."""
         return None if self._seconds is None else max(0.0, self._seconds - self.elapsed)
 
+    @property
+    def had_time(self) -> bool:
+        """Whether there was any time at the start."""
+        return self._seconds != 0
+
     def limit_to(self, seconds: float | None, parts: int = 1) -> None:
         """Let it end after its share of `seconds` from now on, one of `parts`."""
         self._seconds = None if seconds is None else self.elapsed + seconds / parts

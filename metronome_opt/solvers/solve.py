@@ -33,6 +33,7 @@ MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
 NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
 _MAX_JUDGING = 0.5  # of the time limit
+_ANY_TIME = 1e-9  # enough for a greedy schedule
 _MANY_LINKS = 1000
 _SAMPLE = 50  # one of so many links
 
@@ -81,8 +82,9 @@ def solve_contention(arguments: Arguments, budget: Budget) -> Result:
     if start is not None and any(start.stretch.values()):
         raise InputError("start: stretches jobs, which this solver does not; name one without")
     seconds = budget.remaining
-    if seconds:
+    if seconds is not None:
         seconds -= min(_judging_s(instance), _MAX_JUDGING * seconds)
+        seconds = max(seconds, _ANY_TIME if budget.had_time else 0.0)
     search = Search(
         instance,
         time_limit=seconds,

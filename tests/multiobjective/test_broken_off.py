@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import SolverError
-from metronome_opt.multiobjective import pareto
 from metronome_opt.multiobjective.nondominated import Nondominated
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Event, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers.budget import Budget
@@ -46,7 +46,7 @@ def test_a_limit_that_is_not_reached_in_time_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "goal", [{"objectives": ALL_LEVELS}, {"weights": dict.fromkeys(ALL_LEVELS, 1)}]
+    "goal", [{"objective": ALL_LEVELS}, {"objective": dict.fromkeys(ALL_LEVELS, 1)}]
 )
 def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
@@ -70,7 +70,7 @@ def test_a_callback_hears_of_every_level_and_can_end_all() -> None:
     heard: list[str] = []
 
     def note(event: Event) -> bool:
-        heard.append(event.source)
+        heard.extend(filter(None, [event.source]))
         return bool(event.source == "moves")
 
     found = solve(HARMLESS, objective=["wait", "moves", "cushion"], stop=note, workers=1)

@@ -9,7 +9,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.verify import check
 from tests.builders import job, network
 from tests.solving import solve

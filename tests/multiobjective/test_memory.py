@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, pareto
-from metronome_opt.multiobjective.front import FrontMemory, GroupFront
+from metronome_opt.multiobjective.front import Front, FrontMemory, GroupFront
+from metronome_opt.multiobjective.pareto import pareto
 from tests.builders import job, network
 
 NAMES = ("contention", "latency")

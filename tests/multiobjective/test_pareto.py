@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, FrontEvent, pareto
+from metronome_opt.multiobjective.front import Front, FrontEvent
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check

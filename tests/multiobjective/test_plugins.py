@@ -14,7 +14,7 @@ from metronome_opt import solve
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, write_instance
-from metronome_opt.multiobjective import pareto
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARMLESS, job, network
 from tests.multiobjective.enumeration import contested
@@ -102,10 +102,16 @@ def test_a_toy_in_a_sum_is_divided_by_1() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tow", "objectives: 'tow' is not known; choose from contention, .*moves, cushion, .*toy"),
+        (
+            "tow",
+            "objectives: 'tow' is not known; choose from slowdown, .*moves, cushion, .*toy",
+        ),
         ("renamed", "objectives: renamed is no JobObjective of this name; mend or remove"),
         ("nobody", r"objectives: nobody is no JobObjective of this name; .*toyshop:nobody"),
-        ("missing", "objectives: missing cannot be loaded .*; mend or remove the package"),
+        (
+            "missing",
+            "objectives: 'missing': toyshop:missing cannot be loaded .*; mend or remove",
+        ),
         ("odd", "odd: what job 'a' costs at offset 0 must be an integer from 0 on, got -3; mend"),
     ],
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.multiobjective.periods import choose_periods
 from metronome_opt.objectives import normal
 from metronome_opt.presolve.lengthen import lengthen
@@ -118,8 +118,8 @@ def test_the_latency_of_stretched_jobs_is_a_share_of_unstretched_traffic() -> No
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"objectives": ["contention", "stretch"], "tolerance": {"contention": "5%"}}, "tolerance"),
-        ({"objectives": ["stretch"], "epsilon": {"contention": 1}}, "epsilon"),
+        ({"objective": ["contention", "stretch"], "tolerance": {"contention": "5%"}}, "tolerance"),
+        ({"objective": ["stretch"], "epsilon": {"contention": 1}}, "epsilon"),
         ({"strict": True}, "strict"),
     ],
 )

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from metronome_opt.errors import InputError
-from metronome_opt.multiobjective import Front
+from metronome_opt.multiobjective.front import Front
 from metronome_opt.plot import plot_front
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status

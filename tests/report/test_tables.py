@@ -8,7 +8,7 @@ from io import StringIO
 from rich.console import Console
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front
+from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.tables import (
     front_table,
     gated_text,

@@ -212,7 +212,6 @@ def test_ctrl_c_while_highs_is_imported_is_no_missing_back_end(
 ) -> None:
     (tmp_path / "highspy.py").write_text("""
 import pathlib, time
-from tests.solving import solve
 try:
     pathlib.Path(__file__).with_name("importing").touch()
     time.sleep(600)
@@ -245,7 +244,7 @@ def test_any_limit_gives_the_greedy_schedule_at_least(name: str) -> None:
 
 
 def test_loading_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["metronome_opt.solvers.solve"]
+    module = sys.modules["metronome_opt.solving"]
     monkeypatch.setattr(module, "load_kernels", lambda _: time.sleep(1))
     result = solve(hard_instance(2, 2), time_limit=1, workers=1)
     assert result.status is Status.OPTIMAL
