@@ -15,7 +15,6 @@ from rich.text import Text
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import find_objective, format_number, format_share
-from metronome_opt.report.classes import priority_classes
 from metronome_opt.scenario.model import MEASURED
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.simulate.runner import alone_ms
@@ -310,6 +309,8 @@ def classes_table(
     before, after, times
         As for `priority_classes`; what is not known before is shown as a dash.
     """
+    from metronome_opt.report.classes import priority_classes  # for this table alone
+
     rows = [
         (
             "all" if each.weight is None else str(each.weight),

@@ -140,10 +140,12 @@ class Budget:
         """End now; of several reasons the first counts."""
         self._ended = self._ended or reason
 
-    def note(self, event: Event) -> None:
-        """Pass a new incumbent or bound to the stopping rules of the run."""
-        if self._watch is not None and self._watch.note(event):
-            self.end(Stop.RULE)
+    def note(self, event: Event) -> bool:
+        """Pass a new incumbent or bound to the stopping rules; return whether they end the run."""
+        if self._watch is None or not self._watch.note(event):
+            return False
+        self.end(Stop.RULE)
+        return True
 
     def iterate(self) -> None:
         """Count an iteration of the run."""

@@ -15,7 +15,6 @@ from metronome_opt.report.tables import (
     jobs_table,
     objectives_table,
     plain_table,
-    stated,
 )
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status
@@ -84,13 +83,6 @@ def test_what_is_not_known_before_is_a_dash() -> None:
     assert table["contention"][:2] == ["-", "0.0"]
     assert table["stretch"][:2] == ["-", "0.5"]
     assert lines(objectives_table(None, after))[-1] == ["score", "min", "-", "1.000"]
-
-
-def test_values_are_stated_as_people_read_them() -> None:
-    assert stated("latency", Fraction(1, 8)) == "12.5%"
-    assert stated("contention", Fraction(1, 8)) == "0.1"
-    assert stated("contention", Fraction(12345)) == "12,345.0"
-    assert stated("cushion", None) == "no limit"
 
 
 def front(*latencies: Fraction) -> Front:

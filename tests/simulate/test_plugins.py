@@ -135,8 +135,9 @@ static = toy:Quits
 def test_broken_plug_in_is_one_line_and_only_for_a_run_that_asks_for_it(folder: Path) -> None:
     (folder / "toy.py").write_text(BROKEN)
     (folder / "toy-1.dist-info" / "entry_points.txt").write_text(POINTS)
-    (folder / "quits.yaml").write_text(STUDY.replace("twins: {}", "quits: {}"))
-    (folder / "missing.yaml").write_text(STUDY.replace("twins: {}", "missing: {}"))
+    study = STUDY.replace("grid: {count: [1, 2]}\n", "")
+    (folder / "quits.yaml").write_text(study.replace("twins", "quits"))
+    (folder / "missing.yaml").write_text(study.replace("twins", "missing"))
     code = """
 import json, sys
 from metronome_opt.__main__ import main
