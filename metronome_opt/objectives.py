@@ -436,7 +436,7 @@ def weighted_sum(
     Parameters
     ----------
     original
-        The jobs as they are if nobody is stretched.
+        The jobs without stretch.
     prices, values
         The weight and the value of each objective, by name.
     """

@@ -8,8 +8,6 @@ from fractions import Fraction
 from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import Found, Goal, Run, make_goal
-from metronome_opt.multiobjective.offsets import solve_offsets
-from metronome_opt.multiobjective.stretching import solve_stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
@@ -49,6 +47,10 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
         workers=arguments.workers,
         callback=arguments.callback,
     )
+    # Not needed for contention alone.
+    from metronome_opt.multiobjective.offsets import solve_offsets
+    from metronome_opt.multiobjective.stretching import solve_stretched
+
     if stretching:
         found = solve_stretched(instance, run, cushion_slots)
     else:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metronome_opt.scenario import Deployment, Problem
 
 JOBS_LEGEND = """\
-unshifted, expected: an iteration as simulated; alone: with nobody else on its links
+unshifted, expected: an iteration as simulated; alone: without other jobs on its links
 slots: from one to the next, of jobs that are gated; the others begin at first and run freely"""
 CLASSES_LEGEND = """\
 iteration: as simulated, mean share of the period; faster, slower: by more than 1 %
@@ -210,9 +210,9 @@ def jobs_table(
     Parameters
     ----------
     times
-        Iteration times if nobody is shifted, and under the schedule.
+        Iteration times unshifted, and under the schedule.
     waits
-        For each job the others that hold it up, as in a `Result`; if None there is no column.
+        For each job the jobs that delay it, as in `Simulated`; if None there is no column.
     placed
         Where tasks run; None, and no column, where that is not known.
     jobs
@@ -234,21 +234,21 @@ def jobs_table(
             format_number(after),
             f"{float(after / before - 1):+.1%}",
         )
-        held_up = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "nobody"
+        delayed = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "none"
         rows.append(
             (
                 *row,
-                *([held_up] if waits is not None else []),
+                *([delayed] if waits is not None else []),
                 *([where.get(job.name, "-")] if where else []),
             )
         )
     headings = (
         *("job", "weight", "alone\n(ms)", "slots\n(ms)", "first\n(ms)"),
         *("unshifted\n(ms)", "expected\n(ms)", "change"),
-        *(["held up by"] if waits is not None else []),
+        *(["delayed by"] if waits is not None else []),
         *(["where"] if where else []),
     )
-    return plain_table(headings, rows, left=("held up by", "where"))
+    return plain_table(headings, rows, left=("delayed by", "where"))
 
 
 def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
@@ -269,14 +269,13 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
     gated = len(Plan.of(instance, schedule).periods)
     text = (
-        f"{gated} of {counted(len(instance.jobs), 'job')} "
-        f"gated: slowdown {after:.4f}; if nobody were shifted or gated, {before:.4f}; "
-        f"if each were alone, {each:.4f}"
+        f"{gated:,} of {counted(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
+        f"unshifted and not gated, {before:.4f}; each alone, {each:.4f}"
     )
     if gated and after > before + _BY_CHANCE:
         text += (
             f"\nslower than no slots: {after:.4f} instead of {before:.4f}; "
-            "solve without --objectives looks for the least"
+            "solve without --objectives minimises it"
         )
     return text
 

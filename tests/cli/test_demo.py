@@ -61,7 +61,9 @@ def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None
 
 
 def test_two_jobs_that_fit_are_played_as_fast_as_alone_once_apart() -> None:
-    unshifted, separated = (simulate(solve(two_jobs(), name)) for name in ("unshifted", "greedy"))
+    unshifted, separated = (
+        simulate(solve(two_jobs(), name, "contention")) for name in ("unshifted", "greedy")
+    )
     assert list(separated.values()) == pytest.approx([1, 1], abs=0.02)
     assert unshifted["fair"] > 1.02
 

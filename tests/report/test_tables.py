@@ -52,7 +52,7 @@ def test_a_job_has_slots_of_its_stretched_period_unless_it_is_free() -> None:
     assert gated_text(STRETCHY, kept, TIMES).startswith("2 of 2 jobs gated: slowdown 1.2611;")
     some = kept.model_copy(update={"gated": {"a": True, "b": False}})
     table = lines(jobs_table(STRETCHY, some, TIMES, {"a": {}, "b": {"a": 0.75, "c": 0.25}}))
-    assert table[3][3:5] + table[3][-1:] == ["45", "20", "nobody"]
+    assert table[3][3:5] + table[3][-1:] == ["45", "20", "none"]
     assert table[4][3:5] + table[4][-4:] == ["free", "0", "a", "75%,", "c", "25%"]
     assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
 
@@ -62,7 +62,7 @@ def test_slots_that_make_jobs_slower_are_called_so() -> None:
     # (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
     assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
         "slower than no slots: 1.2611 instead of 1.0556; "
-        "solve without --objectives looks for the least"
+        "solve without --objectives minimises it"
     )
     assert len(gated_text(STRETCHY, kept, Times(TIMES.after, TIMES.before)).splitlines()) == 1
     nobody = kept.model_copy(update={"gated": {"a": False, "b": False}})

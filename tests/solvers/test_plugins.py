@@ -103,6 +103,8 @@ def test_a_package_adds_a_solver(installed: dict[str, str], tmp_path: Path) -> N
     path = tmp_path / "instance.json"
     metronome_opt.write_instance(two_jobs(), path)
     for solver, name in (("toy", "toy"), ("greedy", "greedy")):
-        document = json.loads(run("solve", str(path), "--solver", solver, "--json"))
+        document = json.loads(
+            run("solve", str(path), "--solver", solver, "--objectives", "contention", "--json")
+        )
         assert document["solver"] == name
     assert "toy" in run("bench", "run", "--help")
