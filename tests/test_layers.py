@@ -62,8 +62,8 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Constant) and IMPORTED_BY_NAME.fullmatch(str(node.value)):
-            imported |= {node.value} if part_of(node.value) in PLACE else set()
-    return imported
+            imported |= {str(node.value)}
+    return {module for module in imported if part_of(module) in (None, *PLACE)}
 
 
 def test_imports_go_downwards() -> None:

@@ -25,6 +25,7 @@ from metronome_opt import (
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.solvers import Search
+from metronome_opt.stopping import StoppingRule
 from metronome_opt.verify import check
 from tests.builders import HARD, job, network, two_jobs
 from tests.slowdown.cases import ALTERNATING, assert_sound
@@ -145,7 +146,7 @@ def test_iterations_limit_a_run_repeatably() -> None:
 
 def test_run_without_improvement_ends() -> None:
     seen: list[Event] = []
-    rules = [seen.append, NoImprovement(seconds=0.3)]
+    rules: list[StoppingRule] = [seen.append, NoImprovement(seconds=0.3)]
     result = solve(HARD, "local", "contention", stop=rules, time_limit=60, workers=1)
     assert result.stop is Stop.RULE
     assert seen[-1].stalled_s >= 0.3
@@ -162,7 +163,7 @@ def test_rules_are_plain_functions_of_an_event() -> None:
     assert [NoImprovement(seconds=s)(event) for s in (1.5, 2)] == [True, False]
     for rule, arguments in ((NoImprovement, ()), (NoImprovement, (-1,)), (MaxIterations, ("9",))):
         with pytest.raises(InputError, match=rule.__name__):
-            rule(*arguments)  # type: ignore[operator]
+            rule(*arguments)
 
 
 def test_runtime_rule_is_the_time_limit() -> None:
@@ -192,11 +193,11 @@ def exits(_: Search) -> None:
 
 
 def offers_text(search: Search) -> None:
-    search.offer("ab")
+    search.offer("ab")  # type: ignore[arg-type]
 
 
 def offers_nan(search: Search) -> None:
-    search.offer([float("nan")] * len(search.instance.jobs))
+    search.offer([float("nan")] * len(search.instance.jobs))  # type: ignore[list-item]
 
 
 def offers_nothing(search: Search) -> None:
@@ -256,7 +257,8 @@ def test_false_bound_is_not_stated() -> None:
 
     for solver, value, source in ((before, 2, "before"), (after, 2, "after")):
         result = solve(APART, solver, "contention")
-        assert (result.objective, result.lower_bound) == (value, None)
+        assert result.objective == value
+        assert result.lower_bound is None
         assert (
             f"stopped by an error: {source}: 3 is no lower bound: a schedule of contention 2 was "
             "offered"

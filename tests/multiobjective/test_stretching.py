@@ -125,7 +125,7 @@ def test_the_latency_of_stretched_jobs_is_a_share_of_unstretched_traffic() -> No
 )
 def test_what_holds_at_given_periods_only_is_refused(asked: dict[str, object], told: str) -> None:
     with pytest.raises(InputError, match=f"^{told}: "):
-        solve(TOO_LONG, **asked)  # type: ignore[arg-type]
+        solve(TOO_LONG, **asked)
 
 
 def test_a_callback_ends_the_search_for_stretches() -> None:

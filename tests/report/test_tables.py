@@ -61,8 +61,7 @@ def test_slots_that_make_jobs_slower_are_called_so() -> None:
     kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
     # (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
     assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
-        "slower than no slots: 1.2611 instead of 1.0556; "
-        "solve without --objectives minimises it"
+        "slower than no slots: 1.2611 instead of 1.0556; solve without --objectives minimises it"
     )
     assert len(gated_text(STRETCHY, kept, Times(TIMES.after, TIMES.before)).splitlines()) == 1
     nobody = kept.model_copy(update={"gated": {"a": False, "b": False}})

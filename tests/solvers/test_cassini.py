@@ -39,7 +39,7 @@ def network(*members: Job, capacity: int = 100, **capacities: int) -> Instance:
 
 
 def solved(instance: Instance, **options: float) -> Result:
-    result = solve(instance, "cassini", **options)  # type: ignore[arg-type]
+    result = solve(instance, "cassini", **options)
     assert check(instance, result.schedule) == ()
     return result
 
