@@ -11,13 +11,12 @@ from metronome_opt.solving import solve
 
 
 class Model:
-    """A rotation problem that grows; what is wrong with it is said by `instance`.
+    """Rotation problem to which links and jobs are added; `instance` checks it.
 
-    >>> model = Model(slot_ms=5)
-    >>> model.add_link("uplink", capacity=50_000)
+    >>> model = Model(slot_ms=5).add_link("uplink", capacity=50_000)
     >>> for name in ("a", "b"):
-    ...     model.add_job(name, period=40, phases=[(0, 12, 40_000)], links=["uplink"])
-    >>> model.solve(objective="contention").offsets
+    ...     model = model.add_job(name, period=40, phases=[(0, 12, 40_000)], links=["uplink"])
+    >>> dict(model.solve("greedy", "contention").offsets)
     {'a': 0, 'b': 20}
 
     Parameters
