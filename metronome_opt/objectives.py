@@ -1,7 +1,7 @@
 """Objectives: one class each with its unit, direction and format, and one registration.
 
 Presolve, solvers, tables and figures ask an objective what it depends on and how it is written;
-nothing else tells objectives apart by their names. There are five kinds. A `LayeredObjective` is
+nothing else distinguishes objectives by their names. There are five kinds. A `LayeredObjective` is
 the contention of the same jobs with other weights, a `JobObjective` a sum over jobs, stretch
 depends on periods alone, and slowdown is simulated. The cushion is not a cost: a cushion of some
 slots is a constraint on combinations of offsets.
@@ -155,7 +155,7 @@ class JobObjective(Objective):
         return Fraction(sum(self.units(job, offsets[job.name]) for job in instance.jobs))
 
     def max_cost(self, job: Job) -> int:
-        """Return what a job costs at most."""
+        """Return the maximum cost of a job."""
         return max(self.units(job, offset) for offset in range(job.period))
 
     def units(self, job: Job, offset: int) -> int:

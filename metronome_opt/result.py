@@ -39,7 +39,7 @@ class Event:
     incumbent, bound
         Best value and best lower bound so far, None where there is none.
     source
-        What found it.
+        The method that found it.
     iteration
         Iterations so far, as a stopping rule sees them.
     stalled, stalled_s
@@ -96,7 +96,7 @@ class Block:
         Contention of the best schedule of the block and best lower bound, None where there is
         none.
     found_by, proved_by
-        What found the schedule, and what proved it; None if it is not proved.
+        The methods that found the schedule and proved it; None if it is not proved.
     """
 
     jobs: tuple[str, ...]

@@ -16,7 +16,7 @@ from typing import Protocol
 from metronome_opt.errors import InputError, quote
 from metronome_opt.result import Event
 
-_LOOK_S = 0.01  # between two looks at rules that depend on the clock
+_LOOK_S = 0.01  # between two calls of rules because of the time alone
 
 
 class StoppingRule(Protocol):
@@ -112,7 +112,7 @@ class Watch:
             return self._ask(event)
 
     def look(self) -> bool:
-        """Return whether to stop though nothing new was found; asks rarely."""
+        """Return whether to stop though there is no event; rules are asked rarely."""
         if self._ended or time.perf_counter() - self._looked < _LOOK_S:
             return self._ended
         with self._lock:

@@ -19,7 +19,7 @@ PACKAGE = Path(metronome_opt.__file__).parent
 FLOORS = [
     "__main__ cli",
     "bench plot report export",
-    "kubernetes control cluster scheduling profiles",
+    "kubernetes control scheduling cluster profiles",
     "model solving slowdown compatible",
     "simulate | multiobjective",
     "solvers",

@@ -1,4 +1,4 @@
-"""What a result says of itself: gap, frames, the view in a notebook."""
+"""Results: gap, frames, the view in a notebook, comparisons."""
 
 from __future__ import annotations
 

@@ -60,14 +60,14 @@ def demo(
     results, failures = _compare(problem, time_limit, seed)
     console.print()
     with live_line("slowdowns", str):
-        played = {name: simulate(result) for name, result in results.items()}
-    console.print(comparison_table(results, played, failures))
+        slowdowns = {name: simulate(result) for name, result in results.items()}
+    console.print(comparison_table(results, slowdowns, failures))
     console.print(_LEGEND)
     chosen = results.get(DEFAULT)
     if chosen is not None and chosen.objective is None:
         console.print(*(f"{DEFAULT}: {note}" for note in chosen.notes), sep="\n")
     console.print()
-    # Those that are proved first among equal ones.
+    # Of equal ones a proved one.
     best = min(
         results.values(), key=lambda r: (r.evaluation.contention, r.status is not Status.OPTIMAL)
     )

@@ -29,8 +29,8 @@ from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,
     check_numbers,
-    crowd,
     interrupt_stops,
+    warm_up_instance,
 )
 
 _ROUNDS = 100  # for each job, of local search without a gain
@@ -162,7 +162,7 @@ def _loaded(name: str) -> Solver:
 
 @cache
 def _load_kernels() -> None:
-    task = Task(crowd())
+    task = Task(warm_up_instance())
     local.place_all(task, largest_set(task.instance))
     Decider(task).decide(dict.fromkeys("abc", 8))
 

@@ -23,10 +23,10 @@ from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
-    crowd,
     load_kernels,
     solve_contention,
     versions_of,
+    warm_up_instance,
 )
 from metronome_opt.verify import Evaluation, evaluate
 
@@ -131,7 +131,7 @@ def _without_simulation(
 @cache
 def load_player() -> None:
     """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
-    three = crowd()
+    three = warm_up_instance()
     minimise(three.replace(jobs=three.jobs[:2]), Terms(rounds=1), Budget())
 
 

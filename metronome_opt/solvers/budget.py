@@ -22,7 +22,7 @@ _GROWTH = 8  # of a slice over the one before, at most
 
 
 class Stoppable(Protocol):
-    """What can be asked to return what it has."""
+    """A run that can be asked to return its best result."""
 
     @property
     def stopped(self) -> bool:
@@ -30,10 +30,10 @@ class Stoppable(Protocol):
 
     @property
     def stop(self) -> Stop:
-        """Why it ends, or would."""
+        """The reason why it ends, or would."""
 
     def interrupt(self) -> None:
-        """Return what there is."""
+        """End with the best result so far."""
 
 
 class Budget:
@@ -55,7 +55,7 @@ class Budget:
     Attributes
     ----------
     slice
-        How many steps `slices` lets be taken until the next look at the clock.
+        Number of steps that `slices` allows until the next look at the clock.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Budget:
 
     @property
     def stop(self) -> Stop:
-        """Why it ended, or would if it ended now."""
+        """The reason why it ended, or would end now."""
         if self._ended is not None:
             return self._ended
         if self._parent is not None and self._parent.stopped:
@@ -192,7 +192,7 @@ def run_interruptibly(
     Parameters
     ----------
     run
-        Says when to cancel; told of Ctrl-C.
+        Says when to cancel; is notified of Ctrl-C.
     cancel
         Makes `work` return soon; may be called more than once. Without it, None is returned when
         the run is stopped, and the call goes on without us.

@@ -95,7 +95,7 @@ _OWN = (
         limits=True,
         exact=True,
     ),
-    _own("unshifted", "everybody starts when ready", "greedy:unshifted", holds=(), seeded=False),
+    _own("unshifted", "all jobs start when ready", "greedy:unshifted", holds=(), seeded=False),
     _own("random", "one random offset per job", "greedy:draw", holds=()),
     _own("greedy", "heaviest first, each job to its cheapest offset", "greedy:run", seeded=False),
     _own(

@@ -46,7 +46,7 @@ class Search(Budget):
     parent
         What this is a part of; it stops when that does.
     rounds
-        How many rounds of proofs and improvements `auto` goes through with one worker, at most; 0
+        Maximum number of rounds of proofs and improvements of `auto` with one worker; 0
         for good schedules without proofs, None for as many as there is time for. Without a time
         limit the result does not depend on the clock.
 
@@ -156,7 +156,7 @@ class Search(Budget):
         offsets
             Slots, in the order of the instance's jobs.
         source
-            What found it; the solver itself if left out.
+            The method that found it; the solver itself if left out.
 
         Raises
         ------

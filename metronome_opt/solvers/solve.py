@@ -140,10 +140,10 @@ def load_kernels(solver: Solver) -> None:
 
     needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
-    run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
+    run(Search(warm_up_instance(), time_limit=None, seed=0, workers=1, rounds=1))
 
 
-def crowd() -> Instance:
+def warm_up_instance() -> Instance:
     """Return three jobs on two links that fit two by two: all kernels have something to do."""
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(
@@ -151,11 +151,11 @@ def crowd() -> Instance:
         for name, weight in (("a", 1), ("b", 1), ("c", 2))
     )
     links = (Link(name="l", capacity=100), Link(name="m", capacity=119))
-    return Instance(name="crowd", slot_ms=1, links=links, jobs=jobs)
+    return Instance(name="warm-up", slot_ms=1, links=links, jobs=jobs)
 
 
 def _judging_s(instance: Instance) -> float:
-    """Return about how many seconds the judge will take, by what it takes for some of many links.
+    """Estimate the seconds that the judge will take, by a sample of the links.
 
     Twice that, since it asks for the cushion of links without contention as well.
     """

@@ -35,6 +35,27 @@ class Odd(JobObjective):
     def cost(self, job, offset):
         return offset - 3
 
+class Text(JobObjective):
+    name, unit = "text", "slots"
+
+    def cost(self, job, offset):
+        return "much"
+
+class Exits(JobObjective):
+    name, unit = "exits", "slots"
+
+    def cost(self, job, offset):
+        raise SystemExit(4)
+
+class Size(JobObjective):
+    name, unit = "size", "slots"
+
+    def cost(self, job, offset):
+        return 1
+
+    def natural_size(self, instance):
+        return float("nan")
+
 nobody = 3
 """
 POINTS = """[metronome_opt.objectives]
@@ -43,6 +64,9 @@ odd = toyshop:Odd
 renamed = toyshop:Toy
 nobody = toyshop:nobody
 missing = toyshop:missing
+text = toyshop:Text
+exits = toyshop:Exits
+size = toyshop:Size
 """
 
 
@@ -112,6 +136,8 @@ def test_a_toy_in_a_sum_is_divided_by_1() -> None:
             "missing",
             "objectives: 'missing': toyshop:missing cannot be loaded .*; mend or remove",
         ),
+        ("text", "text: what job 'a' costs at offset 0 must be an integer from 0 on, got 'much'"),
+        ("exits", r"exits: the cost of job 'a' failed \(SystemExit: 4\); mend or remove"),
         ("odd", "odd: what job 'a' costs at offset 0 must be an integer from 0 on, got -3; mend"),
     ],
 )
@@ -119,6 +145,11 @@ def test_what_is_broken_is_refused_in_one_line(name: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
         solve(HARMLESS, objective=[name, "contention"], workers=1)
     assert "\n" not in str(refusal.value)
+
+
+def test_natural_size_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="size: its natural size must be an exact number .*nan"):
+        solve(HARMLESS, objective={"size": 1, "wait": 1}, workers=1)
 
 
 def test_other_solvers_and_fronts_refuse_it() -> None:

@@ -64,7 +64,7 @@ def test_ctrl_c_at_any_step_is_noticed(step: str, monkeypatch: pytest.MonkeyPatc
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
 
-def test_ctrl_c_while_the_answer_is_judged_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_evaluation_keeps_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["metronome_opt.slowdown.solve"]
     real = module.evaluate
 
@@ -78,7 +78,7 @@ def test_ctrl_c_while_the_answer_is_judged_keeps_it(monkeypatch: pytest.MonkeyPa
     assert gated_jobs(result) == "a b"
 
 
-def test_a_callback_ends_everything() -> None:
+def test_stopping_rule_ends_the_run() -> None:
     heard: list[Event] = []
 
     def enough(event: Event) -> bool:
@@ -94,14 +94,14 @@ def test_a_callback_ends_everything() -> None:
 
 
 @pytest.mark.parametrize("seconds", [1, 2])
-def test_little_time_is_enough_for_an_answer(seconds: float) -> None:
+def test_short_time_limits_are_kept(seconds: float) -> None:
     began = time.process_time()
     result = solve(ALTERNATING, time_limit=seconds, workers=1)
     assert time.process_time() - began < seconds + 5
     assert_sound(result)
 
 
-def test_when_the_time_is_over_no_further_plan_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_plan_is_judged_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = Budget()
     judged = []
     real = Judge.is_harmless
@@ -117,7 +117,7 @@ def test_when_the_time_is_over_no_further_plan_is_judged(monkeypatch: pytest.Mon
     assert len(judged) == 1
 
 
-def test_when_the_time_is_over_nobody_else_is_let_go() -> None:
+def test_no_job_is_ungated_after_the_time_limit() -> None:
     judge = Judge(ALTERNATING, plays(0, 1))
     told = Plan(ALTERNATING.unshifted, {each.name: each.period for each in ALTERNATING.jobs})
     assert _let_go(judge, told, Budget()) != told  # they meet in these slots as they do without

@@ -32,7 +32,7 @@ def solved(capsys: Captured, *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
+def test_solve_prints_gated_jobs(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
     lines = solved(capsys, path, "--output", str(out))
     assert lines[0].startswith("auto: feasible, slowdown 1.00")
@@ -100,7 +100,7 @@ def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
     assert "2 of 2 jobs gated" in done.stdout
 
 
-def test_a_false_time_is_found(tmp_path: Path, capsys: Captured) -> None:
+def test_verify_refuses_a_false_time(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
     solved(capsys, path, "--output", str(out))
     document = json.loads(out.read_text())

@@ -1,4 +1,4 @@
-"""Who is gated if nothing is said but the problem."""
+"""Gated jobs if the problem alone is given."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEARLY_ALONE = Fraction(101, 100)
 
 
 @pytest.mark.parametrize(("instance", "before"), [(ALTERNATING, 1.1), (NESTED, 1.04)])
-def test_jobs_that_fit_are_kept_apart(instance: Instance, before: float) -> None:
+def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
     result = minimum(instance)
     assert_sound(result)
     assert_harmless(result)
@@ -48,7 +48,7 @@ def test_jobs_that_fit_are_kept_apart(instance: Instance, before: float) -> None
 
 
 @pytest.mark.parametrize("instance", [APART, ROOMY, network(job("a", 20, (0, 20, 100)))])
-def test_jobs_that_never_meet_are_let_alone(instance: Instance) -> None:
+def test_jobs_that_never_meet_are_not_gated(instance: Instance) -> None:
     result = minimum(instance)
     assert_sound(result)
     assert gated_jobs(result) == ""
@@ -93,7 +93,7 @@ def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
 
 
 @pytest.mark.parametrize("cushion", [4, 40])
-def test_a_cushion_that_nobody_can_keep_keeps_nobody_apart(cushion: int) -> None:
+def test_cushion_that_does_not_fit_gates_no_pair(cushion: int) -> None:
     result = minimum(ALTERNATING, cushion_slots=cushion)
     assert_sound(result)
     assert_harmless(result)
@@ -127,7 +127,7 @@ def test_some_of_the_jobs_that_meet_are_gated_if_sharing_is_known(sharing: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_any_answer_is_true_of_its_instance(seed: int) -> None:
+def test_results_are_true_of_their_instances(seed: int) -> None:
     draw = Random(seed)
     instance = tiny_instance(draw)
     result = solve(
@@ -148,7 +148,7 @@ def test_any_answer_is_true_of_its_instance(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_answer() -> None:
+def test_same_seed_gives_the_same_result() -> None:
     once, again = (
         solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", sharing="tcp")
         for _ in range(2)
@@ -160,7 +160,7 @@ def test_the_same_seed_gives_the_same_answer() -> None:
     assert once.simulated == again.simulated
 
 
-def test_where_nothing_can_be_gained_nobody_is_gated() -> None:
+def test_no_job_is_gated_without_gain() -> None:
     result = minimum(ENDLESS)
     assert_sound(result)
     assert_harmless(result)
