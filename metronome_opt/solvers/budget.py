@@ -130,15 +130,20 @@ class Budget:
     @property
     def stop(self) -> Stop:
         """The reason why it ended, or would end now."""
+        whole = self._parent
+        if whole is not None and whole.stop is Stop.INTERRUPTED:
+            return Stop.INTERRUPTED
         if self._ended is not None:
             return self._ended
-        if self._parent is not None and self._parent.stopped:
-            return self._parent.stop
+        if whole is not None and whole.stopped:
+            return whole.stop
         return Stop.TIME_LIMIT if self.remaining == 0.0 else Stop.FINISHED
 
     def end(self, reason: Stop) -> None:
-        """End now; of several reasons the first counts."""
-        self._ended = self._ended or reason
+        """End now; of several reasons the first counts, that of the whole included."""
+        if self._ended is None:
+            ended_before = self._parent is not None and self._parent.stopped
+            self._ended = self.stop if ended_before else reason
 
     def note(self, event: Event) -> bool:
         """Pass a new incumbent or bound to the stopping rules; return whether they end the run."""

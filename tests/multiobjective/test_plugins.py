@@ -148,7 +148,9 @@ def test_what_is_broken_is_refused_in_one_line(name: str, message: str) -> None:
 
 
 def test_natural_size_that_is_no_number_is_refused() -> None:
-    with pytest.raises(InputError, match="size: its natural size must be an exact number .*nan"):
+    with pytest.raises(
+        InputError, match=r"size: its natural size must be an exact number .* got nan"
+    ):
         solve(HARMLESS, objective={"size": 1, "wait": 1}, workers=1)
 
 

@@ -50,7 +50,7 @@ def test_a_burst_that_waits_on_several_links_waits_once(
     assert summed == count * evaluate(one, one.unshifted).elongation["a"]
 
 
-def test_fewer_periods_are_simulated_where_they_differ_much(
+def test_fewer_periods_are_simulated_if_they_differ_much(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """12 jobs, one of them 630 times as slow as another, took longer than their time limit."""

@@ -72,3 +72,13 @@ def test_a_call_ends_with_its_budget(cancelled: bool) -> None:
 def test_what_a_call_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         run_interruptibly(Budget(), lambda: 1 // 0)
+
+
+def test_reason_of_the_whole_counts_before_that_of_a_part() -> None:
+    whole = Budget()
+    part = whole.child()
+    whole.end(Stop.RULE)
+    part.end(Stop.TIME_LIMIT)  # as a back end that was cut short says
+    assert part.stop is Stop.RULE
+    whole.interrupt()
+    assert part.stop is Stop.INTERRUPTED

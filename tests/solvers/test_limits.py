@@ -48,6 +48,7 @@ def test_the_time_limit_gives_what_was_found(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
 def test_ctrl_c_gives_what_was_found(name: str) -> None:
+    solve(two_jobs(), name, time_limit=1, workers=1)  # what is loaded before is not interrupted
     timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     result = solve(HARD, name, time_limit=10_000, workers=1)  # beyond the limit of a test
@@ -94,6 +95,7 @@ def test_back_ends_work_in_one_process_in_any_order() -> None:
     # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
     code = """
 from tests.builders import hard_instance
+from tests.solving import solve
 for name in ("milp-cbc", "milp-textbook", "cpsat-textbook", "milp", "cpsat"):
     print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
 """
