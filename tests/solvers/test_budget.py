@@ -79,6 +79,6 @@ def test_reason_of_the_whole_counts_before_that_of_a_part() -> None:
     part = whole.child()
     whole.end(Stop.RULE)
     part.end(Stop.TIME_LIMIT)  # as a back end that was cut short says
-    assert part.stop is Stop.RULE
+    reasons = [part.stop]
     whole.interrupt()
-    assert part.stop is Stop.INTERRUPTED
+    assert [*reasons, part.stop] == [Stop.RULE, Stop.INTERRUPTED]
