@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
 from metronome_opt import solve
-from metronome_opt.cli.demo import play
+from metronome_opt.cli.demo import simulate as play
 from metronome_opt.compatible import least_stretch, solve_choices
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job, Link
@@ -72,9 +72,9 @@ def measured_traffic(small: bool) -> Iterator[Figure]:
     for kind, problem in problems.items():
         yield from _fitting(kind, problem)
         results = {
-            "unshifted": solve(problem.instance, "unshifted", objectives=["contention"]),
+            "unshifted": solve(problem.instance, "unshifted", objective="contention"),
             "minimum contention": solve(
-                problem.instance, objectives=["contention"], time_limit=seconds
+                problem.instance, objective="contention", time_limit=seconds
             ),
             "solve": solve(problem.instance, time_limit=1 if small else _SLOWDOWN_S),
         }

@@ -1,14 +1,15 @@
-"""What a result says of itself: gap, frames, the view in a notebook."""
+"""Results: gap, frames, the view in a notebook, comparisons."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.multiobjective import pareto
+from metronome_opt.multiobjective.pareto import pareto
+from metronome_opt.plot import plot_result
 from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.solvers import solve
 from tests.solvers.test_every_solver import CROWDED, TIGHT
+from tests.solving import solve
 
 
 def stating(result: Result, bound: Fraction | None) -> Result:
@@ -84,5 +85,14 @@ def test_a_result_and_a_front_print_in_a_line() -> None:
     assert "\n" not in repr(found) + repr(front)
 
 
-def test_a_result_draws_itself() -> None:
-    assert solve(CROWDED, "greedy").plot().axes
+def test_results_of_two_objectives_have_no_bounds_in_one_column() -> None:
+    frame = compare([solve(CROWDED, "greedy"), solve(CROWDED, "cpsat", "latency")])
+    assert list(frame["objective"]) == ["contention", "latency"]
+    assert "lower_bound" not in frame
+    assert frame["contention_bound"].isna().tolist() == [True, True]
+    assert frame["latency_bound"].isna().tolist() == [True, False]
+    assert frame["value"].iloc[0] == frame["contention"].iloc[0]
+
+
+def test_figure_of_a_result() -> None:
+    assert plot_result(solve(CROWDED, "greedy")).axes

@@ -12,8 +12,8 @@ import typer
 COMMANDS = {
     "init": "Write a small, complete scenario to FILE, to change into one's own.",
     "validate": "Say whether FILE can be used, and what it comes to.",
-    "solve": "Say when each job of FILE is to burst, and who had better not wait; print what it "
-    "brings.",
+    "solve": "Choose when each job of FILE bursts and which jobs keep slots; print the iteration "
+    "times.",
     "import": "Read nodes, links, workloads and claims of a cluster into one scenario.",
     "fit": "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
     "pareto": "Find the Pareto front of FILE for two objectives.",
@@ -28,7 +28,7 @@ COMMANDS = {
     "exactly.",
     "verify": "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
     "export": "Write the rotation problem of FILE for other solvers.",
-    "demo": "Schedule the shipped 24-node scenario: table, pictures, claims.",
+    "demo": "Schedule the shipped 24-node scenario: table, figures, claims.",
     "bench": "Compare solvers on stored instances, or on those of a folder.",
     "claims": "Write SCHEDULE as manifests for a cluster: definitions, capacities and claims.",
 }

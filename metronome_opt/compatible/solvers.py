@@ -29,8 +29,8 @@ from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,
     check_numbers,
-    crowd,
     interrupt_stops,
+    warm_up_instance,
 )
 
 _ROUNDS = 20  # for each job, of local search without a gain, before something exact goes on
@@ -162,7 +162,7 @@ def _loaded(name: str) -> FitSolver:
 
 @cache
 def _load_kernels() -> None:
-    task = FitTask(crowd())
+    task = FitTask(warm_up_instance())
     local.place_all(task, largest_set(task.instance))
     Decider(task).decide(dict.fromkeys("abc", 8))
 

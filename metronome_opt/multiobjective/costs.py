@@ -17,7 +17,7 @@ from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.objectives import (
     CUSHION,
     MIXTURE,
     JobObjective,

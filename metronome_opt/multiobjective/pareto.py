@@ -31,15 +31,15 @@ from metronome_opt.multiobjective.front import (
 from metronome_opt.multiobjective.goals import Request, check_reserve, make_goal
 from metronome_opt.multiobjective.groups import group
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.multiobjective.offsets import solve_offsets
+from metronome_opt.multiobjective.stretching import front_stretched
+from metronome_opt.objectives import (
     BY_NAME,
     CUSHION,
     STRETCH,
     check_names,
     traffic,
 )
-from metronome_opt.multiobjective.offsets import solve_offsets
-from metronome_opt.multiobjective.stretching import front_stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
@@ -227,7 +227,7 @@ def _front(
             request.budget.elapsed, len(fronts), len(every), sum(map(len, fronts.values()))
         )
         if callback is not None and callback(event):
-            request.budget.end(Stop.CALLBACK)
+            request.budget.end(Stop.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
     return [grouping.join([part for part, _ in each.parts]) for each in whole_front], proved
 

@@ -24,7 +24,7 @@ import numpy as np
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import DemandState, compile_instance
-from metronome_opt.multiobjective.objectives import normal
+from metronome_opt.objectives import normal
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 

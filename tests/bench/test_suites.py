@@ -14,10 +14,10 @@ from metronome_opt.instance import Instance, write_instance
 from metronome_opt.scenario import load
 from metronome_opt.schedule import write_schedule
 from metronome_opt.simulate.study import find_study
-from metronome_opt.solvers import solve
 from tests.bench.examples import write_suite
 from tests.builders import two_jobs
 from tests.cli.simulating import SCENARIO
+from tests.solving import solve
 
 
 def called(name: str) -> Instance:

@@ -19,6 +19,7 @@ from tests.solvers.test_every_solver import CASES, CROWDED
 # In a process of its own, away from OR-Tools: both bring a library called libhighs.
 HIGHS = """
 import highspy, json, sys
+from tests.solving import solve
 highs = highspy.Highs()
 highs.silent()
 highs.setOptionValue("mip_rel_gap", 0.0)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
-from metronome_opt.multiobjective.objectives import class_cost, weigh
+from metronome_opt.objectives import class_cost, weigh
 from metronome_opt.verify import Evaluation, check, evaluate
 from tests.multiobjective.enumeration import contested, cost, costs, evaluations
+from tests.solving import solve
 from tests.strategies import assigned, crowded, instances
 from tests.tiers import examples
 
@@ -45,7 +45,7 @@ def test_strict_priority_serves_class_after_class(
         ]
         return [*ranks, *(cost(name, each.objectives[name]) for name in later[:count])]
 
-    result = solve(instance, objectives=["contention", *later[:count]], strict=True, workers=1)
+    result = solve(instance, objective=["contention", *later[:count]], strict=True, workers=1)
     assert costs(result.levels) == lacking(result.evaluation) == min(map(lacking, judged))
     assert [level.name for level in result.levels[len(classes) :]] == later[:count]
     assert all(level.proved for level in result.levels)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
@@ -23,6 +22,7 @@ from tests.multiobjective.enumeration import (
     final,
     in_order,
 )
+from tests.solving import solve
 from tests.tiers import examples
 
 Shares = st.fractions(0, 2, max_denominator=4)
@@ -31,7 +31,7 @@ Shares = st.fractions(0, 2, max_denominator=4)
 @given(contested(), ORDERS)
 @examples(60)
 def test_lexicographic_order_is_optimal(instance: Instance, names: list[str]) -> None:
-    result = solve(instance, objectives=names, workers=1)
+    result = solve(instance, objective=names, workers=1)
     assert [level.name for level in result.levels] == names
     assert costs(result.levels) == final(result, names) == in_order(every(instance), names)
     assert all(level.proved for level in result.levels)
@@ -47,7 +47,7 @@ def test_tolerance_lets_later_objectives_improve(
     instance: Instance, names: list[str], data: st.DataObject
 ) -> None:
     tolerance = {name: data.draw(Shares) for name in names[:-1]}
-    result = solve(instance, objectives=names, tolerance=tolerance, workers=1)
+    result = solve(instance, objective=names, tolerance=tolerance, workers=1)
     assert costs(result.levels) == in_order(every(instance), names, tolerance)
     assert all(level.proved for level in result.levels)
     assert check(instance, result.schedule) == ()
@@ -63,9 +63,9 @@ def test_reserve_is_that_of_longer_bursts(
     instance: Instance, names: list[str], wanted: int
 ) -> None:
     slots = min(wanted, max(each.period for each in instance.jobs))
-    result = solve(instance, objectives=names, cushion_slots=slots, workers=1)
+    result = solve(instance, objective=names, cushion_slots=slots, workers=1)
     assert costs(result.levels) == in_order(every(instance, longer=slots), names)
-    longer = solve(lengthen(instance, slots), objectives=names, workers=1)
+    longer = solve(lengthen(instance, slots), objective=names, workers=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots
     assert check(instance, result.schedule) == ()
@@ -78,7 +78,7 @@ def test_every_solver_minimises_latency(solver: str, names: list[str]) -> None:
         job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4), job("c", 6, (1, 2, 70))
     )
     best = in_order(every(instance), names)
-    result = solve(instance, solver, objectives=names, workers=1)
+    result = solve(instance, solver, objective=names, workers=1)
     assert check(instance, result.schedule) == ()
     assert result.schedule.first == names[0]
     assert [level.name for level in result.levels] == names

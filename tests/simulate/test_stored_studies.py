@@ -9,7 +9,6 @@ import pytest
 
 from metronome_opt import evaluate
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
 from metronome_opt.scenario import (
     build_scenario,
 )
@@ -21,6 +20,7 @@ from tests.simulate.studies import (
     stored,
     traffic,
 )
+from tests.solving import solve
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import cassini, solve
+from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
+from tests.solving import solve
 from tests.strategies import instances, jobs
 from tests.tiers import examples
 
@@ -38,7 +39,7 @@ def network(*members: Job, capacity: int = 100, **capacities: int) -> Instance:
 
 
 def solved(instance: Instance, **options: float) -> Result:
-    result = solve(instance, "cassini", **options)  # type: ignore[arg-type]
+    result = solve(instance, "cassini", **options)
     assert check(instance, result.schedule) == ()
     return result
 

@@ -20,10 +20,11 @@ from metronome_opt.instance import Instance
 from metronome_opt.presolve import split
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import SOLVERS, solve
+from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance, job, network, two_jobs
 from tests.solvers.test_every_solver import CROWDED
+from tests.solving import solve
 
 MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-textbook"]
 SEARCHING = ["auto", "branch-bound", "elimination", *MODELS]
@@ -47,6 +48,7 @@ def test_the_time_limit_gives_what_was_found(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
 def test_ctrl_c_gives_what_was_found(name: str) -> None:
+    solve(two_jobs(), name, time_limit=1, workers=1)  # what is loaded before is not interrupted
     timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     result = solve(HARD, name, time_limit=10_000, workers=1)  # beyond the limit of a test
@@ -93,7 +95,7 @@ def test_back_ends_work_in_one_process_in_any_order() -> None:
     # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
     code = """
 from tests.builders import hard_instance
-from metronome_opt.solvers import solve
+from tests.solving import solve
 for name in ("milp-textbook", "cpsat-textbook", "milp", "cpsat"):
     print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
 """
@@ -235,7 +237,7 @@ def test_any_limit_gives_the_greedy_schedule_at_least(name: str) -> None:
 
 
 def test_loading_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["metronome_opt.solvers.solve"]
+    module = sys.modules["metronome_opt.solving"]
     monkeypatch.setattr(module, "load_kernels", lambda _: time.sleep(1))
     result = solve(hard_instance(2, 2), time_limit=1, workers=1)
     assert result.status is Status.OPTIMAL

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.presolve import simplify_links, split
 from metronome_opt.solvers import link_groups as module
-from metronome_opt.solvers import solve
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
+from tests.solving import solve
 from tests.strategies import crowded
 from tests.tiers import examples
 

@@ -15,12 +15,13 @@ from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import neighbours_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.result import Stop
-from metronome_opt.solvers import greedy, local, solve
+from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.local import _Neighbourhoods
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
 from tests.landscape import optimum
+from tests.solving import solve
 from tests.strategies import instances
 from tests.tiers import examples
 

@@ -15,7 +15,7 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import backends, models, solve
+from metronome_opt.solvers import backends, models
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.models import StrongForm, textbook
 from metronome_opt.solvers.network import CostNetwork, Eliminated, build, eliminate, tables
@@ -26,6 +26,7 @@ from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import searching
+from tests.solving import solve
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
