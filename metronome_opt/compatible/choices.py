@@ -17,7 +17,7 @@ from immutabledict import immutabledict
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import CostTooLargeError
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Stop
 from metronome_opt.solvers.budget import Budget
 
@@ -224,7 +224,7 @@ def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: in
         for job in instance.jobs
         if job.name in periods
     )
-    return lengthen(instance.replace(jobs=jobs), cushion_slots)
+    return extend_bursts(instance.replace(jobs=jobs), cushion_slots)
 
 
 def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:

@@ -22,7 +22,7 @@ from metronome_opt.objectives import (
 )
 from metronome_opt.presolve import simplify_links, split
 from metronome_opt.presolve.components import components
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
@@ -158,7 +158,7 @@ def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
 def without_contention(costs: Costs, slots: int) -> Offsets | None:
     """Return a schedule of longer bursts without contention, None without success."""
     alike, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
-    search = costs.search.below(lengthen(alike, slots))
+    search = costs.search.below(extend_bursts(alike, slots))
     search.limit_to(search.remaining, 4)
     auto.run(search)
     return search.best if search.incumbent == 0 else None

@@ -40,7 +40,7 @@ from metronome_opt.objectives import (
     check_names,
     traffic,
 )
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.solvers.budget import Budget
@@ -109,7 +109,7 @@ def pareto(
         if STRETCH in names:
             rows, complete = front_stretched(instance, request, cushion_slots, callback)
         else:
-            offsets, complete = _front(lengthen(instance, cushion_slots), request, callback)
+            offsets, complete = _front(extend_bursts(instance, cushion_slots), request, callback)
             rows = [(each, {}) for each in offsets]
     # The values are those that `verify` computes.
     points: list[tuple[tuple[Fraction, ...], Row]] = []

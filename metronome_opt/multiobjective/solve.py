@@ -8,7 +8,7 @@ from fractions import Fraction
 from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import Goal, Request, Solution, make_goal
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.solvers.budget import Budget
@@ -54,7 +54,7 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
     if stretching:
         found = solve_stretched(instance, run, cushion_slots)
     else:
-        found = solve_offsets(lengthen(instance, cushion_slots), run)
+        found = solve_offsets(extend_bursts(instance, cushion_slots), run)
         if "stretch" in goal.objectives and not goal.prices:  # no job can be stretched
             place = goal.objectives.index("stretch")
             found.levels.insert(place, Level("stretch", Fraction(0), proved=True))

@@ -44,7 +44,7 @@ from metronome_opt.objectives import (
     traffic,
 )
 from metronome_opt.presolve.components import components
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
@@ -72,7 +72,7 @@ class _Terms:
 
     def at_periods(self, part: Instance, stretch: Mapping[str, int]) -> Instance:
         """Return a part at some periods, bursts extended by the reserve."""
-        return lengthen(stretched(part, stretch), self.reserve)
+        return extend_bursts(stretched(part, stretch), self.reserve)
 
     def values(
         self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
@@ -198,7 +198,7 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     names = goal.objectives
     if STRETCH not in names:
         names = (*names, STRETCH)
-    terms = _Terms(lengthen(instance, cushion_slots), cushion_slots, names)
+    terms = _Terms(extend_bursts(instance, cushion_slots), cushion_slots, names)
     # Everything but a cushion adds up over components.
     parts = [instance] if CUSHION in names else sorted(components(instance), key=count_choices)
     trajectory: list[Event] = []
@@ -333,7 +333,7 @@ def front_stretched(
     """
     names = request.goal.objectives
     (other,) = (name for name in names if name != STRETCH)
-    terms = _Terms(lengthen(instance, cushion_slots), cushion_slots, names)
+    terms = _Terms(extend_bursts(instance, cushion_slots), cushion_slots, names)
     fronts = []
     complete = True
     for part in sorted(components(instance), key=count_choices):

@@ -11,7 +11,7 @@ from immutabledict import immutabledict
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.periods import stretched
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Claims:
         for job in self.running.jobs:
             links = tuple(named[link] for link in job.links)
             alone = self.running.replace(links=links, jobs=(job,))
-            jobs.append(lengthen(alone, self.cushions.get(job.name, 0)).jobs[0])
+            jobs.append(extend_bursts(alone, self.cushions.get(job.name, 0)).jobs[0])
         return self.running.replace(jobs=tuple(jobs))
 
     def period(self, name: str) -> int:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
@@ -65,7 +65,7 @@ def test_reserve_is_that_of_longer_bursts(
     slots = min(wanted, max(each.period for each in instance.jobs))
     result = solve(instance, objective=names, cushion_slots=slots, workers=1)
     assert costs(result.levels) == in_order(every(instance, longer=slots), names)
-    longer = solve(lengthen(instance, slots), objective=names, workers=1)
+    longer = solve(extend_bursts(instance, slots), objective=names, workers=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots
     assert check(instance, result.schedule) == ()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.pareto import pareto
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Stop
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
@@ -74,7 +74,7 @@ def test_latency_of_stretched_jobs_is_share_of_unstretched_traffic() -> None:
     two = network(job("a", 4, (0, 2, 60), max_stretch=1), job("b", 4, (0, 2, 60), fixed_offset=0))
     found = solve(two, objective=["stretch", "latency"], workers=1)
     assert found.levels[1].value == evaluate(two, found.offsets).objectives["latency"] == 0
-    reserved = lengthen(two, 1)
+    reserved = extend_bursts(two, 1)
     assert solve(two, objective=["stretch", "latency"], cushion_slots=1, workers=1).levels[
         1
     ].value == min(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.simulate.cluster import Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
@@ -228,7 +228,7 @@ class Metronome(Default):
         return search, 0.0
 
     def _search(self, rivals: ContentionGroup, longer: int) -> Search:
-        instance = lengthen(rivals.instance, longer) if longer else rivals.instance
+        instance = extend_bursts(rivals.instance, longer) if longer else rivals.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
         self._run(search)
         return search
