@@ -98,7 +98,7 @@ def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Cap
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert lines[0].startswith("2 of 2 jobs gated: slowdown 1.00")
-    assert lines[0].endswith("; if each were alone, 1.0000")
+    assert lines[0].endswith("; each alone, 1.0000")
     job, _, alone, slots, _, unshifted, expected, change = lines[4].split()
     assert (job, alone, slots) == ("a", "200.0", "200")
     assert float(unshifted) > 1.02 * float(expected)
