@@ -73,8 +73,8 @@ def controller(
 ) -> int:
     """Give waiting pods of a cluster nodes and slots, all pods of a job together.
 
-    Pods wait behind the scheduling gate metronome.x-k8s.io/place, or name metronome as their
-    scheduler. Killed at any moment, the controller goes on from STATE and the pods' annotations.
+    Pods wait behind the scheduling gate metronome.x-k8s.io/place. Killed at any moment, the
+    controller goes on from STATE and the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
     from metronome_opt.cluster.metrics import serve

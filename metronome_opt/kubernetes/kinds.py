@@ -20,11 +20,10 @@ from metronome_opt.scenario.network import Resources
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.objects import Objects
 
-TRAFFIC_SOURCES = ("model", "traffic", "claim-template")
+TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that say what a workload sends."""
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
-_RAY_PREFIX = 50  # characters of a name of a pod that KubeRay keeps
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ class PodTemplate:
     template: Field
     maker: tuple[str, str] | None = None  # what adds random characters to their names
     stem: str | None = None  # where their names differ by these alone
-    group: str = ""  # that they are a job with, where a workload has several
 
     @cached_property
     def needs(self) -> Resources:
@@ -69,7 +67,6 @@ class WorkloadKind(ObjectKind):
     pods: Callable[[KubernetesObject, Objects], Iterable[PodTemplate]]
     makes: str | None = None  # the kind of the object that a workload leaves its pods to
     phases: tuple[str, ...] = ()  # where it states that it is done, beside its conditions
-    priorities: tuple[str, ...] = ()  # where it names its priority class, beside its templates
     job_labels: tuple[str, ...] = ()  # of its pods, with the name of their job
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
     # Where a workload does not hold the templates of its pods: returns their number, the template
@@ -211,72 +208,16 @@ def _of_plain_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplat
     yield _pods_of_job("pods", workload.name, workload / "spec", "NonIndexed")
 
 
-# ------------------------------------------------------------------ Ray, LeaderWorkerSet
-
-
-def _of_ray_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
-    # The name of its cluster ends in random characters.
-    name = workload.at("status.rayClusterName").text(workload.name)
-    yield from _of_ray(name, workload.at("spec.rayClusterSpec"))
-
-
-def _of_ray_cluster(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
-    yield from _of_ray(workload.name, workload / "spec")
-
-
-def _of_ray(cluster: str, spec: Field) -> Iterator[PodTemplate]:
-    """Yield head and workers of a RayCluster."""
-    maker = "RayCluster", cluster
-    if not spec:
-        return
-    head = spec.at("headGroupSpec.template")
-    yield PodTemplate("head", [f"{cluster[:_RAY_PREFIX]}-head"], head, maker)
-    for group in (spec / "workerGroupSpecs").items():
-        title = (group / "groupName").text()
-        minimum = (group / "minReplicas").integer(0, 0)
-        count = max(minimum, (group / "replicas").integer(0, 0, MAX_TASKS))
-        hosts = (group / "numOfHosts").integer(1, 1, MAX_TASKS)
-        _check_count(count * hosts, group / "replicas")
-        if (group / "suspend").flag():
-            count = 0
-        stem = f"{f'{cluster}-{title}'[:_RAY_PREFIX]}-worker".lower()
-        names = [f"{stem}-{index}" for index in range(count * hosts)]
-        yield PodTemplate(title, names, group / "template", maker, stem)
-
-
-def _of_leaders(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
-    """Yield leader and workers of each group of a LeaderWorkerSet; each group is a job."""
-    spec, templates = workload / "spec", workload.at("spec.leaderWorkerTemplate")
-    groups, size = _count(spec / "replicas"), (templates / "size").integer(1, 1, MAX_TASKS)
-    _check_count(groups * size, templates / "size")
-    worker = templates / "workerTemplate"
-    leader = templates / "leaderTemplate" or worker
-    for number in range(groups):
-        name = f"{workload.name}-{number}"
-        group = name if groups > 1 else ""
-        yield PodTemplate("leader", [name], leader, group=group)
-        names = [f"{name}-{index}" for index in range(1, size)]
-        yield PodTemplate("worker", names, worker, group=group)
-
-
 # ------------------------------------------------------------------ the records
 
 _KUBEFLOW = "kubeflow.org"
 _TRAINING_OPERATOR: Mapping[str, Any] = {
-    "priorities": ("spec.runPolicy.schedulingPolicy.priorityClass",),
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
 }
 register(
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural=CAPACITIES),
-    ObjectKind(
-        "NetworkTopology",
-        "networktopology.diktyo.x-k8s.io",
-        ("v1alpha1",),
-        plural="networktopologies",
-    ),
-    ObjectKind("PriorityClass", "scheduling.k8s.io", namespaced=False, plural="priorityclasses"),
     ObjectKind("Pod"),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
     # Pods also have the labels of the objects that theirs is made of, so that these come last.
@@ -304,30 +245,7 @@ register(
         ("v1alpha1",),
         pods=_of_volcano_job,
         phases=("status.state.phase",),
-        priorities=("spec.priorityClassName",),
         job_labels=("volcano.sh/job-name",),
-    ),
-    WorkloadKind(
-        "LeaderWorkerSet",
-        "leaderworkerset.x-k8s.io",
-        pods=_of_leaders,
-        job_labels=("leaderworkerset.sigs.k8s.io/group-key",),
-        rank_labels=("leaderworkerset.sigs.k8s.io/worker-index",),
-    ),
-    WorkloadKind(
-        "RayJob",
-        "ray.io",
-        ("v1alpha1", "v1"),
-        pods=_of_ray_job,
-        makes="RayCluster",
-        phases=("status.jobDeploymentStatus",),
-    ),
-    WorkloadKind(
-        "RayCluster",
-        "ray.io",
-        ("v1alpha1", "v1"),
-        pods=_of_ray_cluster,
-        job_labels=("ray.io/cluster",),
     ),
     WorkloadKind(
         "Job",

@@ -44,8 +44,8 @@ def test_the_example_is_solved_and_its_claims_are_called_like_pods(
     # What was claimed, read together with the workloads, is how they run now.
     again = tmp_path / "again.yaml"
     assert main(["import", str(EXAMPLE), str(folder), "--output", str(again)]) == 0
-    assert "8 jobs, 8 of them running" in capsys.readouterr().out
-    assert again.read_text().count("current_offset_ms: ") == 8
+    assert "6 jobs, 6 of them running" in capsys.readouterr().out
+    assert again.read_text().count("current_offset_ms: ") == 6
 
 
 def test_the_example_is_a_cluster_to_place_jobs_in(
@@ -55,8 +55,7 @@ def test_the_example_is_a_cluster_to_place_jobs_in(
     assert main(["place", str(state), "--cluster", str(scenario), "--with-jobs", "--json"]) == 0
     state = json.loads(capsys.readouterr().out)
     placed = {claim["gang"]["name"]: claim["nodes"] for claim in state["claims"]}
-    assert {"ablation", "bert", "gpt", "resnet50", "vgg19"} < set(placed)
-    assert {"llama", "ranking", "tuning"} < set(placed)
+    assert set(placed) == {"ablation", "bert", "gpt", "llama", "resnet50", "vgg19"}
     assert placed["vgg19"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
 
 
