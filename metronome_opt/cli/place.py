@@ -169,8 +169,8 @@ def _place(
     as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and print so; return whether there was room."""
-    from metronome_opt.scheduling.nodes import why_not
     from metronome_opt.scheduling.place import place_job
+    from metronome_opt.scheduling.reasons import why_not
 
     left = state if remove is None else _without(state, remove)
     decision = place_job(left, gang)

@@ -26,8 +26,8 @@ from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
+from metronome_opt.scheduling.reasons import why_not
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.live import LiveCluster
