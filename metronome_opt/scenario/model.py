@@ -89,8 +89,8 @@ _Traffic = Annotated[
 
 Folder = Annotated[str, Field(min_length=1)]
 
-Source = Workload | MeasuredStep
-"""The source of the traffic of a job by model."""
+Source = Workload | MeasuredStep | Traffic
+"""The source of the traffic of a job."""
 
 
 class Work(Record):
@@ -204,6 +204,13 @@ class Work(Record):
         """The all-reduce of its workers: as stated, or the default."""
         return self.allreduce or ("ring" if self.is_measured else "tasks")
 
+    @property
+    def place(self) -> str:
+        """The field that decides how long an iteration takes, with its value."""
+        if self.stated is not None:
+            return f"traffic.period_ms: {float(self.stated.period_ms):g}"
+        return f"model: {quote(self.model)}" if self.is_measured else f"batch: {self.batch}"
+
     def setting(
         self, rate: int, workload: Workload, gpu: Gpu | None, nodes: int | None = None
     ) -> Training:
@@ -219,32 +226,28 @@ class Work(Record):
                 f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
                 f"{GPU_HINT}, or state the job's traffic"
             )
-        self._check_ring(workload)
-        own, apart = self.fastest(rate), self._apart(nodes)
-        return Training(self.gpus, self.batch or 1, gpu.flops, own, apart)
+        members = self._members(workload, nodes)
+        return Training(self.gpus, self.batch or 1, gpu.flops, self.fastest(rate), members)
 
     def iteration(
-        self, rate: int, source: Source | None, gpu: Gpu | None, nodes: int | None = None
+        self, rate: int, source: Source, gpu: Gpu | None, nodes: int | None = None
     ) -> Iteration:
         """Return its iteration if each worker may send at `rate` Mbit/s; errors as of `setting`."""
-        if self.stated is not None:
-            return self.stated.iteration(self.fastest(rate))
         match source:
-            case None:
-                raise InputError("traffic: missing; state it, or name a model")
+            case Traffic():
+                return source.iteration(self.fastest(rate))
             case Workload():
                 return iteration(source, self.setting(rate, source, gpu, nodes))
             case MeasuredStep():
                 source.check_batch(self.batch)
-                self._check_ring(source)
-                return source.iteration(self.gpus, self.fastest(rate), self._apart(nodes))
+                members = self._members(source, nodes)
+                return source.iteration(self.gpus, self.fastest(rate), members)
 
-    def _apart(self, nodes: int | None) -> int | None:
-        """Return how many nodes reduce with one another; None if the workers themselves do."""
-        return None if self.algorithm != "hierarchical" or nodes == 1 else nodes
+    def _members(self, source: Workload | MeasuredStep, nodes: int | None) -> int | None:
+        """Return how many nodes reduce with one another; None if the workers themselves do.
 
-    def _check_ring(self, source: Source) -> None:
-        """Refuse what is only known of rings if the traffic of the model is something else."""
+        Refuse what is only known of rings if the traffic of the model is something else.
+        """
         if self.each.gpus > 1 and source.kind not in _RINGS:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {quote(self.model)} sends can be computed for "
@@ -255,6 +258,7 @@ class Work(Record):
                 f"allreduce: {quote(self.algorithm)}: what {quote(self.model)} sends is more than "
                 "an all-reduce among all workers; write tasks"
             )
+        return None if self.algorithm != "hierarchical" or nodes == 1 else nodes
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
@@ -349,8 +353,8 @@ class Scenario(Record):
         """The hyperperiod in slots, None where none is given."""
         return None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
 
-    def sources(self) -> tuple[Source | None, ...]:
-        """Return what the traffic of each job comes from; None where it is stated."""
+    def sources(self) -> tuple[Source, ...]:
+        """Return what the traffic of each job comes from."""
         find = find_sources(self.workloads, self.measured)
         return tuple(find(job, f"jobs[{index}].model") for index, job in enumerate(self.jobs))
 
@@ -380,10 +384,8 @@ def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
     return {**data, **folders}
 
 
-def find_sources(
-    workloads: str | None, measured: str | None
-) -> Callable[[Work, str], Source | None]:
-    """Return a function from a job to its workload or record; it reads each file once.
+def find_sources(workloads: str | None, measured: str | None) -> Callable[[Work, str], Source]:
+    """Return a function from a job to the source of its traffic; it reads each file once.
 
     Parameters
     ----------
@@ -391,15 +393,15 @@ def find_sources(
         Folders of one's own, as of a `Scenario`.
     """
     files, records = find_workloads(workloads), find_measured(measured)
-    read: dict[tuple[str, bool], Source] = {}
+    read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
-    def find(job: Work, where: str) -> Source | None:
-        if job.model is None:
-            return None
-        key = job.model, job.is_measured
+    def find(job: Work, where: str) -> Source:
+        if job.stated is not None:
+            return job.stated
+        key = job.model or "", job.is_measured
         if key not in read:
             named = measured_named if job.is_measured else workload_named
-            read[key] = named(job.model, records if job.is_measured else files, where)
+            read[key] = named(key[0], records if job.is_measured else files, where)
         return read[key]
 
     return find

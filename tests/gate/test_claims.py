@@ -118,12 +118,10 @@ BAD = [
     (json.dumps(OBJECT)[:200], "is not JSON (Unterminated string starting at"),
     ("[" * 100_000, "is nested deeper than 40 levels; write claims alone"),
     ('{"offset_ms": ' + "9" * 5000 + "}", "offset_ms: '9999999999"),
-    ("a: [", "is not JSON (Expecting value"),
     ("a: &b 1", "'a: &b 1': is not plain YAML; write JSON (kubectl get -o json)"),
     ("a: 1\na: 2", "'a': is given twice; leave one out"),
     ("just words", "'just words': is no object"),
     ("a: 1\n---\n- 7\n", "document 2: items[0]: 7: is no object"),
-    ("null", "holds no STBandwidthClaim; write one with metronome claims or kubectl get"),
     (json.dumps(OTHER), "holds no claim of job 'bert', only of 'gpt'"),
     (
         json.dumps([changed("spec.job", f"job-{number}") for number in range(6)]),
@@ -131,23 +129,13 @@ BAD = [
     ),
     (changed("spec"), "spec: None: must be an object"),
     (changed("spec.job", 7), "spec.job: 7: must be the name of a job"),
-    (changed("spec.traffic"), "spec.traffic: None: must be an object"),
     (
         changed("spec.allocation"),
         "spec.allocation: is missing: no offset was decided; schedule the job",
     ),
-    (changed("spec.allocation", 3), "spec.allocation: 3: must be an object"),
     (
         changed(ALLOCATION + "offsetMicroseconds", 300_000),
         "spec.allocation.offsetMicroseconds: 300000: must be from 0 to below the period, 300000",
-    ),
-    (
-        changed(ALLOCATION + "offsetMicroseconds", 1.5),
-        "spec.allocation.offsetMicroseconds: 1.5: must be a whole number",
-    ),
-    (
-        changed(ALLOCATION + "stretchMicroseconds", -60_000),
-        "spec.allocation.stretchMicroseconds: -60000: must be at least 0",
     ),
     (
         changed(ALLOCATION + "cushionMicroseconds", -1),
@@ -161,12 +149,7 @@ BAD = [
         changed(TRAFFIC + "periodMicroseconds", 3_600_000_000),
         "spec.traffic.periodMicroseconds: 3600060000: longer than an hour; check the unit",
     ),
-    (changed(TRAFFIC + "phases", []), "spec.traffic.phases.startMicroseconds: 0 bursts: must be"),
     (changed(TRAFFIC + "phases", [5]), "spec.traffic.phases: list of 1: must be a list of bursts"),
-    (
-        changed(TRAFFIC + "phases.1.startMicroseconds", 300_000),
-        "spec.traffic.phases.startMicroseconds: 300000: must be from 0 to below the period",
-    ),
     (
         changed(TRAFFIC + "phases.1.startMicroseconds", 10_000),
         "spec.traffic.phases.startMicroseconds: 10000: must be after the one before",
@@ -179,13 +162,9 @@ BAD = [
         changed(ALLOCATION + "gated", "no"),
         "spec.allocation.gated: 'no': must be true or false",
     ),
-    ({"offset_ms": 0, "period_ms": 9, "gated": 0}, "gated: 0: must be true or false"),
     ({"offset_ms": 1}, "period_ms: None: must be a number of milliseconds, such as 12.5"),
-    ({"offset_ms": "x", "period_ms": 2}, "offset_ms: 'x': must be a number of milliseconds"),
     ({"offset_ms": 0, "period_ms": -0.5}, "period_ms: -0.5: must be positive"),
     ({"offset_ms": 0, "period_ms": float("nan")}, "period_ms: nan: must be a number of"),
-    ({"offset_ms": 0, "period_ms": True}, "period_ms: True: must be a number of milliseconds"),
-    ({"offset_ms": 0, "period_ms": 1e300}, "period_ms: 1E+300: must be a number of milliseconds"),
     ({"offset_ms": 0, "period_ms": 1e-300}, "period_ms: 1E-300: finer than a nanosecond"),
     (
         {"offset_ms": 0, "period_ms": 1.0000001},

@@ -46,7 +46,7 @@ def lengths_ms(begun: list[float]) -> list[float]:
     return [later - earlier for earlier, later in itertools.pairwise(begun)]
 
 
-@pytest.mark.parametrize("offset", [0, 1, 20, 25, 26, 50, 75, 99])
+@pytest.mark.parametrize("offset", [0, 26, 99])
 @pytest.mark.parametrize("computing", [15, 60, 90])
 def test_a_new_claim_is_followed_in_small_steps(file: File, offset: int, computing: int) -> None:
     clock = Clock()
@@ -144,7 +144,7 @@ def test_slots_are_taken_away_and_given_back_between_iterations() -> None:
     assert began_ms(run(clock, gate, 5, 5, 5)) == [100, 150]
 
 
-@pytest.mark.parametrize("jump", [-3_600_000, -130, -70, -5, 5, 30, 170, 10_000, 3_600_000])
+@pytest.mark.parametrize("jump", [-3_600_000, -70, -5, 30, 10_000])
 def test_a_clock_that_is_set_costs_no_stall(jump: int, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     gate = clock.gate(claim(20, 100, cushion_ms=2))

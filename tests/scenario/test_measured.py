@@ -149,6 +149,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"exchanges": [{"kind": "hand-over", "bytes": 1, "begin": "forward", "after_ms": 101}]},
         "exchanges[0].after_ms: 101: is after the end of the forward pass, 100 ms",
     ),
+    ({"microbatches": 10**9}, "microbatches: must be at most 1024"),
     ({"stages": 2}, "exchanges: no hand-over; 2 stages hand activations over"),
 ]
 
@@ -161,15 +162,6 @@ def test_bad_records(changes: dict[str, Any], message: str, tmp_path: Path) -> N
         read_measured(path)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("field", ["device", "backward_ms", "buckets", "commit"])
-def test_no_field_may_be_missing(field: str, tmp_path: Path) -> None:
-    document = measured()
-    del document[field]
-    (tmp_path / "tiny.json").write_text(json.dumps(document))
-    with pytest.raises(InputError, match=rf"tiny.json: {field}: missing"):
-        read_measured(tmp_path / "tiny.json")
 
 
 # ------------------------------------------------------------------ scenarios
@@ -205,11 +197,6 @@ def test_a_scenario_uses_records(tmp_path: Path) -> None:
     assert set(frame["traffic"]) == {"measured on Old Faithful (cpu, 2 threads)"}
     assert list(frame["batch"]) == [3, 3]
     assert list(frame["model"]) == ["Tiny", "Tiny"]
-    assert problem.notes == ["traffic of 2 jobs measured on Old Faithful (cpu, 2 threads)"]
-    assert problem.traffic[0].assumptions[0] == (
-        "measured on Old Faithful (cpu, 2 threads): two layers, batch 3, float32, "
-        "median of 50 steps"
-    )
 
 
 def test_every_shipped_workload_has_a_record() -> None:
@@ -254,11 +241,3 @@ def test_bad_scenarios(
     with pytest.raises(InputError) as caught:
         load(path)
     assert str(caught.value).startswith(f"{path}: {message}")
-
-
-def test_microbatches_beyond_measure_are_refused_at_once(tmp_path: Path) -> None:
-    record = json.loads(find_measured()["gpt3"].read_text()) | {"microbatches": 10**9}
-    path = tmp_path / "gpt3.json"
-    path.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="microbatches: must be at most 1024"):
-        read_measured(path)

@@ -17,10 +17,10 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.bursts import Iteration
-from metronome_opt.scenario.cluster import ListedCluster, UniformCluster
+from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.measured import MeasuredStep, measured_named
-from metronome_opt.scenario.model import GPU_HINT, Source, Work, read_scenario
-from metronome_opt.scenario.network import AllReduce
+from metronome_opt.scenario.model import GPU_HINT, Work, read_scenario
+from metronome_opt.scenario.network import AllReduce, Cluster
 from metronome_opt.scenario.traffic import (
     Training,
     batches_around,
@@ -54,7 +54,7 @@ class Model:
 
     name: str
     batch: int
-    source: Source
+    source: Workload | MeasuredStep
 
     def job(self, name: str, workers: int, batch: int, **fields: Any) -> Work:
         """Return a job that trains it."""
@@ -111,7 +111,7 @@ class Setup:
         Whether what models send is computed or measured.
     """
 
-    machines: UniformCluster | ListedCluster
+    machines: UniformCluster | Cluster
     slot_ms: int
     hyperperiod: int | None
     files: Mapping[str, Path]
@@ -139,7 +139,7 @@ class Setup:
     @property
     def cluster(self) -> UniformCluster:
         """The same, all machines alike; an `InputError` if they are listed one by one."""
-        if isinstance(self.machines, ListedCluster):
+        if isinstance(self.machines, Cluster):
             raise InputError(
                 "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
                 "give the jobs (draw.given) or use leaf-spine"
@@ -206,7 +206,7 @@ class Setup:
         )
 
     @cached_property
-    def _network(self) -> ListedCluster:
+    def _network(self) -> Cluster:
         return self.cluster.listed
 
     def _rate(self, allreduce: AllReduce, nodes: Sequence[str] | None) -> int:
