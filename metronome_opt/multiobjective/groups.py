@@ -51,13 +51,10 @@ def group(
     traffic: Fraction,
     names: Sequence[str],
     mixture: Mapping[str, Fraction] | None = None,
-    *,
-    separately: bool = True,
 ) -> _Grouping:
     """Return the smallest groups that can be decided separately.
 
-    Blocks where rotating a group changes nothing that is asked for; components where it does; the
-    whole where something is limited that adds up over all of it.
+    Blocks where rotating a group changes nothing that is asked for; components where it does.
 
     Parameters
     ----------
@@ -65,8 +62,6 @@ def group(
         Of the whole; says when to stop.
     traffic, names, mixture
         The traffic in latency, and the objectives, see `Costs`.
-    separately
-        Whether the instance may be decomposed at all.
     """
     fewer = simplify_links(search.instance).instance
     groups: Sequence[Instance]
@@ -74,9 +69,7 @@ def group(
     def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
         return {name: offset for part in parts for name, offset in part.items()}
 
-    if not separately:
-        groups = (fewer,)
-    elif can_rotate([*names, *(mixture or ())]):
+    if can_rotate([*names, *(mixture or ())]):
         cut = split(fewer)
         groups, join = cut.blocks, cut.join
     else:

@@ -28,7 +28,7 @@ from metronome_opt.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.multiobjective.goals import Request, check_reserve, make_goal
+from metronome_opt.multiobjective.goals import Request, make_goal
 from metronome_opt.multiobjective.groups import group
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.multiobjective.offsets import solve_offsets
@@ -49,6 +49,7 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import (
     check_instance,
     check_numbers,
+    check_reserve,
     interrupt_stops,
     versions_of,
 )

@@ -27,14 +27,11 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
     Raises
     ------
     InputError
-        If epsilon is less than what is possible, or tolerance, epsilon or strict are asked for
-        while jobs are stretched.
-    SolverError
-        If nothing within epsilon was found in time.
+        If a weighted sum is asked for while jobs are stretched.
     """
     instance = arguments.instance
     stretchable = any(job.max_stretch for job in instance.jobs)
-    stretching = ("stretch" in goal.names and stretchable) or instance.needs_stretch
+    stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
         return _single(instance, solve_contention(arguments, budget))
     if arguments.start is not None:
@@ -108,7 +105,7 @@ def _result(arguments: Arguments, found: Solution, run: Request, cushion_slots: 
         cushion_slots=cushion_slots,
     )
     notes = list(found.notes)
-    if not any(stretch.values()) and "stretch" not in run.goal.names:
+    if not any(stretch.values()) and "stretch" not in run.goal.objectives:
         notes += _unused(instance)
     return Result(
         instance=instance,

@@ -12,7 +12,6 @@ from typing import Any
 from metronome_opt.compatible.choices import most_stretch
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.goals import Exact, exact
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
@@ -23,6 +22,8 @@ from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
+    Exact,
+    exact,
     load_kernels,
     solve_contention,
     versions_of,

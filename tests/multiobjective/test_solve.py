@@ -14,9 +14,7 @@ from metronome_opt.verify import check
 from tests.builders import job, network
 from tests.multiobjective.enumeration import (
     ORDERS,
-    allowed,
     contested,
-    cost,
     costs,
     every,
     final,
@@ -24,8 +22,6 @@ from tests.multiobjective.enumeration import (
 )
 from tests.solving import solve
 from tests.tiers import examples
-
-Shares = st.fractions(0, 2, max_denominator=4)
 
 
 @given(contested(), ORDERS)
@@ -39,22 +35,6 @@ def test_lexicographic_order_is_optimal(instance: Instance, names: list[str]) ->
     assert check(instance, result.schedule) == ()
     # Only a cushion without limit is a value that no bound can meet.
     assert (result.status is Status.OPTIMAL) == (result.objective is not None)
-
-
-@given(contested(), ORDERS, st.data())
-@examples(60)
-def test_tolerance_lets_later_objectives_improve(
-    instance: Instance, names: list[str], data: st.DataObject
-) -> None:
-    tolerance = {name: data.draw(Shares) for name in names[:-1]}
-    result = solve(instance, objective=names, tolerance=tolerance, workers=1)
-    assert costs(result.levels) == in_order(every(instance), names, tolerance)
-    assert all(level.proved for level in result.levels)
-    assert check(instance, result.schedule) == ()
-    for level in result.levels:
-        assert level.tolerance == tolerance.get(level.name, 0)
-        reached = cost(level.name, result.evaluation.objectives[level.name])
-        assert reached <= allowed(level.name, cost(level.name, level.value), level.tolerance)
 
 
 @given(contested(most_schedules=80), ORDERS, st.integers(1, 3))
