@@ -29,12 +29,11 @@ def prepare(client: Client, namespace: str, nodes: Mapping[str, int]) -> None:
         "lastHeartbeatTime": now,
         "lastTransitionTime": now,
     }
-
-    for name in nodes:
-        has = {**_HAS, "nvidia.com/gpu": str(nodes[name])}
+    for name, gpus in nodes.items():
+        has = {**_HAS, "nvidia.com/gpu": str(gpus)}
         status = {"capacity": has, "allocatable": has, "conditions": [ready]}
         labels = {"kubernetes.io/hostname": name, "pool": namespace}
-        own = {"name": name, "labels": labels}
-        apply(client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": own})
+        named = {"name": name, "labels": labels}
+        apply(client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": named})
         merge(client, NODES, f"{name}/status", None, {"status": status})
         merge(client, NODES, name, None, {"spec": {"taints": None}})
