@@ -53,7 +53,7 @@ class Certificate(Record):
 
 
 class Entry(Origin):
-    """What is known of one instance; what it inherits tells where the value comes from.
+    """Best known value and bound of one instance; inherited fields are the origin of the value.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class BestKnown(Record):
 
 @dataclass(frozen=True)
 class Update:
-    """What records change.
+    """Changes by records.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ def take_over(known: BestKnown, runs: Sequence[TrialRecord], suites: Iterable[Su
 
 
 class _Update:
-    """What is known, while records change it."""
+    """Best known values, while records change them."""
 
     def __init__(
         self, known: BestKnown, runs: Sequence[TrialRecord], suites: Iterable[Suite]

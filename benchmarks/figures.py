@@ -10,12 +10,13 @@ from metronome_opt.documents import make_folder
 from metronome_opt.plot.picture import save_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def keep_figure(figure: Figure, name: str, small: bool) -> None:
+def keep_figure(figure: Axes | Figure, name: str, small: bool) -> None:
     """Write a figure to `RESULTS`; that of a small run, which means nothing, is not kept."""
     with tempfile.TemporaryDirectory() as elsewhere:
         folder = Path(elsewhere) if small else RESULTS

@@ -39,7 +39,7 @@ def _gains(
 ) -> Iterator[Figure]:
     before, after, worst, gated, shares = [], [], [], [], []
     for instance in chosen:
-        result = solve(instance, time_limit=seconds, workers=2, objectives=["slowdown"], **terms)
+        result = solve(instance, time_limit=seconds, workers=2, objective="slowdown", **terms)
         plan = Plan.of(instance, result.schedule)
         player = judge(instance, sharings)
         unshifted = player.slowdowns(Plan(instance.unshifted))

@@ -81,8 +81,6 @@ def fit_solvers(small: bool) -> Iterator[Figure]:
     for problem in ("decide", "largest set", "minimum stretch"):
         costs: dict[str, list[Fraction | None]] = {}
         for name, solver in SOLVERS.items():
-            if name == "exhaustive":
-                continue
             begin = time.perf_counter()
             result = [_answer(problem, instance, name) for instance in instances]
             costs[name] = [cost for cost, _ in result]

@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure as MplFigure
 from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
 from metronome_opt import solve
-from metronome_opt.cli.demo import play
+from metronome_opt.cli.demo import simulate as play
 from metronome_opt.compatible import least_stretch, solve_choices
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture, save_figure
+from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.result import Result
 from metronome_opt.scenario import (
     JobTraffic,
@@ -71,9 +72,9 @@ def measured_traffic(small: bool) -> Iterator[Figure]:
     for kind, problem in problems.items():
         yield from _fitting(kind, problem)
         results = {
-            "unshifted": solve(problem.instance, "unshifted", objectives=["contention"]),
+            "unshifted": solve(problem.instance, "unshifted", objective="contention"),
             "minimum contention": solve(
-                problem.instance, objectives=["contention"], time_limit=seconds
+                problem.instance, objective="contention", time_limit=seconds
             ),
             "solve": solve(problem.instance, time_limit=1 if small else _SLOWDOWN_S),
         }
@@ -210,7 +211,7 @@ def _crossing(instance: Instance, link: Link, jobs: list[tuple[Job, int]]) -> In
 
 
 def _fits(instance: Instance, limit: Fraction = Fraction(0)) -> bool:
-    """Whether jobs fit if each period may be stretched by a share, as far as is found in time."""
+    """Return whether jobs fit, within a time limit, if periods may be stretched by a share."""
     choices = least_stretch(instance, limit)
     return solve_choices(instance, choices, time_limit=_DECIDE_S).kept is not None
 
@@ -258,12 +259,12 @@ def _duty_cycle(entry: JobTraffic) -> float:
 # ------------------------------------------------------------------ the picture
 
 
-def _picture(problems: Mapping[str, Problem]) -> Picture:
+def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
     entries = [problem.traffic for problem in problems.values()]
     device = entries[0][0].traffic.removeprefix("measured on ")
-    picture = Picture(10, 7.4, f"An iteration with the network to itself; device: {device}")
+    picture = new_figure(10, 7.4, f"An iteration with the network to itself; device: {device}")
     axes = picture.subplots()
     rows = list(zip(*entries, strict=True))
     for row, pair in enumerate(rows):

@@ -1,4 +1,4 @@
-"""How good the places are that searches find for gangs, and how long they take to find them.
+"""Quality of placements of gangs by several searches, and the time they take.
 
 Contention is often 0 at best, so that a share of it says nothing. A gap is what a place costs more
 than the best one, divided by the best and 1 % of the weighted traffic that the gang itself sends
@@ -19,6 +19,7 @@ from benchmarks.clusters import LARGE_HYPERPERIOD, large_gang, large_state, smal
 from benchmarks.families import paper
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
+from metronome_opt import solve
 from metronome_opt.cluster.gang import Gang
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of
@@ -29,7 +30,6 @@ from metronome_opt.scheduling.cycle import Cycle, First, Partial, PlaceDecision,
 from metronome_opt.scheduling.nodes import filter_nodes
 from metronome_opt.scheduling.place import place_by_beam, place_greedily, rank_nodes
 from metronome_opt.scheduling.tree import place_on_tree
-from metronome_opt.slowdown import solve
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
 
@@ -186,7 +186,7 @@ def _brought(state: ClusterState) -> dict[str, float]:
     instance = instance_of(state)
     player = Player(instance, plays(0, 2))
     unshifted = player.slowdowns(Plan({job.name: 0 for job in instance.jobs}))
-    schedule = solve(instance, time_limit=_SOLVING_S, objectives=["slowdown"]).schedule
+    schedule = solve(instance, time_limit=_SOLVING_S, objective="slowdown").schedule
     return {
         "overloaded links": float((state.demand.highest > state.capacity).sum()),
         "slowdown unshifted": player.value(unshifted),

@@ -25,7 +25,7 @@ class Figure:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bar holds; None without a bar."""
+        """True if the bar holds; None without a bar."""
         if not self.bar:
             return None
         relation, limit = self.bar.split()

@@ -1,4 +1,4 @@
-"""How fast the simulator is, how much memory it takes, and how both grow with the cluster.
+"""Speed and memory of the simulator, and their growth with the cluster.
 
 Times on one core are those of the thread that computes, so that other programs, which only take
 turns with it, are not in them.
@@ -14,13 +14,14 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
+from matplotlib.axes import Axes
+
 from benchmarks.figures import keep_figure
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
-from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture, single
+from metronome_opt.plot.picture import new_axes
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.engine import Engine
@@ -73,17 +74,16 @@ def event_cost(small: bool) -> Iterator[Figure]:
     keep_figure(_cost_figure(points, costs), "event-cost.svg", small)
 
 
-def _cost_figure(points: list[tuple[int, float]], medians: dict[int, float]) -> Picture:
-    figure, axes = single("Cost of an event by number of nodes, stored fabrics, unshifted")
+def _cost_figure(points: list[tuple[int, float]], medians: dict[int, float]) -> Axes:
+    axes = new_axes()
+    axes.set_title("Cost of an event by number of nodes, stored fabrics, unshifted")
     axes.plot(*zip(*points, strict=True), "o", markersize=4, color="#56B4E9")
     axes.plot(list(medians), list(medians.values()), "s-", color="#0072B2")
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(medians), [f"{nodes:,}" for nodes in medians])
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("nodes", fontsize=style.TEXT)
-    axes.set_ylabel("time of an event (µs)", fontsize=style.TEXT)
-    figure.settle()
-    return figure
+    axes.set(xlabel="nodes", ylabel="time of an event (µs)")
+    return axes
 
 
 _MEASURED = """

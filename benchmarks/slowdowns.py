@@ -44,7 +44,7 @@ _ENDLESS = 10**6  # rounds of annealing for each job
 
 
 class Best(Record):
-    """What is known of one instance.
+    """Best known slowdown of one instance.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Best(Record):
 
 
 class BestSlowdowns(Record):
-    """What is known of all of them, and where the last of it comes from."""
+    """Best known slowdowns of all instances, and the origin of the last one."""
 
     format: Literal["metronome-best-slowdowns/1"] = "metronome-best-slowdowns/1"
     command: str

@@ -1,8 +1,7 @@
-"""When may each training job use the network? Exact schedules for periodic traffic on shared links.
+"""Exact schedules for the periodic traffic of training jobs on shared links.
 
->>> from metronome_opt import load, solve
->>> problem = load("paper-24")
->>> result = solve(problem.instance, time_limit=5)
+>>> from metronome_opt import solve
+>>> result = solve("paper-24", time_limit=5)
 >>> result.to_frame()
 """
 
@@ -23,28 +22,34 @@ if TYPE_CHECKING:
         read_instance,
         write_instance,
     )
-    from metronome_opt.multiobjective import Front, pareto
+    from metronome_opt.model import Model
+    from metronome_opt.multiobjective.front import Front
+    from metronome_opt.multiobjective.pareto import pareto
     from metronome_opt.result import Event, Level, Result, Stop, compare
     from metronome_opt.scenario import build_scenario, load, read_scenario
     from metronome_opt.schedule import Schedule, Status, read_schedule, write_schedule
-    from metronome_opt.slowdown import solve
     from metronome_opt.solvers import SOLVERS
+    from metronome_opt.solving import solve
+    from metronome_opt.stopping import MaxIterations, MaxRuntime, NoImprovement
     from metronome_opt.verify import check, evaluate
 
 _HOME = {
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
-    "multiobjective": ("Front", "pareto"),
+    "model": ("Model",),
+    "multiobjective.front": ("Front",),
+    "multiobjective.pareto": ("pareto",),
     "result": ("Event", "Level", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "load", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
-    "slowdown": ("solve",),
     "solvers": ("SOLVERS",),
+    "solving": ("solve",),
+    "stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("check", "evaluate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = [  # noqa: RUF022 (in the order in which one meets them)
+__all__ = [  # noqa: RUF022 (in the order of use)
     "load",
     "read_instance",
     "read_scenario",
@@ -53,7 +58,11 @@ __all__ = [  # noqa: RUF022 (in the order in which one meets them)
     "Job",
     "Link",
     "Phase",
+    "Model",
     "solve",
+    "MaxRuntime",
+    "MaxIterations",
+    "NoImprovement",
     "pareto",
     "Front",
     "SOLVERS",
@@ -77,7 +86,7 @@ __all__ = [  # noqa: RUF022 (in the order in which one meets them)
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: compiled kernels and solvers load late."""
+    """Import a name when it is used: compiled kernels and solvers load late."""
     if name not in _MODULE:
         raise AttributeError(f"module 'metronome_opt' has no attribute {name!r}")
     return getattr(import_module(f"metronome_opt.{_MODULE[name]}"), name)

@@ -14,15 +14,15 @@ from metronome_opt.errors import InputError, MetronomeError
 _INTERRUPTED = 130
 _BAD_INPUT = 2
 _SHOWN = 20  # faults of one document
-_PIPE_CLOSED = 141  # as programs end that SIGPIPE kills: whoever reads has enough, as head
+_PIPE_CLOSED = 141  # as programs end that SIGPIPE kills: the reader has enough, as head
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
     0: done; 1: no schedule found or verification failed; 2: bad input or usage; 130: interrupted;
-    141: nobody reads standard output any more. Whatever else goes wrong is one line on standard
-    error; several faults of one document are a line each.
+    141: standard output is no longer read. Any other error is one line on standard error; several
+    faults of one document are a line each.
     """
     try:
         _interrupt_on_terminate()
@@ -79,14 +79,14 @@ def _fail(lines: Sequence[str], status: int) -> int:
 
 
 def _interrupt_on_terminate() -> None:
-    """Treat SIGTERM as Ctrl-C: what was found is still written."""
+    """Treat SIGTERM as Ctrl-C: the best result is still written."""
 
     def interrupt(_number: int, _frame: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
     try:
         signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread: whoever called us handles signals
+    except ValueError:  # not the main thread: the caller handles signals
         return
 
 

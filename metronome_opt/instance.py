@@ -14,7 +14,7 @@ from immutabledict import immutabledict
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from metronome_opt.documents import write_text
-from metronome_opt.errors import InputError, format_path, quote
+from metronome_opt.errors import InputError, counted, format_path, quote
 from metronome_opt.records import (
     FrozenMap,
     Name,
@@ -80,7 +80,7 @@ class Job(Record):
     weight
         Priority, larger is more important.
     ready
-        The slot at which the job would start if nobody shifted it.
+        The slot at which the job starts unshifted.
     max_stretch
         How many idle slots may be added to the period.
     fixed_offset
@@ -111,7 +111,7 @@ class Job(Record):
 
     @property
     def unshifted(self) -> int:
-        """The offset if nobody shifts the job: where it is fixed, or else when it is ready."""
+        """The unshifted offset: where the job is fixed, or else when it is ready."""
         return self.ready % self.period if self.fixed_offset is None else self.fixed_offset
 
     @model_validator(mode="after")
@@ -235,7 +235,7 @@ class Instance(Record):
 
     @property
     def unshifted(self) -> Mapping[str, int]:
-        """The offset of each job if nobody shifts any."""
+        """The unshifted offset of each job."""
         return {job.name: job.unshifted for job in self.jobs}
 
     @cached_property
@@ -298,15 +298,15 @@ class Instance(Record):
         ).set_index("job")
 
     def _repr_html_(self) -> str:
-        count = f"{_counted(self.jobs, 'job')} over {_counted(self.links, 'link')}"
+        count = f"{counted(len(self.jobs), 'job')} over {counted(len(self.links), 'link')}"
         units = "peak in Mbit/s, volume in Mbit/s x slots"
         head = f"<b>{html.escape(self.name)}</b>: {count}, in slots of {self.slot_ms} ms ({units})"
         frame = self.to_frame().drop(columns="links")
-        told = frame[[name for name in frame if name in _ALWAYS or frame[name].any()]]
-        return f"<p>{head}</p>{told.to_html(float_format='{:.2f}'.format, na_rep='')}"
+        used = frame[[name for name in frame if name in _ALWAYS or frame[name].any()]]
+        return f"<p>{head}</p>{used.to_html(float_format='{:.2f}'.format, na_rep='')}"
 
 
-_MOST_MARKS = 2**26  # a byte each
+_MAX_SIEVE = 2**26  # a byte each
 
 
 def _may_agree(jobs: Sequence[Job], limit: int) -> bool:
@@ -319,7 +319,7 @@ def _may_agree(jobs: Sequence[Job], limit: int) -> bool:
     if not any(job.max_stretch for job in jobs):
         return False
     shared = max(job.period for job in jobs) <= min(job.period + job.max_stretch for job in jobs)
-    if shared or limit > _MOST_MARKS:
+    if shared or limit > _MAX_SIEVE:
         return True
     common = -1  # all bits set
     for first, last in {(job.period, job.period + job.max_stretch) for job in jobs}:
@@ -329,22 +329,18 @@ def _may_agree(jobs: Sequence[Job], limit: int) -> bool:
 
 def _multiples(first: int, last: int, limit: int) -> int:
     """Return the bits, a byte each, of the multiples of first, ..., last up to a limit."""
-    marks = bytearray(limit + 1)
+    sieve = bytearray(limit + 1)
     alone = max(first, limit // 2 + 1)  # from here on a period has no further multiple
-    marks[alone : last + 1] = b"\1" * max(0, last + 1 - alone)
+    sieve[alone : last + 1] = b"\1" * max(0, last + 1 - alone)
     period = first
     while 0 < period < alone:
-        marks[period::period] = b"\1" * (limit // period)
+        sieve[period::period] = b"\1" * (limit // period)
         # Multiples of what is marked are marked.
-        period = marks.find(0, period + 1, min(last + 1, alone))
-    return int.from_bytes(marks, "little")
+        period = sieve.find(0, period + 1, min(last + 1, alone))
+    return int.from_bytes(sieve, "little")
 
 
 _ALWAYS = {"weight", "period", "bursts", "duty", "peak", "volume"}
-
-
-def _counted(things: tuple[Any, ...], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Instance:

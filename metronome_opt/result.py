@@ -1,32 +1,31 @@
-"""The result of a solver: the schedule, what is proved of it, and how it was found."""
+"""Result of a solver: the schedule, what is proved of it, and the trajectory of the run."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from metronome_opt.instance import Instance
+from metronome_opt.objectives import find_objective
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 
 class Stop(StrEnum):
-    """Why a solver stopped."""
+    """Reason why a solver stopped."""
 
     PROVED = "proved"
     FINISHED = "finished"
     TIME_LIMIT = "time limit"
     INTERRUPTED = "interrupted"
-    CALLBACK = "stopped by the callback"
+    RULE = "stopping rule"
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,20 @@ class Event:
     incumbent, bound
         Best value and best lower bound so far, None where there is none.
     source
-        What found it.
+        The method that found it.
+    iteration
+        Iterations so far, as a stopping rule sees them.
+    stalled, stalled_s
+        Iterations and seconds since the incumbent last changed, as a stopping rule sees them.
     """
 
     elapsed_s: float
     incumbent: Fraction | None
     bound: Fraction | None
     source: str
+    iteration: int = field(default=0, compare=False)
+    stalled: int = field(default=0, compare=False)
+    stalled_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -58,12 +64,12 @@ class Level:
     name
         Of the objective, or ``weighted sum``.
     value
-        What it came to before later objectives used its tolerance; None for a cushion without
-        limit.
+        The value before later objectives used its tolerance; None for a cushion without limit and
+        for a slowdown that was not simulated.
     proved
         Whether nothing better is possible with the earlier ones held.
     tolerance
-        By what share of it the later ones may make it worse.
+        The share of it by which later objectives may make it worse.
     """
 
     name: str
@@ -72,14 +78,14 @@ class Level:
     tolerance: Fraction = Fraction(0)
 
     def __str__(self) -> str:
-        shown = "no limit" if self.value is None else f"{float(self.value):,.6g}"
+        formatted = find_objective(self.name).format_exactly(self.value)
         loose = f", within {float(self.tolerance):.3g}" if self.tolerance else ""
-        return f"{self.name} {shown} ({'proved' if self.proved else 'not proved'}{loose})"
+        return f"{self.name} {formatted} ({'proved' if self.proved else 'not proved'}{loose})"
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of an instance that a solver treated apart.
+    """Part of an instance that a solver treated separately.
 
     Attributes
     ----------
@@ -87,10 +93,10 @@ class Block:
         Their names; a job may be in several blocks, a link that stands for several alike is named
         like the first.
     value, bound
-        Contention of the best schedule found for the block and best lower bound, None where there
-        is none.
+        Contention of the best schedule of the block and best lower bound, None where there is
+        none.
     found_by, proved_by
-        What found the schedule, and what proved it; None if it is not proved.
+        The methods that found the schedule and proved it; None if it is not proved.
     """
 
     jobs: tuple[str, ...]
@@ -108,20 +114,33 @@ def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | N
     return (value - bound) / value if value else Fraction(0)
 
 
+@dataclass(frozen=True)
+class Simulated:
+    """What is known of a schedule of minimum slowdown from its simulation.
+
+    Attributes
+    ----------
+    unshifted_ms
+        Iteration time of each job if none is shifted or gated.
+    waits
+        For each job the jobs that delay it, each with its share of the delay; empty for a job that
+        is hardly slower than its slots are apart, None where there are too many jobs to tell.
+    """
+
+    unshifted_ms: Mapping[str, float]
+    waits: Mapping[str, Mapping[str, float]] | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
     """The outcome of `solve`.
 
     Attributes
     ----------
-    instance
-        The problem.
-    schedule
-        The best schedule found, with its objectives as the judge computed them.
+    instance, schedule, evaluation
+        The problem, the best schedule, and its objectives and links as the judge computed them.
     stop
         Why the solver stopped; what is known of the schedule is its `status`.
-    evaluation
-        The judge's report: objectives and links.
     build_s, solve_s
         Seconds spent on making the model, and on the rest.
     trajectory
@@ -129,15 +148,11 @@ class Result:
     notes
         What the user should know, a line each.
     blocks
-        The parts that the solver treated apart, if it did, and which was proved by what.
+        The parts that the solver treated separately, and what proved each.
     levels
         What was optimised, one after the other, and which of it is proved.
-    unshifted_ms
-        Iteration time of each job as simulated if nobody is shifted or gated; None unless slowdown
-        was minimised.
-    waits
-        For each job the others that hold it up, each with its share of that, if slowdown was
-        minimised; none for jobs that are hardly slower than their slots are apart.
+    simulated
+        What only the simulation knows; None unless slowdown was minimised.
     """
 
     instance: Instance
@@ -150,8 +165,7 @@ class Result:
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     levels: tuple[Level, ...] = ()
-    unshifted_ms: Mapping[str, float] | None = None
-    waits: Mapping[str, Mapping[str, float]] | None = None
+    simulated: Simulated | None = None
 
     @property
     def status(self) -> Status:
@@ -164,14 +178,14 @@ class Result:
         return self.schedule.offsets
 
     @property
-    def objective(self) -> Fraction | None:
-        """The value of the first objective; None for a cushion that nothing limits."""
-        return {**self.evaluation.objectives, **self.schedule.objectives}[self.schedule.first]
-
-    @property
     def stretch(self) -> Mapping[str, int]:
         """The idle slots at the end of each job's iterations."""
         return self.schedule.stretch
+
+    @property
+    def objective(self) -> Fraction | None:
+        """The value of the first objective; None if not simulated, or a cushion without limit."""
+        return {**self.evaluation.objectives, **self.schedule.objectives}[self.schedule.first]
 
     @property
     def lower_bound(self) -> Fraction | None:
@@ -186,81 +200,32 @@ class Result:
     def to_frame(self) -> pd.DataFrame:
         """Return one row per job; period, offset, stretch and wait are in slots.
 
-        Where slowdown was minimised it says also who is gated, and iteration times in ms.
+        Where slowdown was minimised it also says which jobs are gated, and iteration times in ms.
         """
-        import pandas as pd
-
-        rows = []
-        for job in self.instance.jobs:
-            offset = self.schedule.offsets[job.name]
-            stretch = self.schedule.stretch.get(job.name, 0)
-            row = {
-                "job": job.name,
-                "weight": job.weight,
-                "period": job.period,
-                "offset": offset,
-                "stretch": stretch,
-                "wait": (offset - job.ready) % (job.period + stretch),
-            }
-            if self.schedule.gated is not None:
-                row["gated"] = self.schedule.gated[job.name]
-            if self.schedule.expected_ms is not None:
-                row["expected_ms"] = float(self.schedule.expected_ms[job.name])
-            if self.unshifted_ms is not None:
-                row["unshifted_ms"] = self.unshifted_ms[job.name]
-            rows.append(row)
-        return pd.DataFrame(rows).set_index("job")
+        return _frame(self)
 
     def trajectory_frame(self) -> pd.DataFrame:
         """Return one row per event: elapsed seconds, incumbent, bound, source (floats to plot)."""
-        import pandas as pd
-
-        return pd.DataFrame(
-            [
-                {
-                    "elapsed_s": event.elapsed_s,
-                    "incumbent": None if event.incumbent is None else float(event.incumbent),
-                    "bound": None if event.bound is None else float(event.bound),
-                    "source": event.source,
-                }
-                for event in self.trajectory
-            ],
-            columns=["elapsed_s", "incumbent", "bound", "source"],
-        )
+        return _trajectory_frame(self.trajectory)
 
     def summary(self, known: tuple[Fraction, str] | None = None) -> str:
-        """Return one line: who found what, and what is proved of it.
+        """Return one line: solver, status, objective, and what is proved of it.
 
         Parameters
         ----------
         known
             A lower bound to show where the solver has proved none, and what it rests on.
         """
-        proved = self.lower_bound
-        bound = "none" if proved is None else f"{float(proved):,.6g}"
-        gap = self.gap
-        if proved is None and known is not None:
-            bound = f"{float(known[0]):,.6g} ({known[1]})"
-            gap = relative_gap(self.objective, known[0])
-        value = "no limit" if self.objective is None else f"{float(self.objective):,.6g}"
+        name = self.schedule.first
+        bound, of = (self.lower_bound, "") if self.lower_bound is not None or not known else known
+        gap = relative_gap(self.objective, bound)
+        proved = "none" if bound is None else f"{float(bound):,.6g}" + (f" ({of})" if of else "")
+        value = find_objective(name).format_exactly(self.objective)
         return (
-            f"{self.schedule.solver}: {self.status}, {self.schedule.first} "
-            f"{value}, lower bound {bound}{'' if gap is None else f', gap {float(gap):.1%}'}, "
+            f"{self.schedule.solver}: {self.status}, {name} {value}, lower bound {proved}"
+            f"{'' if gap is None else f', gap {float(gap):.1%}'}, "
             f"{self.schedule.runtime_s:.2f} s ({self.stop})"
         )
-
-    def plot(self) -> Figure:
-        """Draw the links before and after; see `metronome_opt.plot.plot_overview`."""
-        # By name, as the package loads its own parts: what draws lies above.
-        overview = import_module("metronome_opt.plot").plot_overview
-        figure: Figure = overview(
-            self.instance,
-            self.instance.unshifted,
-            self.offsets,
-            stretch=self.stretch,
-            stretch_limit=self.schedule.stretch_limit,
-        )
-        return figure
 
     def __repr__(self) -> str:
         return f"<Result {self.instance.name}, {self.summary()}>"
@@ -270,33 +235,80 @@ class Result:
         return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.2f}'.format)}"
 
 
-def compare(results: Iterable[Result]) -> pd.DataFrame:
-    """Return one row per result: solver, value, scores, status, bound, gap and seconds.
+def _frame(result: Result) -> pd.DataFrame:
+    import pandas as pd
 
-    What is not known is missing (``<NA>``), not 0. Values are floats to read and plot; the exact
-    ones are in the results.
+    schedule = result.schedule
+    rows = []
+    for job in result.instance.jobs:
+        offset, stretch = schedule.offsets[job.name], schedule.stretch.get(job.name, 0)
+        row = {
+            "job": job.name,
+            "weight": job.weight,
+            "period": job.period,
+            "offset": offset,
+            "stretch": stretch,
+            "wait": (offset - job.ready) % (job.period + stretch),
+        }
+        if schedule.gated is not None:
+            row["gated"] = schedule.gated[job.name]
+        if schedule.expected_ms is not None:
+            row["expected_ms"] = float(schedule.expected_ms[job.name])
+        if result.simulated is not None:
+            row["unshifted_ms"] = result.simulated.unshifted_ms[job.name]
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("job")
+
+
+def _trajectory_frame(trajectory: Iterable[Event]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = ["elapsed_s", "incumbent", "bound", "source"]
+    rows = [[getattr(event, name) for name in columns] for event in trajectory]
+    frame = pd.DataFrame(rows, columns=columns)
+    for name in ("incumbent", "bound"):
+        frame[name] = [None if value is None else float(value) for value in frame[name]]
+    return frame
+
+
+def compare(results: Iterable[Result]) -> pd.DataFrame:
+    """Return one row per result: solver, objective and value, bound, gap, scores and seconds.
+
+    Results of different objectives have no bound in common: there is then a column of bounds for
+    each objective. What is not known is missing (``<NA>``), not 0. Values are floats to read and
+    plot; the exact ones are in the results.
     """
     import pandas as pd
 
+    results = list(results)
+    names = list(dict.fromkeys(result.schedule.first for result in results))
     rows = []
     for result in results:
-        evaluation = result.evaluation
+        name, evaluation = result.schedule.first, result.evaluation
+        bounds = {
+            "lower_bound" if len(names) == 1 else f"{each}_bound": result.lower_bound
+            if each == name
+            else None
+            for each in names
+        }
         exact = {
+            "value": result.objective,
+            **bounds,
+            "gap": result.gap,
             "contention": evaluation.contention,
             "latency": evaluation.objectives["latency"],
             "score_mean": evaluation.score_mean,
             "score_min": evaluation.score_min,
-            "lower_bound": result.lower_bound,
-            "gap": result.gap,
         }
         rows.append(
             {
                 "solver": result.schedule.solver,
+                "objective": name,
                 "status": str(result.status),
-                **{name: None if value is None else float(value) for name, value in exact.items()},
+                **{each: None if v is None else float(v) for each, v in exact.items()},
                 "seconds": result.schedule.runtime_s,
             }
         )
     frame = pd.DataFrame(rows).set_index("solver")
-    numbers = frame.columns.drop("status")
+    numbers = frame.columns.drop(["objective", "status"])
     return frame.astype(dict.fromkeys(numbers, "Float64"))

@@ -1,4 +1,4 @@
-"""What the paper reports: the campaigns that make its results, and how long they take."""
+"""Campaigns that make the results of the paper, and the time they take."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEEDS = {
     "dynamic-24": 3,
     "static-24": 2,
 }
-"""How many seeds of each study are simulated."""
+"""Number of simulated seeds of each study."""
 
 SINGLE = ("placement-gaps", "placement-speed")
 """The benchmarks that can be run again; of the others the records are kept."""

@@ -19,12 +19,12 @@ from paper.solvers import Campaign, read_campaign, solver_numbers
 from paper.studies import NAMES, StudyRuns, read_study, study_numbers
 
 if TYPE_CHECKING:
-    from metronome_opt.plot.picture import Picture
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is recorded, read when it is first asked for.
+    """Records, read when first needed.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ TABLES: Mapping[str, Callable[[Recorded], str | None]] = {
 }
 """The tables by the names of their files; None where what they show is not recorded."""
 
-FIGURES: Mapping[str, Callable[[Recorded], Picture | None]] = {
+FIGURES: Mapping[str, Callable[[Recorded], Figure | None]] = {
     "profile": lambda recorded: figures.profile(recorded.campaign),
     "growth": lambda recorded: figures.growth(recorded.campaign),
     "gaps": lambda recorded: figures.gaps(recorded.campaign),

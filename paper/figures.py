@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.figure import Figure
+
 from metronome_opt.bench.cases import FLOOR_S
 from metronome_opt.bench.figures import (
     gaps_over_time,
@@ -15,7 +17,7 @@ from metronome_opt.bench.figures import (
 )
 from metronome_opt.bench.studies import SUBJECT
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture, dress
+from metronome_opt.plot.picture import new_figure
 from metronome_opt.plot.style import line_styles
 from paper.mixes import GAINS, gains
 from paper.solvers import Campaign
@@ -47,7 +49,7 @@ def letters() -> Iterator[None]:
         yield
 
 
-def profile(campaign: Campaign) -> Picture | None:
+def profile(campaign: Campaign) -> Figure | None:
     """Draw the performance profile of times to a proof on all instances."""
     section = campaign.section
     if section is None or not (solvers := proving_solvers(section)):
@@ -71,7 +73,7 @@ def profile(campaign: Campaign) -> Picture | None:
     return _finished(figure, axes, columns=3)
 
 
-def growth(campaign: Campaign) -> Picture | None:
+def growth(campaign: Campaign) -> Figure | None:
     """Draw the time of `auto` to a proof by number of jobs on `fabric`, with its power law."""
     found = campaign.growth
     if found is None:
@@ -92,7 +94,7 @@ def growth(campaign: Campaign) -> Picture | None:
     return _finished(figure, axes, columns=3)
 
 
-def gaps(campaign: Campaign) -> Picture | None:
+def gaps(campaign: Campaign) -> Figure | None:
     """Draw the mean gap to the best known value over time on `dense`, by solver."""
     section = campaign.part("Dense")
     if section is None:
@@ -112,7 +114,7 @@ def gaps(campaign: Campaign) -> Picture | None:
     return _finished(figure, axes, columns=3)
 
 
-def snapshot(runs: StudyRuns | None) -> Picture | None:
+def snapshot(runs: StudyRuns | None) -> Figure | None:
     """Draw by how much completion is shorter on one link against the best score of its jobs."""
     if runs is None:
         return None
@@ -144,15 +146,15 @@ def snapshot(runs: StudyRuns | None) -> Picture | None:
 # ------------------------------------------------------------------ parts
 
 
-def _single(height: float) -> tuple[Picture, Axes]:
-    figure = Picture(COLUMN, height)
+def _single(height: float) -> tuple[Figure, Axes]:
+    figure = new_figure(COLUMN, height)
     axes = figure.add_subplot()
     _dress(axes)
     return figure, axes
 
 
 def _dress(axes: Axes) -> None:
-    dress(axes)
+    axes.grid(color="#dddddd", linewidth=0.5)
     axes.tick_params(labelsize=SMALL, width=0.6, length=2.5)
 
 
@@ -179,7 +181,7 @@ def _apart(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[flo
     return [x for x, _ in points], [y for _, y in points]
 
 
-def _finished(figure: Picture, axes: Axes, *, columns: int) -> Picture:
+def _finished(figure: Figure, axes: Axes, *, columns: int) -> Figure:
     entries, labels = axes.get_legend_handles_labels()
     figure.legend(
         entries,
@@ -193,5 +195,4 @@ def _finished(figure: Picture, axes: Axes, *, columns: int) -> Picture:
         labelspacing=0.3,
     )
     figure.set_layout_engine("constrained", w_pad=_MARGIN, h_pad=_MARGIN)
-    figure.settle()
     return figure

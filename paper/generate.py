@@ -33,7 +33,7 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class Generated:
-    """What the text uses.
+    """Generated files that the text uses.
 
     Attributes
     ----------

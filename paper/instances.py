@@ -1,4 +1,4 @@
-"""What is stored, and how it is measured: families of instances, workloads, the protocol."""
+"""Numbers of stored families of instances, workloads and the protocol."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PLAYED = {
     "FairStep": "fair, in step",
     "FairQuiet": "fair, in step, without waiting",
 }
-"""What prediction is compared with, by names in macros."""
+"""Kinds of simulations that prediction is compared with, by names in macros."""
 
 Show = Callable[[float | None], str | None]
 

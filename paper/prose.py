@@ -1,4 +1,4 @@
-r"""What the text of the paper uses, and the numbers in it that are no macros.
+r"""Macros in the text of the paper, and numbers in it that are no macros.
 
 The rule for numbers:
 

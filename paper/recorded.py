@@ -1,4 +1,4 @@
-"""What was recorded for the paper: compressed files, and an index that says where each is from."""
+"""Records of the paper: compressed files, and an index of their origins."""
 
 from __future__ import annotations
 

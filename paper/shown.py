@@ -1,4 +1,4 @@
-"""How numbers stand in the paper. What is not known is None, never 0."""
+"""Formats of numbers in the paper. Unknown numbers are None, never 0."""
 
 from __future__ import annotations
 

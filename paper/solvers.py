@@ -131,7 +131,7 @@ class Campaign:
 
     @cached_property
     def growth(self) -> Growth | None:
-        """How the time of `auto` grows with the jobs on `fabric`."""
+        """Growth of the time of `auto` with the jobs on `fabric`."""
         section = self.part("Fabric")
         return None if section is None else growth_of(section, SUBJECT)
 

@@ -59,7 +59,7 @@ class StudyRuns:
 
     @property
     def seeds(self) -> int:
-        """How many seeds there are."""
+        """Number of seeds."""
         return len(self.whole.seeds)
 
     def where(self, **settings: Setting) -> StudyPart | None:

@@ -1,4 +1,4 @@
-"""What is kept of records: what the paper and the notebooks need, by rules that are stated."""
+"""Subsampling of records to the parts that paper and notebooks need."""
 
 from __future__ import annotations
 

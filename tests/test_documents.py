@@ -175,9 +175,7 @@ def test_all_faults_of_a_document_are_listed(
         ("a: 1\n---\nb: 1\n", "line 2: a second document begins; give one"),
     ],
 )
-def test_what_no_stored_file_shows_is_refused_where_it_fails(
-    text: str, said: str, tmp_path: Path
-) -> None:
+def test_invalid_yaml_is_refused_with_its_line(text: str, said: str, tmp_path: Path) -> None:
     assert said in refusal(tmp_path, text)
 
 
@@ -248,7 +246,7 @@ def test_an_interrupted_write_leaves_what_was_there(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_unwritable_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
         write_text(tmp_path, "x")
     with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):

@@ -137,7 +137,7 @@ def test_an_instance_does_not_change() -> None:
     assert built == instance
 
 
-def test_it_travels_between_processes() -> None:
+def test_instance_pickles() -> None:
     instance = Instance.from_dict(DOCUMENT)
     assert instance.hyperperiods  # cached values travel as well
     again = pickle.loads(pickle.dumps(instance))
@@ -157,7 +157,7 @@ def test_replace_gives_a_validated_copy() -> None:
         instance.replace(slots=1)
 
 
-def test_it_shows_itself() -> None:
+def test_notebook_view() -> None:
     instance = Instance.from_dict(DOCUMENT).replace(name="<b>")
     frame = instance.to_frame()
     assert list(frame.index) == ["vgg19-0", "bert-0"]
@@ -218,7 +218,7 @@ def test_a_long_hyperperiod_is_accepted_if_stretch_makes_it_short() -> None:
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40)), min_size=1, max_size=3),
     st.integers(70, 400),
 )
-def test_accepted_is_what_some_choice_of_stretches_brings_within_the_limit(
+def test_instance_is_accepted_if_stretches_bring_it_within_the_limit(
     jobs: list[tuple[int, int]], limit: int
 ) -> None:
     choices = itertools.product(*(range(period, period + more + 1) for period, more in jobs))
@@ -230,7 +230,7 @@ def test_accepted_is_what_some_choice_of_stretches_brings_within_the_limit(
             meeting(*jobs, limit=limit)
 
 
-def test_much_stretch_is_looked_at_quickly() -> None:
+def test_large_stretch_is_checked_quickly() -> None:
     began = time.perf_counter()
     document = changed(
         lambda d: d["jobs"][1].update(period=999_983, max_stretch=10, fixed_offset=None)
@@ -240,7 +240,7 @@ def test_much_stretch_is_looked_at_quickly() -> None:
     assert time.perf_counter() - began < 2
 
 
-def test_the_limit_is_a_million_slots_unless_said_otherwise(tmp_path: Path) -> None:
+def test_default_hyperperiod_limit(tmp_path: Path) -> None:
     assert HYPERPERIOD_LIMIT == 1_000_000
     fits = changed(lambda d: (d["jobs"][0].update(period=1000), d["jobs"][1].update(period=997)))
     assert Instance.from_dict(fits).hyperperiods["node-0"] == 997_000
@@ -275,7 +275,7 @@ def test_the_limit_is_a_million_slots_unless_said_otherwise(tmp_path: Path) -> N
         ),
     ],
 )
-def test_what_is_built_wrongly_in_python_is_one_line(make: Any, said: str) -> None:
+def test_wrong_python_values_are_refused_in_a_line(make: Any, said: str) -> None:
     with pytest.raises(InputError) as caught:
         make()
     assert str(caught.value).startswith(said)

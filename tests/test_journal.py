@@ -23,7 +23,7 @@ class Line(Record):
 ONE, TWO, THREE = Line(name="one"), Line(name="two", number=2), Line(name="drei ü", number=3)
 
 
-def test_what_is_appended_is_there(tmp_path: Path) -> None:
+def test_appended_records_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     with Journal(path, Line, resume=False) as journal:
         assert (len(journal), journal.last, journal.records) == (0, None, ())
@@ -36,7 +36,7 @@ def test_what_is_appended_is_there(tmp_path: Path) -> None:
         assert journal.records == (ONE, THREE)
 
 
-def test_what_is_cleared_is_gone(tmp_path: Path) -> None:
+def test_cleared_records_are_gone(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     with Journal(path, Line, resume=True) as journal:
         journal.append(ONE)
@@ -46,7 +46,7 @@ def test_what_is_cleared_is_gone(tmp_path: Path) -> None:
     assert read_journal([path], Line) == [TWO]
 
 
-def test_what_is_compressed_is_read_and_not_written(tmp_path: Path) -> None:
+def test_compressed_journal_is_read_only(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl.xz"
     whole = lzma.compress((dump_line(ONE) + dump_line(TWO)).encode())
     path.write_bytes(whole)

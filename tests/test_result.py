@@ -1,14 +1,15 @@
-"""What a result says of itself: gap, frames, the view in a notebook."""
+"""Results: gap, frames, the view in a notebook, comparisons."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.multiobjective import pareto
+from metronome_opt.multiobjective.pareto import pareto
+from metronome_opt.plot import plot_result
 from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.solvers import solve
 from tests.solvers.test_every_solver import CROWDED, TIGHT
+from tests.solving import solve
 
 
 def stating(result: Result, bound: Fraction | None) -> Result:
@@ -21,7 +22,7 @@ def stating(result: Result, bound: Fraction | None) -> Result:
 
 
 def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
-    crowded = solve(CROWDED, "exhaustive")
+    crowded = solve(CROWDED, "branch-bound")
     assert crowded.objective == Fraction(20, 3)
     assert crowded.gap == 0
     assert stating(crowded, Fraction(5)).gap == Fraction(1, 4)
@@ -31,7 +32,7 @@ def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
 
 
 def test_the_objective_may_be_one_that_is_simulated() -> None:
-    found = solve(CROWDED, "exhaustive")
+    found = solve(CROWDED, "branch-bound")
     fields = {"objectives": {"slowdown": Fraction(3, 2)}, "lower_bound": Fraction(1)}
     schedule = found.schedule.model_copy(update=fields)
     result = Result(CROWDED, schedule, found.stop, found.evaluation, 0.0, 0.0, ())
@@ -64,8 +65,8 @@ def test_a_notebook_shows_a_result_with_its_name_escaped() -> None:
 
 
 def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
-    frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "exhaustive")])
-    assert list(frame.index) == ["unshifted", "exhaustive"]
+    frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "branch-bound")])
+    assert list(frame.index) == ["unshifted", "branch-bound"]
     # Unshifted they meet in 5 slots of 12, 20 unserved: 100 / 12.
     assert abs(frame["contention"].iloc[0] - 100 / 12) < 1e-9
     assert frame["lower_bound"].isna().tolist() == [True, False]
@@ -84,5 +85,14 @@ def test_a_result_and_a_front_print_in_a_line() -> None:
     assert "\n" not in repr(found) + repr(front)
 
 
-def test_a_result_draws_itself() -> None:
-    assert solve(CROWDED, "greedy").plot().axes
+def test_results_of_two_objectives_have_no_bounds_in_one_column() -> None:
+    frame = compare([solve(CROWDED, "greedy"), solve(CROWDED, "cpsat", "latency")])
+    assert list(frame["objective"]) == ["contention", "latency"]
+    assert "lower_bound" not in frame
+    assert frame["contention_bound"].isna().tolist() == [True, True]
+    assert frame["latency_bound"].isna().tolist() == [True, False]
+    assert frame["value"].iloc[0] == frame["contention"].iloc[0]
+
+
+def test_figure_of_a_result() -> None:
+    assert plot_result(solve(CROWDED, "greedy")).axes

@@ -102,7 +102,7 @@ def test_exact_numbers_are_text() -> None:
         "1" * 1001,
     ],
 )
-def test_what_is_not_an_exact_number_is_refused(number: object) -> None:
+def test_inexact_numbers_are_refused(number: object) -> None:
     with pytest.raises(InputError, match=r"^objectives\.contention: must be an exact number"):
         Schedule.from_dict(document(objectives={"contention": number}))
     with pytest.raises(InputError, match=r"^lower_bound: must be an exact number"):
@@ -123,7 +123,7 @@ def test_what_is_not_an_exact_number_is_refused(number: object) -> None:
         ({"expected_ms": {"a": None}}, "expected_ms.a: must be an exact number as text"),
     ],
 )
-def test_what_is_not_a_schedule_is_refused(changes: dict[str, Any], said: str) -> None:
+def test_documents_that_are_no_schedule_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         Schedule.from_dict(document(**changes))
     assert str(caught.value).startswith(said)
@@ -135,7 +135,7 @@ def test_versions_may_be_missing() -> None:
     assert Schedule.from_dict(whole).versions == {}
 
 
-def test_what_is_not_said_of_slots_is_not_written(tmp_path: Path) -> None:
+def test_unstated_fields_are_not_written(tmp_path: Path) -> None:
     said = {
         "cushion_slots": 2,
         "gated": {"vgg19-0": True, "bert-0": False},

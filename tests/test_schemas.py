@@ -53,7 +53,7 @@ def test_shipped_workloads_have_their_schema() -> None:
         (("format",), "metronome-scenario/2"),
     ],
 )
-def test_what_a_reader_refuses_in_one_field_a_schema_refuses(
+def test_schema_refuses_fields_that_reader_refuses(
     way: tuple[str | int, ...], value: Any, tmp_path: Path
 ) -> None:
     document: Any = copy.deepcopy(scenario())

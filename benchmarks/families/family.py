@@ -1,4 +1,4 @@
-"""What a family of instances is: a generator, and the cases that are stored."""
+"""Families of instances: a generator, and the cases that are stored."""
 
 from __future__ import annotations
 

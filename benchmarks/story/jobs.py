@@ -52,7 +52,7 @@ class Job:
 
     @property
     def compute_ms(self) -> int:
-        """How long it computes, unless it is told otherwise."""
+        """Computing time in ms, unless a step changes it."""
         return _ALONE_MS - self.burst_ms
 
     @property

@@ -1,4 +1,4 @@
-"""What came of a story: iteration times by step and job, and bursts around each event."""
+"""Results of a story: iteration times by step and job, and bursts around each event."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from benchmarks.story.bed import STEPS_FILE, Step
 from benchmarks.story.jobs import JOBS
 from benchmarks.testbed.pictures import draw_rows
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture
+from metronome_opt.plot.picture import new_figure
 
 _LAST = 0.5  # of a step, in which it has settled
 _BEFORE_S, _AFTER_S = 3.0, 5.0
@@ -82,14 +83,14 @@ def lateness(folder: Path) -> tuple[float, float]:
     return float(np.quantile(late, 0.95)), max(late)
 
 
-def draw(folders: Mapping[str, Path]) -> Picture:
+def draw(folders: Mapping[str, Path]) -> Figure:
     """Draw bursts as they were sent around each event, a row of panels for each event.
 
     Where bursts of two jobs meet on an uplink they are black.
     """
     stories = {heading: (read_steps(path), read_bursts(path)) for heading, path in folders.items()}
     steps = next(iter(stories.values()))[0]
-    figure = Picture(_WIDTH, _ROW * len(steps) + 1.2)
+    figure = new_figure(_WIDTH, _ROW * len(steps) + 1.2)
     figure.suptitle("Bursts as sent, around each event", fontsize=style.TITLE)
     grid = figure.subplots(len(steps), len(stories), sharex=True, squeeze=False)
     for column, (heading, (told, bursts)) in enumerate(stories.items()):
@@ -99,7 +100,6 @@ def draw(folders: Mapping[str, Path]) -> Picture:
             axes.set_xlim(-_BEFORE_S, _AFTER_S)
             axes.set_title(f"{step.name}, {heading} us", fontsize=style.SMALL, loc="left")
         grid[-1, column].set_xlabel("since the event (s)", fontsize=style.TEXT)
-    figure.settle()
     return figure
 
 

@@ -180,7 +180,7 @@ def quality(cases: Sequence[Case], runs: Sequence[BedRun], tcp: TcpShares) -> di
 
 
 def _fits(case: Case, offsets: Mapping[str, int] | None) -> bool:
-    """Whether a schedule of all jobs, which are there all the time, has no contention."""
+    """Return whether a schedule of all jobs, if none comes or goes, has no contention."""
     always = all(job.begin < job.period and job.end is None for job in case.jobs)
     return always and offsets is not None and evaluate(case.instance(), offsets).contention == 0
 

@@ -133,7 +133,7 @@ class Case(Record):
 
     @property
     def rate_mbps(self) -> float:
-        """How fast a burst is that nobody disturbs."""
+        """Rate of an undisturbed burst."""
         return GOODPUT * min(self.uplink_mbps, self.interface_mbps or self.uplink_mbps)
 
     @property

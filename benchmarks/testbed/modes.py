@@ -8,9 +8,8 @@ from typing import Literal, get_args
 
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.shaping import Service
+from metronome_opt import solve
 from metronome_opt.errors import InputError
-from metronome_opt.multiobjective import solve
-from metronome_opt.slowdown import solve as minimise_slowdown
 from metronome_opt.slowdown.plan import Plan
 
 UsualMode = Literal["free", "gated", "gated-2", "gated-4", "kept"]
@@ -55,7 +54,8 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
         return _kept(case, *_ASKED[mode])
     if mode in UNGATED:
         return None
-    found = solve(case.instance(STRETCH[mode]), time_limit=time_limit, seed=0, workers=2)
+    instance = case.instance(STRETCH[mode])
+    found = solve(instance, objective="contention", time_limit=time_limit, seed=0, workers=2)
     return Plan(dict(found.offsets), case.periods(STRETCH[mode]))
 
 
@@ -63,12 +63,12 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
 def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
     """Return the slots of those that are gated for least slowdown."""
     instance = case.instance()
-    found = minimise_slowdown(
+    found = solve(
         instance,
         time_limit=_KEPT_S,
         seed=0,
         workers=2,
-        objectives=["slowdown"],
+        objective="slowdown",
         stretch_limit=stretch_limit,
         sharing=sharing,
     )

@@ -20,14 +20,14 @@ from benchmarks.testbed.shaping import DataClass, class_lines, shape_lines
 from metronome_opt.errors import InputError
 
 GOODPUT = 0.964
-"""What a burst of TCP carries of the rate of a link, as measured on shaped devices."""
+"""Share of a link's rate that a burst of TCP carries, as measured on shaped devices."""
 
 _TOOLS = ("ip", "tc", "nsenter", "unshare")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a network is to look like.
+    """Specification of a network.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.modes import UNGATED, Mode
@@ -14,7 +15,7 @@ from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture, dress
+from metronome_opt.plot.picture import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ def draw_bursts(
     title: str,
     until_ms: float,
     strangers: Collection[frozenset[str]] = (),
-) -> Picture:
+) -> Figure:
     """Draw bursts over time, a panel for each run and a row for each job; overlaps are black.
 
     Parameters
@@ -44,7 +45,7 @@ def draw_bursts(
         Pairs of jobs that share no link, whose bursts never meet.
     """
     rows = sum(len(bursts) + 1.6 for bursts in panels.values())
-    figure = Picture(_WIDTH, _ROW * rows + 0.9)
+    figure = new_figure(_WIDTH, _ROW * rows + 0.9)
     figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
     heights = [len(bursts) + 1 for bursts in panels.values()]
     grid = figure.subplots(
@@ -55,13 +56,12 @@ def draw_bursts(
         axes.set_title(heading, fontsize=style.TEXT, loc="left", parse_math=False)
         axes.set_xlim(0, until_ms)
     grid[-1, 0].set_xlabel("time (ms)", fontsize=style.TEXT)
-    figure.settle()
     return figure
 
 
 def draw_case(
     case: Case, runs: Sequence[BedRun], modes: Sequence[Mode], *, periods: int = 12
-) -> Picture:
+) -> Figure:
     """Draw the bursts of one run of a case in each mode, as sent and as simulated.
 
     Parameters
@@ -125,7 +125,7 @@ def draw_rows(axes: Axes, bursts: Bursts, strangers: Collection[frozenset[str]])
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Picture:
+def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Figure:
     """Draw simulated against real mean iteration times over the period, a panel for each table.
 
     Parameters
@@ -133,11 +133,11 @@ def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Picture
     tables
         Of `benchmarks.testbed.agreement.compare`, by way of sharing.
     """
-    figure = Picture(_WIDTH, 5.0)
+    figure = new_figure(_WIDTH, 5.0)
     figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
     panels = figure.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (sharing, table) in zip(panels, tables.items(), strict=True):
-        dress(axes)
+        axes.grid(color="#dddddd", linewidth=0.5)
         real, simulated = (table[name] / table["period_ms"] for name in ("real_ms", "simulated_ms"))
         ends = [0.97, 1.03 * max(real.max(), simulated.max())]
         axes.plot(ends, ends, color=style.INK, linewidth=0.8)
@@ -158,5 +158,4 @@ def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Picture
         axes.set_xlabel("on the network: mean iteration / period", fontsize=style.TEXT)
     panels[0].set_ylabel("simulated", fontsize=style.TEXT)
     panels[-1].legend(fontsize=style.SMALL, frameon=False, loc="upper left")
-    figure.settle()
     return figure

@@ -40,7 +40,7 @@ Burst = Annotated[tuple[float, float, float], Field(strict=False)]
 
 
 class JobRun(Record):
-    """What a job did; times in ms since the start of the run.
+    """Record of a job; times in ms since the start of the run.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class BedRun(Record):
 
     @property
     def complete(self) -> bool:
-        """Whether every job ran to its end."""
+        """True if every job ran to its end."""
         return all(job.ended is None and len(job.begins_ms) > 1 for job in self.jobs.values())
 
 

@@ -17,7 +17,7 @@ from metronome_opt.slowdown.plan import Plan
 
 @dataclass(frozen=True)
 class Played:
-    """What a job did in a simulation.
+    """Trace of a job in a simulation.
 
     Attributes
     ----------

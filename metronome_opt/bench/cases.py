@@ -272,7 +272,7 @@ class Section:
 
     @cached_property
     def seeds(self) -> pd.DataFrame:
-        """How many runs there are of each problem (row) and solver, NaN for none."""
+        """Number of runs of each problem (row) and solver, NaN for none."""
         return self._by_problem("seed", "count")
 
     @cached_property

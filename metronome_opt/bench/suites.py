@@ -223,25 +223,32 @@ def find_suites(wanted: str, start: str | Path = ".") -> list[Suite]:
     """
     here = Path(start).resolve()
     homes = (folder / SUITES for folder in (here, *here.parents))
-    home = next((path for path in homes if path.is_dir()), shipped_folder("suites"))
-    stored = {path.parent.name: path.parent for path in sorted(home.glob(f"*/{INDEX}"))}
+    home = next((path for path in homes if path.is_dir()), None)
+    shipped = _stored(shipped_folder("suites"))
+    stored = shipped if home is None else _stored(home)
     chosen: list[Path] = []
     for name in filter(None, (part.strip() for part in wanted.split(","))):
         if name == "all":
             chosen += stored.values()
-        elif name in stored:
+        elif home and name in stored:
             chosen.append(stored[name])
         elif (Path(start) / name).is_dir():
             chosen.append(Path(start) / name)
+        elif name in shipped:
+            chosen.append(shipped[name])
         else:
-            raise InputError(_unknown(name, home, stored))
+            raise InputError(_unknown(name, stored))
     if not chosen:
-        raise InputError(_unknown(wanted, home, stored))
+        raise InputError(_unknown(wanted, stored))
     return [read_suite(folder) for folder in dict.fromkeys(chosen)]
 
 
-def _unknown(name: str, home: Path, stored: Collection[str]) -> str:
+def _stored(home: Path) -> dict[str, Path]:
+    return {path.parent.name: path.parent for path in sorted(home.glob(f"*/{INDEX}"))}
+
+
+def _unknown(name: str, stored: Collection[str]) -> str:
     return (
-        f"suite: {quote(name)} is not known, and it is not a folder; {home} has "
+        f"suite: {quote(name)} is not known: it is not a folder; choose from "
         f"{', '.join(stored) or 'none'}"
     )

@@ -18,7 +18,6 @@ from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal
 from metronome_opt.records import FrozenMap, Positive
 from metronome_opt.schedule import SCHEDULE_FORMAT, Exact, Schedule
-from metronome_opt.solvers.from_file import is_in_file
 from metronome_opt.solvers.registry import Solver
 from metronome_opt.verify import check
 
@@ -142,7 +141,7 @@ class Trial:
         where = self.solver.where
         document = {
             "instance": self.member.instance.to_dict(),
-            "solver": where if isinstance(where, str) and is_in_file(where) else self.solver.name,
+            "solver": where if isinstance(where, str) and ".py:" in where else self.solver.name,
             "seed": self.seed,
             "time_limit_s": self.limits.time_s,
             "workers": self.workers,

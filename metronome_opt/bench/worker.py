@@ -59,7 +59,10 @@ def run_task(run: Callable[[dict[str, Any], Send], None]) -> int:
     document: dict[str, Any] = json.loads(Path(TASK_FILE).read_text(encoding="utf-8"))
     memory_mb = document.pop("memory_mb")
     if memory_mb is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory_mb * 2**20,) * 2)
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = memory_mb * 2**20
+        if hard == resource.RLIM_INFINITY or limit < hard:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     with Path(MESSAGES_FILE).open("ab", buffering=0) as stream:
 
         def send(event: str, **content: Any) -> None:
@@ -139,15 +142,15 @@ def _run_solver(document: dict[str, Any], send: Send) -> None:
 
 
 def _warm_up(solver: str, workers: int) -> None:
-    """Solve two jobs that must overlap with `solver`; what fails here fails again later."""
-    from metronome_opt.solvers import solve
+    """Solve two jobs that must overlap with `solver`; a failure here is repeated later."""
+    from metronome_opt.solving import solve
 
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
     links = (Link(name="l", capacity=100),)
     instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
     with suppress(Exception):
-        solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
+        solve(instance, solver, "contention", time_limit=_WARM_UP_S, workers=workers)
 
 
 # ------------------------------------------------------------------ simulations

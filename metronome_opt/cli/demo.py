@@ -13,28 +13,29 @@ from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import MissingBackendError
 from metronome_opt.instance import write_instance
+from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.report.tables import JOBS_LEGEND, comparison_table, jobs_table, terminal
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Status, write_schedule
-from metronome_opt.slowdown import solve
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE, Player, plays
 from metronome_opt.slowdown.times import Times
+from metronome_opt.solving import solve
 from metronome_opt.verify import check
 
 SCENARIO = "paper-24"
 SOLVERS = ("unshifted", "random", "greedy", "cassini", "cpsat", "milp", "auto")
 DEFAULT = "solve"
-"""The row of `solve` with no objective named: least slowdown."""
-_FREE = ("unshifted", "random")  # what happens today: nobody waits for slots
+"""The row of `solve` with no objective named: minimum slowdown."""
+_FREE = ("unshifted", "random")  # as today: no job waits for slots
 
 _LEGEND = """\
 fair, tcp: slowdown (mean iteration time over period, by weight) as simulated, of jobs that keep the
 slots of the schedule, or run freely (unshifted, random, not gated); differences of 0.005 are chance
-Less contention is not less slowdown: what is not served in its slot delays its job's next burst. A
-kept slot is worth what it promises only where bursts fit wholly, and `solve` gates nobody else."""
-_SEED, _SEEDS = 1000, 4  # of plays; `solve` has others
+Less contention is not less slowdown: traffic that is not served in its slot delays the next burst
+of its job. Keeping slots pays only where bursts fit wholly, so `solve` gates no other jobs."""
+_SEED, _SEEDS = 1000, 4  # of simulations; `solve` has others
 
 
 def demo(
@@ -44,7 +45,7 @@ def demo(
     time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 10.0,
     seed: options.Seed = 0,
 ) -> int:
-    """Schedule the shipped 24-node scenario: table, pictures, claims.
+    """Schedule the shipped 24-node scenario: table, figures, claims.
 
     Files of an earlier demo are replaced.
     """
@@ -59,18 +60,18 @@ def demo(
     results, failures = _compare(problem, time_limit, seed)
     console.print()
     with live_line("slowdowns", str):
-        played = {name: play(result) for name, result in results.items()}
-    console.print(comparison_table(results, played, failures))
+        slowdowns = {name: simulate(result) for name, result in results.items()}
+    console.print(comparison_table(results, slowdowns, failures))
     console.print(_LEGEND)
     chosen = results.get(DEFAULT)
-    if chosen is not None and chosen.schedule.first != "slowdown":
+    if chosen is not None and chosen.objective is None:
         console.print(*(f"{DEFAULT}: {note}" for note in chosen.notes), sep="\n")
     console.print()
-    # Those that are proved first among equal ones.
+    # Of equal ones a proved one.
     best = min(
         results.values(), key=lambda r: (r.evaluation.contention, r.status is not Status.OPTIMAL)
     )
-    console.print(f"The jobs under the schedule of least contention ({best.schedule.solver}):")
+    console.print(f"The jobs under the schedule of minimum contention ({best.schedule.solver}):")
     console.print(jobs_table(instance, best.schedule, Times.of(best)))
     console.print(JOBS_LEGEND)
     console.print()
@@ -92,10 +93,10 @@ def _compare(
                 results[name] = solve(
                     problem.instance,
                     "auto" if name == DEFAULT else name,
-                    objectives=None if name == DEFAULT else ["contention"],
+                    SLOWDOWN if name == DEFAULT else "contention",
                     time_limit=time_limit,
                     seed=seed,
-                    callback=callback,
+                    stop=callback or (),
                 )
             except MissingBackendError as error:
                 failures[name] = str(error)
@@ -104,8 +105,8 @@ def _compare(
     return results, failures
 
 
-def play(result: Result) -> dict[str, float]:
-    """Return the slowdown of a schedule as the event engine plays it, by how links are shared."""
+def simulate(result: Result) -> dict[str, float]:
+    """Return the simulated slowdown of a schedule, by how links are shared."""
     free = result.schedule.solver in _FREE
     plan = Plan(result.offsets) if free else Plan.of(result.instance, result.schedule)
     values = {}

@@ -21,15 +21,16 @@ from metronome_opt.compatible import (
 )
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job
 from metronome_opt.multiobjective.goals import exact
 from metronome_opt.report.tables import fit_table, terminal
+from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status, write_schedule
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 from metronome_opt.solvers.solve import versions_of
-from metronome_opt.verify import evaluate
 
-_MOST_REFUTATIONS = 10  # that are shown
+_MAX_REFUTATIONS = 10  # that are printed
+_MAX_ROWS = 40  # of the table; of more jobs half as many are printed
 
 
 def fit(
@@ -76,22 +77,25 @@ def fit(
     began = time.perf_counter()
     if drop or limit is not None:
         choices = largest_set(instance) if drop else least_stretch(instance, limit)
-        found = solve_choices(instance, choices, **arguments)
+        chosen = solve_choices(instance, choices, **arguments)
     else:
-        found = _decide(instance, arguments)
-    kept = found.kept
+        chosen = _decide(instance, arguments)
+    kept = chosen.kept
     runtime_s = round(time.perf_counter() - began, 6)
     if kept is not None and output is not None:
         write_schedule(
             _schedule(instance, kept, limit, solver, seed, cushion_slots, runtime_s), output
         )
     if as_json:
-        options.print_json(_document(found))
+        options.print_json(_document(chosen))
     else:
         price = "leaves out weight" if drop else "sum of weight x stretch / period"
-        _print(instance, found, price if drop or limit is not None else None)
+        _print(instance, chosen, price if drop or limit is not None else None)
     if kept is not None:
         options.wrote(output)
+    if chosen.stop is Stop.INTERRUPTED:
+        options.note("interrupted: this is what was known by then")
+        return options.INTERRUPTED
     return 0 if kept is not None else 1
 
 
@@ -99,9 +103,11 @@ def _decide(instance: Instance, arguments: dict[str, Any]) -> Chosen:
     decision = decide(instance, **arguments)
     refutations = () if decision.refutation is None else (decision.refutation,)
     if decision.offsets is None:
-        return Chosen(None, None, None if refutations else Fraction(0), refutations)
+        bound = None if refutations else Fraction(0)
+        return Chosen(None, None, bound, refutations, decision.stop)
     periods = {job.name: job.period for job in instance.jobs}
-    return Chosen(Kept(periods, decision.offsets), Fraction(0), Fraction(0))
+    kept = Kept(periods, decision.offsets)
+    return Chosen(kept, Fraction(0), Fraction(0), stop=decision.stop)
 
 
 def _schedule(
@@ -113,24 +119,23 @@ def _schedule(
     cushion_slots: int,
     runtime_s: float,
 ) -> Schedule:
-    """Return the schedule of what is kept; jobs that are left out begin unshifted."""
+    """Return the schedule of what is kept; jobs that are left out begin unshifted.
+
+    It states that jobs keep slots, and no objective: the judge takes long where jobs are many, and
+    jobs that are left out may have no common hyperperiod with the others.
+    """
     from metronome_opt.solvers.registry import find_solver
 
     offsets = {**instance.unshifted, **kept.offsets}
     stretch = {
         job.name: kept.periods.get(job.name, job.period) - job.period for job in instance.jobs
     }
-    try:
-        judged = evaluate(instance, offsets, stretch, longer=cushion_slots, stretch_limit=limit)
-        objectives = dict(judged.objectives)
-    except InputError:  # those that are left out have no common hyperperiod with the others
-        objectives = {}
     return Schedule(
         instance=instance.name,
         offsets=offsets,
         stretch=stretch,
         status=Status.FEASIBLE,
-        objectives=objectives,
+        objectives={},
         lower_bound=None,
         solver=solver,
         seed=seed,
@@ -142,33 +147,47 @@ def _schedule(
     )
 
 
-def _document(found: Chosen) -> dict[str, object]:
-    kept = found.kept
+def _document(chosen: Chosen) -> dict[str, object]:
+    kept = chosen.kept
     return {
         "fits": kept is not None,
-        "proved": found.proved,
-        "cost": None if found.cost is None else str(found.cost),
-        "bound": None if found.bound is None else str(found.bound),
+        "proved": chosen.proved,
+        "cost": None if chosen.cost is None else str(chosen.cost),
+        "bound": None if chosen.bound is None else str(chosen.bound),
         "periods": None if kept is None else dict(kept.periods),
         "offsets": None if kept is None else dict(kept.offsets),
         "refutations": [
             {"reason": each.reason.name.lower(), "periods": dict(each.periods)}
-            for each in found.refutations
+            for each in chosen.refutations
         ],
     }
 
 
-def _print(instance: Instance, found: Chosen, price: str | None) -> None:
-    if found.kept is None:
+def _print(instance: Instance, chosen: Chosen, price: str | None) -> None:
+    if chosen.kept is None:
         unknown = "not known: nothing was found in time, or by this solver"
-        typer.echo("they do not fit (proved)" if found.bound is None else unknown)
-        if price is not None and found.bound is None and not found.refutations:
-            typer.echo("who stands in the way at their own periods: the same without options")
+        typer.echo("they do not fit (proved)" if chosen.bound is None else unknown)
+        if price is not None and chosen.bound is None and not chosen.refutations:
+            typer.echo("to name the jobs in the way at their own periods, run it without options")
     else:
         console = terminal()
-        console.print(fit_table(instance, found.kept))
-        proof = "proved" if found.proved else f"at least {found.bound}"
-        count = f"{len(found.kept.periods)} of {len(instance.jobs)} jobs keep slots"
-        typer.echo(count if price is None else f"{count}; {price}: {found.cost} ({proof})")
-    for refutation in found.refutations[:_MOST_REFUTATIONS]:
+        console.print(fit_table(_most_affected(instance, chosen.kept), chosen.kept))
+        if len(instance.jobs) > _MAX_ROWS:
+            typer.echo(f"{_MAX_ROWS // 2} of {len(instance.jobs)} jobs; --json shows all")
+        proof = "proved" if chosen.proved else f"at least {chosen.bound}"
+        count = f"{len(chosen.kept.periods)} of {len(instance.jobs)} jobs keep slots"
+        typer.echo(count if price is None else f"{count}; {price}: {chosen.cost} ({proof})")
+    for refutation in chosen.refutations[:_MAX_REFUTATIONS]:
         typer.echo(f"not together, periods in slots: {refutation}")
+
+
+def _most_affected(instance: Instance, kept: Kept) -> Instance:
+    """Return an instance of the jobs to print: of many those left out, then those stretched."""
+    if len(instance.jobs) <= _MAX_ROWS:
+        return instance
+
+    def key(job: Job) -> tuple[bool, float]:
+        slots = kept.periods.get(job.name)
+        return slots is not None, -(slots or 0) / job.period
+
+    return instance.replace(jobs=tuple(sorted(instance.jobs, key=key)[: _MAX_ROWS // 2]))

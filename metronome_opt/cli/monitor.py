@@ -64,7 +64,7 @@ def monitor(
     watch = _Watch(state, claims, as_json=as_json)
     if record or once or dry_run:
         read, clock = _source(prometheus, record or [], interval)
-        # One look is all there is, so what it finds is believed.
+        # There is one check only, so its findings are believed.
         return watch.once(Monitor(read, check_s=interval, persist=1, clock=clock), dry_run=dry_run)
     read, _ = _source(prometheus, [], interval)
     return watch.repeat(Monitor(read, check_s=interval), interval)

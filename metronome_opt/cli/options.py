@@ -34,7 +34,7 @@ Epsilon = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=VALUE,...",
-        help="The most that objectives may come to; of a cushion the least.",
+        help="Maximum of objectives; of a cushion the minimum.",
         show_default="none",
     ),
 ]
@@ -66,7 +66,7 @@ INTERRUPTED = 130
 
 
 def read_names(text: str) -> list[str]:
-    """Return the names in ``a,b,c``; what nobody typed between two commas is left out."""
+    """Return the names in ``a,b,c``; empty ones are left out."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -120,7 +120,7 @@ def note(text: str) -> None:
 
 
 def wrote(*paths: Path | None) -> None:
-    """Print to standard error what was written; None stands for an output that nobody wants."""
+    """Print to standard error what was written; None stands for an output that is not wanted."""
     for path in paths:
         if path is not None:
             typer.echo(f"wrote {path}", err=True)

@@ -19,12 +19,13 @@ from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, MetronomeError, counted
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, FrontEvent, solve
-from metronome_opt.multiobjective import pareto as find_front
+from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
+from metronome_opt.multiobjective.pareto import pareto as find_front
 from metronome_opt.report.tables import front_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
+from metronome_opt.solving import solve
 
 Values = Mapping[str, Fraction | None]
 
@@ -161,7 +162,7 @@ def _baselines(
     notes = []
     for name in BASELINES:
         try:
-            result = solve(instance, name, seed=seed, cushion_slots=cushion_slots)
+            result = solve(instance, name, "contention", seed=seed, cushion_slots=cushion_slots)
             values[name] = result.schedule.objectives
         except MetronomeError as error:
             notes.append(f"{name} is left out: {error}")

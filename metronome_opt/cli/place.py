@@ -227,7 +227,8 @@ def _document(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -
 
 def _print_place(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -> None:
     from metronome_opt.errors import counted
-    from metronome_opt.report.tables import number, on_nodes
+    from metronome_opt.objectives import format_number
+    from metronome_opt.report.tables import on_nodes
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
@@ -236,7 +237,7 @@ def _print_place(state: ClusterState, decision: PlaceDecision, *, reserved: bool
     )
     if decision.contention:
         late = (
-            f"adds {number(decision.contention)} weight x Mbit/s of contention on "
+            f"adds {format_number(decision.contention)} weight x Mbit/s of contention on "
             f"{counted(decision.conflicts, 'link')}"
         )
     elif decision.cushion < claim.period:
@@ -317,7 +318,7 @@ def export_state(state: ClusterState, folder: Path) -> None:
 
 
 def is_exported(state: ClusterState, folder: Path) -> bool:
-    """Whether a folder holds all claims in force already, and no others."""
+    """Return whether a folder holds all claims in force, and no others."""
     from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
     from metronome_opt.kubernetes import build_manifests, is_written
 

@@ -43,7 +43,7 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
     make_folder(output)
     check_targets([path], targets)
     with live_line("letting the jobs run", str):
-        times = Times.played(instance, schedule)
+        times = Times.simulated(instance, schedule)
         picture = _picture(instance, schedule)
     frame = jobs_frame(instance, times, schedule.stretch)
     frame = frame.rename(columns={"before_ms": "unshifted_ms", "after_ms": "expected_ms"})

@@ -34,7 +34,7 @@ def profile(
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Find the period of a job and its bursts, as a job file states them under ``traffic``.
+    """Find the period of a job and its bursts, as a job file states them.
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """
@@ -44,55 +44,55 @@ def profile(
     from metronome_opt.cluster.throughput import read_csv
 
     if file.suffix != ".jsonl":
-        found = profile_throughput(read_csv(file, column=column, counter=counter))
+        result = profile_throughput(read_csv(file, column=column, counter=counter))
     elif counter or column is not None:
         raise InputError(f"{file}: is a gate's record, which has no --column and no --counter")
     else:
         bursts = read_record(file)
         try:
-            found = profile_record(bursts)
+            result = profile_record(bursts)
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
     if as_json:
-        options.print_json(_document(found))
-    elif found.traffic is None:
-        typer.echo(found.reason)
+        options.print_json(_document(result))
+    elif result.traffic is None:
+        typer.echo(result.reason)
     else:
-        _print_tables(found, found.traffic)
-    return 1 if found.traffic is None else 0
+        _print_tables(result, result.traffic)
+    return 1 if result.traffic is None else 0
 
 
-def _document(found: Profile) -> dict[str, Any]:
+def _document(result: Profile) -> dict[str, Any]:
     """Return a profile as JSON; ``traffic`` is what a job file takes."""
     traffic = None
-    if found.traffic is not None:
+    if result.traffic is not None:
         phases = [
             {
                 "start_ms": float(phase.start_ms),
                 "length_ms": float(phase.length_ms),
                 "rate_mbps": phase.rate,
             }
-            for phase in found.traffic.phases
+            for phase in result.traffic.phases
         ]
-        traffic = {"period_ms": float(found.traffic.period_ms), "phases": phases}
+        traffic = {"period_ms": float(result.traffic.period_ms), "phases": phases}
     errors = ("period_error_ms", "burst_error_ms", "rate_error")
     return {
         "traffic": traffic,
-        **{name: getattr(found, name) for name in errors},
-        "cycles": found.cycles,
-        "mean_mbps": found.mean_mbps,
-        "reason": found.reason,
+        **{name: getattr(result, name) for name in errors},
+        "cycles": result.cycles,
+        "mean_mbps": result.mean_mbps,
+        "reason": result.reason,
     }
 
 
-def _print_tables(found: Profile, traffic: Traffic) -> None:
+def _print_tables(result: Profile, traffic: Traffic) -> None:
     from metronome_opt.report.tables import plain_table, terminal
 
-    error_ms, rate_error = found.burst_error_ms or 0.0, found.rate_error or 0.0
+    error_ms, rate_error = result.burst_error_ms or 0.0, result.rate_error or 0.0
     measured = {
-        "period": f"{float(traffic.period_ms):,.2f} ± {found.period_error_ms:.2g} ms",
-        "mean rate": f"{found.mean_mbps:,.0f} Mbit/s",
-        "cycles": f"{found.cycles:,}",
+        "period": f"{float(traffic.period_ms):,.2f} ± {result.period_error_ms:.2g} ms",
+        "mean rate": f"{result.mean_mbps:,.0f} Mbit/s",
+        "cycles": f"{result.cycles:,}",
     }
     bursts = [
         (

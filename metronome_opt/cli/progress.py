@@ -30,7 +30,7 @@ _CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and
 
 @contextmanager
 def live_line(title: str, describe: Callable[..., str]) -> Iterator[Callable[..., None] | None]:
-    """Yield what takes events and shows them as they are described, None without a terminal."""
+    """Yield a function that displays the events it is given, None without a terminal."""
     console = Console(stderr=True, markup=False, emoji=False)
     if not console.is_terminal:
         yield None
@@ -40,15 +40,15 @@ def live_line(title: str, describe: Callable[..., str]) -> Iterator[Callable[...
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[text]}", markup=False),
     )
     with Progress(*columns, console=console, refresh_per_second=8, transient=True) as line:
-        task = line.add_task(title, total=None, told="")
-        yield lambda *event: line.update(task, told=describe(*event))
+        task = line.add_task(title, total=None, text="")
+        yield lambda *event: line.update(task, text=describe(*event))
 
 
 def describe_event(event: Event) -> str:
-    """Return what a search has found and proved."""
+    """Return incumbent and bound of an event."""
     incumbent = "" if event.incumbent is None else f"incumbent {float(event.incumbent):,.6g}"
     bound = "" if event.bound is None else f"bound {float(event.bound):,.1f}"
     return f"{incumbent}  {bound}"

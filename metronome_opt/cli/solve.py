@@ -1,4 +1,4 @@
-"""``metronome solve``: offsets, and who keeps slots."""
+"""``metronome solve``: offsets, and which jobs keep slots."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
-from metronome_opt.errors import InputError
+from metronome_opt.errors import counted
+from metronome_opt.objectives import SLOWDOWN, find_objective
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Deployment
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
-from metronome_opt.slowdown import solve as run_solver
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
+from metronome_opt.solving import solve as run_solver
 from metronome_opt.verify import evaluate
-
-_DEFAULT_OBJECTIVES = "slowdown; contention of a solver that does not know it"
 
 
 def solve(
@@ -29,14 +28,14 @@ def solve(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     objectives: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="NAMES",
             help="What to optimise: slowdown; or, most important first and separated by commas, of "
-            f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md.",
-            show_default=_DEFAULT_OBJECTIVES,
+            f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md; or a weighted sum, "
+            "contention=1/2,wait=1/2.",
         ),
-    ] = None,
+    ] = SLOWDOWN,
     stretch_limit: Annotated[
         str | None,
         typer.Option(
@@ -60,14 +59,6 @@ def solve(
             show_default="none",
         ),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=WEIGHT,...",
-            help="Optimise a weighted sum instead: contention=1/2,wait=1/2.",
-            show_default="none",
-        ),
-    ] = None,
     epsilon: options.Epsilon = None,
     strict: Annotated[
         bool,
@@ -88,16 +79,13 @@ def solve(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Say when each job of FILE is to burst, and who had better not wait; print what it brings.
+    """Choose when each job of FILE bursts and which jobs keep slots; print the iteration times.
 
-    Least is the mean slowdown of the jobs, as simulated. With stretch among the objectives periods
-    are lengthened as well.
+    The mean slowdown of the jobs, as simulated, is minimised. With stretch among the objectives
+    periods are lengthened as well.
     """
-    if objectives is not None and weights is not None:
-        raise InputError("--weights: names the objectives itself; leave --objectives out")
-    asked = None if objectives is None else read_names(objectives)
-    loose, prices = read_pairs("--tolerance", tolerance), read_pairs("--weights", weights)
-    limits = read_pairs("--epsilon", epsilon)
+    objective = _objective(objectives)
+    loose, limits = read_pairs("--tolerance", tolerance), read_pairs("--epsilon", epsilon)
     problem = options.read_problem(file, hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
@@ -108,30 +96,29 @@ def solve(
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    with live_line(f"{problem.instance.name}: {solver}", describe_event) as callback:
+    with live_line(f"{problem.instance.name}: {solver}", describe_event) as show:
         result = run_solver(
-            problem.instance,
+            problem,
             solver,
+            objective,
             time_limit=time_limit,
+            stop=show or (),
             seed=seed,
             workers=workers,
-            objectives=asked,
             stretch_limit=stretch_limit,
             sharing=sharing,
             tolerance=loose,
-            weights=prices,
             epsilon=limits,
             strict=strict,
             cushion_slots=cushion_slots,
-            callback=callback,
         )
     if output is not None:
         write_schedule(result.schedule, output)
     if plot is not None:
-        from metronome_opt.plot import save_figure
+        from metronome_opt.plot import plot_result, save_figure
 
         with live_line(f"drawing {plot}", str):
-            save_figure(result.plot(), plot)
+            save_figure(plot_result(result), plot)
     if as_json:
         print_json(result.schedule.to_dict())
     else:
@@ -148,8 +135,15 @@ def solve(
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
+def _objective(text: str) -> str | list[str] | dict[str, str]:
+    """Return one objective, several in order, or the weights of a sum."""
+    if "=" in text:
+        return dict(read_pairs("--objectives", text))
+    names = read_names(text)
+    return names[0] if len(names) == 1 else names
+
+
 def _print_result(result: Result, placed: Deployment | None) -> None:
-    from metronome_opt.errors import counted
     from metronome_opt.report.bounds import known_bound
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
@@ -159,38 +153,45 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
         gated_text,
         jobs_table,
         objectives_table,
+        select_jobs,
         terminal,
     )
     from metronome_opt.slowdown.times import Times
 
     instance, longer = result.instance, result.schedule.cushion_slots
-    # What is so if nobody shifts a job; unknown where jobs have to be stretched first.
+    by_simulation = find_objective(result.schedule.first).simulated
+    # The unshifted values; unknown where jobs have to be stretched first.
     before = None
-    if result.unshifted_ms is None and not instance.needs_stretch:
+    if not by_simulation and not instance.needs_stretch:
         before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
     typer.echo(result.summary(known_bound(instance, result.schedule)))
-    if not _is_all_said(result):
+    if not _is_stated(result):
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")
     if longer:
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
-    if result.unshifted_ms is None:
+    if not by_simulation:
         console.print(objectives_table(before, result.evaluation))
         console.print(CUSHION_LEGEND)
-    with live_line("letting the jobs run", str):
+    with live_line("simulating the jobs", str):
         times = Times.of(result)
     console.print(gated_text(instance, result.schedule, times))
-    console.print(jobs_table(instance, result.schedule, times, result.waits, placed))
+    jobs = select_jobs(instance, times)
+    waits = None if result.simulated is None else result.simulated.waits
+    console.print(jobs_table(instance, result.schedule, times, waits, placed, jobs))
+    if len(jobs) < len(instance.jobs):
+        count = counted(len(instance.jobs), "job")
+        console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
     console.print(JOBS_LEGEND)
-    if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
+    if not by_simulation and len({job.weight for job in instance.jobs}) > 1:
         console.print(classes_table(instance, before, result.evaluation, times))
         console.print(CLASSES_LEGEND)
     for each in result.notes:
         note(each)
 
 
-def _is_all_said(result: Result) -> bool:
-    """Return whether the summary says what the one objective came to, and if that is proved."""
-    said = (result.schedule.first, result.status is Status.OPTIMAL)
-    return [(level.name, level.proved) for level in result.levels] == [said]
+def _is_stated(result: Result) -> bool:
+    """Return whether the summary has the value of the one objective, and if that is proved."""
+    stated = (result.schedule.first, result.status is Status.OPTIMAL)
+    return [(level.name, level.proved) for level in result.levels] == [stated]

@@ -29,7 +29,7 @@ def validate(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Check FILE and describe its contents.
+    """Say whether FILE can be used, and what it comes to.
 
     Each fault is a line that names the place, and the exit status is 2.
     """

@@ -37,7 +37,7 @@ class Gang(Record):
     Parameters
     ----------
     tasks, each
-        How many, and what one task needs.
+        Their number, and what one task needs.
     period, phases
         The traffic of one task, in slots and Mbit/s, wherever it runs.
     allreduce
@@ -45,7 +45,7 @@ class Gang(Record):
     weight
         Priority, larger is more important.
     ready
-        The slot at which it would start if nobody shifted it.
+        The slot at which it would start unshifted.
     max_stretch
         How many idle slots may be added to its period, so that it divides the hyperperiod.
     most_racks
@@ -97,12 +97,12 @@ class Gang(Record):
 
     @property
     def peak(self) -> int:
-        """The fastest that a task sends, in Mbit/s."""
+        """Highest rate of a task, in Mbit/s."""
         return max(phase.rate for phase in self.phases)
 
     @property
     def volume(self) -> int:
-        """What a task sends in one iteration, in Mbit/s * slots."""
+        """Volume of one iteration of a task, in Mbit/s * slots."""
         return sum(phase.length * phase.rate for phase in self.phases)
 
     def stretch_for(self, hyperperiod: int) -> int:
@@ -111,12 +111,12 @@ class Gang(Record):
         Raises an `InputError` if it takes more of them than the gang allows.
         """
         period, longest = self.period, self.period + self.max_stretch
-        least = next((p for p in range(period, hyperperiod + 1) if hyperperiod % p == 0), None)
-        if least is not None and least <= longest:
-            return least - period
+        divisor = next((p for p in range(period, hyperperiod + 1) if hyperperiod % p == 0), None)
+        if divisor is not None and divisor <= longest:
+            return divisor - period
         remedy = "choose a longer hyperperiod"
-        if least:
-            remedy = f"allow a max_stretch of {least - period}"
+        if divisor:
+            remedy = f"allow a max_stretch of {divisor - period}"
         raise InputError(
             f"{self.name}: period: {period} slots do not divide the hyperperiod of "
             f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
@@ -124,7 +124,7 @@ class Gang(Record):
 
 
 class Reservation(Record):
-    """A job that has its place.
+    """The place and the slots of a job that runs.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class CapacityChanged(Record):
 
 
 class NodeChanged(Record):
-    """A node takes no more tasks, or does again. What runs there is not touched."""
+    """A node takes no more tasks, or does again; its jobs stay."""
 
     event: Literal["node"] = "node"
     node: Name

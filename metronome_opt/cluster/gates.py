@@ -1,4 +1,4 @@
-"""What gates count of their jobs' bursts, as observations: exact at any scrape interval.
+"""Mean iterations of jobs from the counters of their gates, exact at any scrape interval.
 
 A source is read as `GateCounter`: from Prometheus, or from the records that gates write.
 """
@@ -193,7 +193,7 @@ def by_start(job: Job) -> list[Phase]:
 
 
 class Beliefs:
-    """How long the bursts of each job are if they meet no others.
+    """Lengths of the bursts of each job if they meet no others.
 
     In its slots a job meets no others, and its bursts are so long. Out of them even its fastest
     bursts may have met others, so that they are at most as long as measured: what was known before

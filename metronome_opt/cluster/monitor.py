@@ -126,10 +126,10 @@ class Monitor:
     read
         Reads what gates count; None to decide without measurements.
     check_s
-        Seconds between two looks at what was measured since the one before.
+        Seconds between two checks, each of what was measured since the one before.
     persist
-        Looks in a row in which something has to differ from the claims before it is believed. The
-        first look at a change may have seen a part of it only.
+        Checks in a row in which something has to differ from the claims before it is believed. The
+        first one after a change may see a part of it only.
     clock
         Seconds since the epoch, for tests.
     """
@@ -345,7 +345,7 @@ class Monitor:
 
 
 class _Memory:
-    """In how many looks in a row each finding was there, and which jobs were moved not long ago."""
+    """Number of checks in a row in which each finding was there, and recent moves of jobs."""
 
     def __init__(self, persist: int) -> None:
         self._persist = persist

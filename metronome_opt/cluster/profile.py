@@ -41,7 +41,7 @@ _CENT = 100  # parts of a millisecond that are printed
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What was measured of a job. Errors hold the true value in about 95 % of cases.
+    """Traffic of a job as measured. Errors hold the true value in about 95 % of cases.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Profile:
     period_error_ms, burst_error_ms, rate_error
         Of the period, of the beginnings and lengths of bursts, and of rates as a share of them.
     cycles
-        How many were seen.
+        Number of cycles that were seen.
     mean_mbps
         Over all that was measured; None where that is not known.
     reason
@@ -182,7 +182,7 @@ def _track(rates: _Floats, lag: int) -> _Floats:
 
     Each begins where the mean of all cycles fits best, near one period after the cycle before.
     """
-    least, most = round((1 - _SPREAD) * lag), round((1 + _SPREAD) * lag)
+    shortest, longest = round((1 - _SPREAD) * lag), round((1 + _SPREAD) * lag)
     # At first the stretch that is most like the next one.
     deviation = rates - rates.mean()
     alike = np.concatenate(([0.0], np.cumsum(deviation[:-lag] * deviation[lag:])))
@@ -191,9 +191,9 @@ def _track(rates: _Floats, lag: int) -> _Floats:
     for _ in range(_ROUNDS):
         fit = correlate(rates, template - template.mean(), mode="valid")
         starts = [int(np.argmax(fit[:lag]))]
-        while starts[-1] + most < len(fit):
-            near = fit[starts[-1] + least : starts[-1] + most + 1]
-            starts.append(starts[-1] + least + int(np.argmax(near)))
+        while starts[-1] + longest < len(fit):
+            near = fit[starts[-1] + shortest : starts[-1] + longest + 1]
+            starts.append(starts[-1] + shortest + int(np.argmax(near)))
         mean = np.mean([rates[start : start + lag] for start in starts], axis=0)
         # Cycles that begin in silence are not cut amid a burst, however their lengths vary.
         template = np.roll(mean, -_amid_silence(mean))
@@ -298,10 +298,10 @@ def _half_height(part: _Floats) -> tuple[float, float]:
 
 def _edges(cycle: _Floats, bursts: Sequence[tuple[float, float, float]]) -> list[float]:
     """Return where bursts begin and end in the mean cycle of some cycles, in samples."""
-    found = []
+    edges = []
     for start, length, _ in bursts:
         margin = min(_BINS, len(cycle) // 8)
         begin, end = round(_BINS * start) - margin, round(_BINS * (start + length)) + margin
         part = np.take(cycle, np.arange(begin, end), mode="wrap")
-        found += [(begin + edge) / _BINS for edge in _half_height(part)]
-    return found
+        edges += [(begin + edge) / _BINS for edge in _half_height(part)]
+    return edges

@@ -1,4 +1,4 @@
-"""The cluster at a moment: what is free, what the links carry, and the claims in force."""
+"""State of a cluster: free resources, capacities, and the claims in force."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from metronome_opt.scenario.network import Resources
 
 Mode = Literal["shared", "exclusive"]
 
-_MOST_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32 bits
-_MOST_ENTRIES = 2**29  # in all layers, 2 GiB; one more layer takes as much while it is made
+_MAX_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32 bits
+_MAX_ENTRIES = 2**29  # in all layers, 2 GiB; one more layer takes as much while it is made
 
 
 class _Demand:
@@ -61,7 +61,7 @@ class _Demand:
         weight = claim.gang.weight
         at = bisect_left(self.weights, weight)
         if weight not in self.users:
-            # A layer for a weight that nobody has had: who is in the next one is in it too.
+            # A layer for a new weight: jobs that are in the next one are in it too.
             if self.weights:
                 above = self.layers[:, at] if at < len(self.weights) else np.int32(0)
                 self.layers = np.insert(self.layers, at, above, axis=1)
@@ -85,7 +85,7 @@ class _Demand:
     def below(self, weight: int) -> tuple[list[int], list[int]]:
         """Return the layers that a job of some weight competes with, and what overload costs there.
 
-        A layer of -1 is empty: nobody is as important as the job.
+        A layer of -1 is empty: no job is as important.
         """
         upto = bisect_right(self.weights, weight)
         steps = self.weights[:upto]
@@ -107,8 +107,8 @@ class _Demand:
 class ClusterState:
     """Nodes and links of a cluster, with the claims that are in force on them.
 
-    Whatever changes it is an event. An event is checked in full first, then noted, then carried
-    out; so one that is refused, or cannot be noted, leaves everything as it was. What an event
+    Whatever changes it is an event. An event is checked in full first, then noted, then applied;
+    so one that is refused, or cannot be noted, leaves everything as it was. What an event
     costs depends on what it changes, not on how large the cluster is; only the first job of a
     weight class and the last one add a layer to all links, or drop one.
 
@@ -123,11 +123,11 @@ class ClusterState:
     Attributes
     ----------
     note
-        Called with each event before it is carried out: a journal, say.
+        Called with each event before it is applied: a journal, say.
     claims, crossed
         In force, by job; and how many tasks of each job cross which link, by index of the link.
     sequence
-        How many events have been carried out.
+        Number of events that have been applied.
     total, free
         GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
     others
@@ -189,12 +189,6 @@ class ClusterState:
         links = self.cluster.links
         return {links[link].name: count for link, count in self.crossed[job].items()}
 
-    def senders(self, job: str) -> list[int]:
-        """Return the tasks of a job in force that cross links: of a ring the last on each node."""
-        claim = self.claims[job]
-        routes = self.cluster.routes(claim.nodes, claim.gang.allreduce)
-        return [task for task, links in enumerate(routes.tasks) if links]
-
     def peak(self, link: str) -> int:
         """Return what the jobs on a link would send if all burst at once, in Mbit/s."""
         return int(self.demand.peaks[self.link_index(link)])
@@ -205,10 +199,7 @@ class ClusterState:
         return max(0, capacity - self.peak(link)) if self.mode == "exclusive" else capacity
 
     def residual(self, link: str) -> Ints:
-        """Return what a link could carry beside its claims, slot by slot, shape (H,), in Mbit/s.
-
-        Negative where they ask for more than there is.
-        """
+        """Return the capacity of a link less its claims, slot by slot, shape (H,), in Mbit/s."""
         index = self.link_index(link)
         residual: Ints = self.capacity[index] - self.demand.layers[index, 0].astype(np.int64)
         return residual
@@ -226,7 +217,7 @@ class ClusterState:
 
     @property
     def fragments(self) -> int:
-        """How many GPUs are free on nodes that are in use: no large job can have them together."""
+        """Number of free GPUs on nodes in use, which no large job can have together."""
         free, total = self.free[:, 0], self.total[:, 0]
         return int(free[free < total].sum())
 
@@ -234,7 +225,7 @@ class ClusterState:
         """Return the jobs that have tasks on a node."""
         return [job for job, claim in self.claims.items() if node in claim.nodes]
 
-    # ------------------------------------------------------------------ what may happen
+    # ------------------------------------------------------------------ events
 
     def reserve(self, claim: Reservation) -> bool:
         """Bring all claims of a job into force, or none; return whether they were not yet.
@@ -286,7 +277,7 @@ class ClusterState:
         return True
 
     def apply(self, event: Event) -> None:
-        """Check an event, note it, and carry it out.
+        """Check an event, note it, and apply it.
 
         Raises
         ------
@@ -296,7 +287,7 @@ class ClusterState:
         """
         self.check(event)
         self.note(event)
-        self._carry_out(event)
+        self._change(event)
 
     def check(self, event: Event) -> None:
         """Raise an `InputError` of one line if an event cannot happen."""
@@ -400,7 +391,7 @@ class ClusterState:
 
     # ------------------------------------------------------------------ carrying out
 
-    def _carry_out(self, event: Event) -> None:
+    def _change(self, event: Event) -> None:
         match event:
             case Reserved(claim=claim):
                 self.take(claim)
@@ -439,19 +430,19 @@ def _check_size(where: str, rate: int) -> None:
     """Refuse a bandwidth below 0, or above what numbers have room for."""
     if rate < 0:
         raise InputError(f"{where}: {quote(rate)} Mbit/s: must be at least 0")
-    if rate >= _MOST_DEMAND:
+    if rate >= _MAX_DEMAND:
         raise InputError(
-            f"{where}: {quote(rate)} Mbit/s: must be below {_MOST_DEMAND}; use larger units"
+            f"{where}: {quote(rate)} Mbit/s: must be below {_MAX_DEMAND}; use larger units"
         )
 
 
 def _check_layers(cluster: ClusterSpec, weights: Iterable[int]) -> None:
     """Refuse a cluster on which the demand of jobs of some weights takes too much memory."""
     links, layers = len(cluster.links), len(set(weights)) or 1
-    if links * layers * cluster.hyperperiod > _MOST_ENTRIES:
+    if links * layers * cluster.hyperperiod > _MAX_ENTRIES:
         raise InputError(
             f"{cluster.name}: hyperperiod: {cluster.hyperperiod} slots on {links} links, "
-            f"{layers} times for its weights, are more than {_MOST_ENTRIES} numbers; "
+            f"{layers} times for its weights, are more than {_MAX_ENTRIES} numbers; "
             "coarsen the slots or use fewer weights"
         )
 

@@ -1,4 +1,4 @@
-"""A state that outlives its process: a snapshot, and a journal of what happened since."""
+"""State of a cluster in a folder: a snapshot, and a journal of the events since."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from metronome_opt.scenario.cluster import ClusterSpec
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"
-_MOST_BYTES = 2**30  # of a snapshot, far above what people write
+_MAX_BYTES = 2**30  # of a snapshot, far above what people write
 
 
 class _Entry(Record):
@@ -32,7 +32,7 @@ class _Entry(Record):
 class Store:
     """A folder that holds the state of a cluster, used by one process at a time.
 
-    An event is on the disk before it is carried out. So whenever the process is killed, the state
+    An event is on the disk before it is applied. So whenever the process is killed, the state
     that is read back is the one before the event that was under way, or the one after it.
 
     Parameters
@@ -63,7 +63,7 @@ class Store:
             self.state = read_as(
                 self._snapshot,
                 lambda document: restore(StateSnapshot.from_dict(document)),
-                max_bytes=_MOST_BYTES,
+                max_bytes=_MAX_BYTES,
             )
             self._replay()
         except BaseException:
@@ -86,7 +86,7 @@ class Store:
             )
 
     def _replay(self) -> None:
-        """Carry out what the snapshot does not have yet."""
+        """Apply the events that the snapshot does not have yet."""
         name, known, before = self.state.cluster.name, self.state.sequence, None
         for line, entry in enumerate(self._journal.records, start=1):
             where = f"{self._path}: line {line}"
@@ -187,7 +187,7 @@ class Store:
             raise self._not_written(error) from None
 
     def _check_whole(self) -> None:
-        """Refuse to go on if it is closed, or an event was noted and not carried out as a whole."""
+        """Refuse to go on if it is closed, or an event was noted and not applied as a whole."""
         if self._closed:
             raise InputError(f"{self._path.parent}: is closed; open the folder again")
         last = self._journal.last
@@ -215,7 +215,7 @@ class Store:
 def _write(path: Path, state: ClusterState) -> None:
     """Write a snapshot; when this returns it is on the disk, whole."""
     raw = dump_document(snapshot_of(state).model_dump(mode="json"), spread=["claims"]).encode()
-    if len(raw) > _MOST_BYTES:
+    if len(raw) > _MAX_BYTES:
         raise InputError(f"{path}: would be {len(raw)} bytes, too large to be read again")
     with staged(path) as temporary, temporary.open("wb") as stream:
         stream.write(raw)

@@ -1,4 +1,4 @@
-"""A state in the words of other parts: as a document and back, instance, schedule, deployment."""
+"""Conversions of a cluster state: documents, instances, schedules, deployments."""
 
 from __future__ import annotations
 
@@ -109,22 +109,21 @@ def differences(one: ClusterState, other: ClusterState) -> list[str]:
     """Return in which parts two states differ, a line each; none if they are the same.
 
     Everything is compared that decisions are made of, to the last number: claims and their order,
-    what is free, what the links carry, and the demand on them. Of an array the first number that
-    differs is told.
+    free resources, capacities, and the demand on links; of an array its first number that differs.
     """
     if one.cluster != other.cluster:
         return [f"cluster: {one.cluster.name} and {other.cluster.name} are not alike"]
-    found = []
+    lines = []
     for (name, mine), its in zip(_parts(one).items(), _parts(other).values(), strict=True):
         if not isinstance(mine, np.ndarray):
             if mine != its:
-                found.append(f"{name}: {mine} and {its}")
+                lines.append(f"{name}: {mine} and {its}")
         elif (mine.dtype, mine.shape) != (its.dtype, its.shape):
-            found.append(f"{name}: {mine.dtype}{mine.shape} and {its.dtype}{its.shape}")
+            lines.append(f"{name}: {mine.dtype}{mine.shape} and {its.dtype}{its.shape}")
         elif (mine != its).any():
             at = np.argwhere(mine != its)[0].tolist()
-            found.append(f"{name}{at}: {mine[tuple(at)]} and {its[tuple(at)]}")
-    return found
+            lines.append(f"{name}{at}: {mine[tuple(at)]} and {its[tuple(at)]}")
+    return lines
 
 
 def _parts(state: ClusterState) -> dict[str, Any]:

@@ -1,32 +1,48 @@
-"""Compatible jobs: which can keep slots without ever asking a link for more than it carries."""
+"""Compatible jobs: those that can keep slots without ever overloading a link.
+
+The solvers of `fit` are loaded when they are used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.compatible.choices import (
-    Choice,
     Choices,
     Chosen,
-    Decision,
+    FitDecision,
     Kept,
+    PeriodChoice,
     Reason,
     Refutation,
     at_periods,
     largest_set,
     least_stretch,
 )
-from metronome_opt.compatible.solvers import SOLVERS, Solver, decide, solve_choices
+
+if TYPE_CHECKING:
+    from metronome_opt.compatible.solvers import SOLVERS, FitSolver, decide, solve_choices
 
 __all__ = [
     "SOLVERS",
-    "Choice",
     "Choices",
     "Chosen",
-    "Decision",
+    "FitDecision",
+    "FitSolver",
     "Kept",
+    "PeriodChoice",
     "Reason",
     "Refutation",
-    "Solver",
     "at_periods",
     "decide",
     "largest_set",
     "least_stretch",
     "solve_choices",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("metronome_opt.compatible.solvers"), name)

@@ -6,6 +6,7 @@ for more than it carries.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,10 +16,13 @@ from immutabledict import immutabledict
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
+from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.result import Stop
 from metronome_opt.solvers.budget import Budget
 
-_MOST_CHOICES = 200_000  # in all
+_MAX_CHOICES = 200_000  # in all
+_LARGEST_SUM = 2**60  # of bandwidths
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PeriodChoice:
     """One thing that a job may do.
 
     Attributes
@@ -53,7 +57,7 @@ class Choice:
     cost: Fraction
 
 
-Choices = Mapping[str, tuple[Choice, ...]]
+Choices = Mapping[str, tuple[PeriodChoice, ...]]
 """For each job what it may do, the cheapest first."""
 
 
@@ -84,11 +88,18 @@ class Refutation:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """The answer: offsets or a refutation; neither if the time was over."""
+class FitDecision:
+    """The answer: offsets or a refutation; neither if the time was over.
+
+    Attributes
+    ----------
+    stop
+        Why the solver ended.
+    """
 
     offsets: Mapping[str, int] | None = None
     refutation: Refutation | None = None
+    stop: Stop = Stop.FINISHED
 
 
 @dataclass(frozen=True)
@@ -105,26 +116,32 @@ class Chosen:
         Proved lower bound of the cost; None if it is proved that nothing fits.
     refutations
         Why nothing cheaper fits: each says that its jobs do not fit.
+    stop
+        Why the solver ended.
     """
 
     kept: Kept | None
     cost: Fraction | None
     bound: Fraction | None
     refutations: tuple[Refutation, ...] = ()
+    stop: Stop = Stop.FINISHED
 
     @property
     def proved(self) -> bool:
-        """Whether nothing is cheaper, or nothing fits at all."""
+        """True if nothing is cheaper, or nothing fits at all."""
         return self.bound is None or self.cost == self.bound
 
 
 Offer = Callable[[Kept, Fraction], None]
-"""Told of choices at which jobs fit, and of their cost, whenever cheaper ones are found."""
+"""Notified of choices at which jobs fit, and of their cost, when cheaper than all before."""
 
 
 @dataclass
-class Task:
-    """What is asked of a solver, and what it may take; the callback hears of better answers."""
+class FitTask:
+    """The question put to a solver, and what it may take to answer it.
+
+    The callback is notified of better answers. Bandwidths are in units that fit 64-bit integers.
+    """
 
     instance: Instance
     cushion_slots: int = 0
@@ -134,12 +151,62 @@ class Task:
     callback: Offer | None = None
     _best: Fraction | None = None
 
+    def __post_init__(self) -> None:
+        self.instance = in_units(self.instance)
+
     def offer(self, kept: Kept, cost: Fraction) -> None:
         """Tell of an answer if it is better than all before."""
         if self._best is None or cost < self._best:
             self._best = cost
             if self.callback is not None:
                 self.callback(kept, cost)
+
+
+def in_units(instance: Instance) -> Instance:
+    """Return an instance whose sums of bandwidths are far below 2**63.
+
+    Where they are not, bandwidths are divided by their greatest common divisor.
+
+    Raises
+    ------
+    CostTooLargeError
+        If that does not do.
+    """
+    worst, link = _largest_sum(instance)
+    if worst < _LARGEST_SUM:
+        return instance
+    rates = (phase.rate for job in instance.jobs for phase in job.phases)
+    unit = math.gcd(*rates, *(each.capacity for each in instance.links))
+    if worst // unit >= _LARGEST_SUM:
+        raise CostTooLargeError(
+            f"links: capacity and peaks on {quote(link)} add up to {quote(worst)}, which does not "
+            "fit 64-bit integers; use rates and capacities with a larger common divisor"
+        )
+    return instance.replace(
+        links=tuple(
+            each.model_copy(update={"capacity": each.capacity // unit}) for each in instance.links
+        ),
+        jobs=tuple(
+            job.model_copy(
+                update={
+                    "phases": tuple(
+                        phase.model_copy(update={"rate": phase.rate // unit})
+                        for phase in job.phases
+                    )
+                }
+            )
+            for job in instance.jobs
+        ),
+    )
+
+
+def _largest_sum(instance: Instance) -> tuple[int, str]:
+    """Return the largest sum of a link's capacity and the peaks of its jobs, and the link."""
+    sums = [(0, "")]
+    for link in instance.links:
+        users = (instance.jobs[index] for index in instance.jobs_on[link.name])
+        sums.append((link.capacity + sum(j.peak * j.links[link.name] for j in users), link.name))
+    return max(sums)
 
 
 def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> Instance:
@@ -177,7 +244,7 @@ def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
 def largest_set(instance: Instance) -> Choices:
     """Problem (b): jobs keep their own periods, or are left out at the cost of their weight."""
     return {
-        job.name: (Choice(job.period, Fraction(0)), Choice(None, Fraction(job.weight)))
+        job.name: (PeriodChoice(job.period, Fraction(0)), PeriodChoice(None, Fraction(job.weight)))
         for job in instance.jobs
     }
 
@@ -192,14 +259,14 @@ def least_stretch(instance: Instance, limit: Fraction | None = None) -> Choices:
         if left out, what the instance says of each job counts alone.
     """
     slots = {job.name: most_stretch(instance, job, limit) for job in instance.jobs}
-    if sum(slots.values()) > _MOST_CHOICES:
+    if sum(slots.values()) > _MAX_CHOICES:
         raise InputError(
             f"stretch_limit: leaves {quote(sum(slots.values()))} periods to choose from, more than "
-            f"{_MOST_CHOICES}; lower it, or coarsen the slots"
+            f"{_MAX_CHOICES}; lower it, or coarsen the slots"
         )
     return {
         job.name: tuple(
-            Choice(period, Fraction(job.weight * (period - job.period), job.period))
+            PeriodChoice(period, Fraction(job.weight * (period - job.period), job.period))
             for period in range(job.period, job.period + slots[job.name] + 1)
         )
         for job in instance.jobs
@@ -222,12 +289,12 @@ def most_stretch(instance: Instance, job: Job, limit: Fraction | None) -> int:
     return max(job.max_stretch, share)
 
 
-def cheapest_first(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+def cheapest_first(choices: Sequence[PeriodChoice]) -> tuple[PeriodChoice, ...]:
     """Return choices by cost; of equal cost slots before running freely, shorter periods first.
 
     Of choices of one period the cheapest is kept.
     """
-    first: dict[int | None, Choice] = {}
+    first: dict[int | None, PeriodChoice] = {}
     for choice in sorted(choices, key=lambda c: (c.cost, c.period is None, c.period or 0)):
         first.setdefault(choice.period, choice)
     return tuple(first.values())

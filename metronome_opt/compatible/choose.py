@@ -18,43 +18,32 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from metronome_opt.compatible.choices import (
-    Choice,
     Choices,
     Chosen,
-    Decision,
+    FitDecision,
+    FitTask,
     Kept,
     Reason,
     Refutation,
-    Task,
     costs_of,
     least_cost,
     load,
 )
 from metronome_opt.compatible.decider import Decider, Pairs, core
-from metronome_opt.compatible.local import heaviest_first
 from metronome_opt.compatible.models import INFEASIBLE, OPTIMAL, Row, minimise, solve_cpsat
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.backends import import_cp_model
 
-_FINEST_FLOAT = 2**30  # integers up to this are told apart by doubles within HiGHS' tolerances
-_FINEST_COST = 2**50
-_FINEST = 2**32  # of loads, which many choices add to
-_Open = tuple[tuple[str, tuple[Choice, ...]], ...]
+_LARGEST_LOAD = 2**32  # of a link; many choices add to it
 _Taken = tuple[str, int | None]
 Proposed = tuple[Mapping[str, int | None] | None, Fraction | None]
 """The cheapest choices that are allowed, and a lower bound of their cost.
 
 There are no choices if none were found, and no bound if none are allowed.
 """
-
-
-class CostsTooFineError(InputError):
-    """Costs have no common denominator that a back end could count in."""
 
 
 class _Master:
@@ -69,10 +58,13 @@ class _Master:
     groups
         The choices of each job, one of which it takes.
     costs
-        Of each choice, in units of ``1 / scale``.
+        Of each choice, in units of ``1 / scale``. Where that would be too fine for a back end to
+        count in, they are rounded down, and bounds are a little lower.
     """
 
-    def __init__(self, task: Task, choices: Choices, pairs: Pairs) -> None:
+    largest_cost = 2**50
+
+    def __init__(self, task: FitTask, choices: Choices, pairs: Pairs) -> None:
         self.task = task
         instance = task.instance
         self.taken: list[_Taken] = []
@@ -82,11 +74,10 @@ class _Master:
             self.taken += [(job.name, choice.period) for choice in choices[job.name]]
             self.groups[job.name] = range(begin, len(self.taken))
         costs = [choice.cost for job in instance.jobs for choice in choices[job.name]]
-        self.scale = math.lcm(*(cost.denominator for cost in costs))
-        if self.scale * (1 + sum(costs)) >= _FINEST_COST:
-            raise CostsTooFineError(
-                "costs: too fine for 64-bit integers; use coarser ones, or solver auto or search"
-            )
+        self.scale = min(
+            Fraction(math.lcm(*(cost.denominator for cost in costs))),
+            self.largest_cost / (1 + sum(costs, Fraction(0))),
+        )
         self.costs = [int(cost * self.scale) for cost in costs]
         self.rows: list[Row] = []
         for index in pairs.impossible:
@@ -149,8 +140,9 @@ class _Master:
                 for period, number in self._kept(job.name)
             ]
             common = math.lcm(*(each.denominator for _, each in loads))
-            scale = min(common, max(1, _FINEST // link.capacity))  # rounded down: a relaxation
-            most = scale * link.capacity
+            # Rounded down, this is a relaxation.
+            scale = min(Fraction(common), Fraction(_LARGEST_LOAD, max(1, link.capacity)))
+            most = int(scale * link.capacity)
             terms = ((min(int(scale * each), most + 1), number) for number, each in loads)
             self.rows.append(Row(tuple(term for term in terms if term[0]), most))
 
@@ -158,7 +150,7 @@ class _Master:
 class CpsatMaster(_Master):
     """Proposes what CP-SAT finds."""
 
-    def __init__(self, task: Task, choices: Choices, pairs: Pairs) -> None:
+    def __init__(self, task: FitTask, choices: Choices, pairs: Pairs) -> None:
         super().__init__(task, choices, pairs)
         cp = import_cp_model()
         self._model = cp.CpModel()
@@ -171,8 +163,10 @@ class CpsatMaster(_Master):
     def solve(self) -> Proposed:
         """Return the cheapest choices that are allowed, and a lower bound of their cost."""
         for row in self.rows[self._stated :]:
+            if self._stated % 256 == 0 and self.task.budget.stopped:
+                break
             self._model.add(sum(factor * self._chosen[n] for factor, n in row.terms) <= row.most)
-        self._stated = len(self.rows)
+            self._stated += 1
         solver, status = solve_cpsat(self._model, self.task)
         if status == "INFEASIBLE":
             return None, None
@@ -190,10 +184,7 @@ class CpsatMaster(_Master):
 class MilpMaster(_Master):
     """Proposes what HiGHS finds; SciPy hands it neither a seed nor a number of threads."""
 
-    def __init__(self, task: Task, choices: Choices, pairs: Pairs) -> None:
-        super().__init__(task, choices, pairs)
-        if sum(self.costs) >= _FINEST_FLOAT:
-            raise CostsTooFineError("costs: too fine for solver milp; use coarser ones, or auto")
+    largest_cost = 2**30  # integers up to this are told apart by doubles within HiGHS' tolerances
 
     def solve(self) -> Proposed:
         """Return the cheapest choices that are allowed, and a lower bound of their cost."""
@@ -222,11 +213,8 @@ def _is_no_better(
     )
 
 
-# ------------------------------------------------------------------ with a master
-
-
 def choose(
-    task: Task,
+    task: FitTask,
     choices: Choices,
     decider: Decider,
     start: Chosen | None = None,
@@ -243,11 +231,6 @@ def choose(
         Choices that are known, to be returned if nothing better is found.
     propose
         Which master.
-
-    Raises
-    ------
-    CostsTooFineError
-        If costs are too fine for the master.
     """
     best = start or Chosen(None, None, least_cost(choices))
     if best.proved or task.budget.stopped:
@@ -272,7 +255,7 @@ def choose(
         if found.refutation is not None:
             refutations.append(core(found.refutation, decider.decide))
             master.forbid(refutations[-1])
-        if found == Decision():
+        if found == FitDecision():
             break
         if found.offsets is not None:  # as cheap as the master can prove
             cost = sum((costs[name][p] for name, p in proposed.items()), Fraction(0))
@@ -290,89 +273,3 @@ def _cheapest_of_all(choices: Choices, decider: Decider) -> Kept | None:
     periods = {name: period for name, period in taken.items() if period is not None}
     offsets = decider.decide(periods).offsets
     return None if offsets is None else Kept(periods, offsets)
-
-
-# ------------------------------------------------------------------ without one
-
-
-@dataclass
-class _Node:
-    """Choices that are taken, and those that are open.
-
-    Attributes
-    ----------
-    kept
-        The jobs that keep slots so far, and where they fit.
-    open
-        For each further job the choices that none of those strikes out.
-    tried
-        How many choices of the first of these were tried.
-    """
-
-    kept: Kept
-    cost: Fraction
-    open: _Open
-    tried: int = 0
-
-    @property
-    def bound(self) -> Fraction | None:
-        """The least that what is untried costs; None if nothing is."""
-        (_, mine), *others = self.open
-        if self.tried == len(mine):
-            return None
-        return self.cost + mine[self.tried].cost + sum(each[0].cost for _, each in others)
-
-
-def branch(task: Task, choices: Choices, decider: Decider, start: Chosen | None = None) -> Chosen:
-    """Search all choices depth first, heaviest job first, the cheapest of each first.
-
-    A node has placed the jobs up to some depth. Its children take the next job's choices, as long
-    as the cost so far and the least that the others must add is below the best known. Choices that
-    do not fit beside one that is taken, two by two, are struck out at once; whether all that are
-    taken fit is for the decider to say.
-    """
-    best = start or Chosen(None, None, least_cost(choices))
-    names = heaviest_first(task.instance, choices)
-    stack = [_Node(Kept(), Fraction(0), tuple((name, choices[name]) for name in names))]
-    while stack:
-        node = stack[-1]
-        bound = node.bound
-        if bound is None or (best.cost is not None and bound >= best.cost):
-            stack.pop()
-            continue
-        child, decided = (None, False) if task.budget.stopped else _child(decider, node)
-        if not decided:  # no time, here or for a back end: nothing is proved of what is left
-            open_ends = [each.bound for each in stack] + [best.cost]
-            return Chosen(best.kept, best.cost, min(end for end in open_ends if end is not None))
-        node.tried += 1
-        if child is None:
-            continue
-        if child.open:
-            stack.append(child)
-        else:
-            best = Chosen(child.kept, child.cost, child.cost)
-            task.offer(child.kept, child.cost)
-    return Chosen(best.kept, best.cost, best.cost)
-
-
-def _child(decider: Decider, node: _Node) -> tuple[_Node | None, bool]:
-    """Take the next choice; return the child and whether it is decided if there is one.
-
-    There is none if what is taken does not fit then, or leaves nothing to others.
-    """
-    (name, mine), *others = node.open
-    choice = mine[node.tried]
-    if choice.period is None:
-        return _Node(node.kept, node.cost + choice.cost, tuple(others)), True
-    fit, period = decider.pairs.fit_named, choice.period
-    left = tuple(
-        (other, tuple(c for c in each if c.period is None or fit(name, period, other, c.period)))
-        for other, each in others
-    )
-    if not all(each for _, each in left):
-        return None, True
-    periods = {**node.kept.periods, name: period}
-    found = decider.decide(periods)
-    if found.offsets is None:
-        return None, found.refutation is not None
-    return _Node(Kept(periods, found.offsets), node.cost + choice.cost, left), True

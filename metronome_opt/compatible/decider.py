@@ -9,42 +9,42 @@ on all links, leave one. For one burst each that is ``m_i + m_j <= gcd(T_i, T_j)
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from metronome_opt.compatible.choices import (
-    Decision,
+    FitDecision,
+    FitTask,
     Reason,
     Refutation,
-    Task,
     at_periods,
     load,
 )
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance
 from metronome_opt.kernels import fitting
 from metronome_opt.kernels.jobs import contention
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import orbits, restrict, simplify_links, split
 from metronome_opt.solvers.budget import Budget
 
-_NODES = 2_000  # placements between two looks at the clock
-_LOOKS = 10  # of the search, if somebody else goes on
-Settle = Callable[[Instance], Decision]
+_PLACEMENTS = 20_000  # of the search, if a back end goes on
+Settle = Callable[[Instance], FitDecision]
 """Decides whether the contention of an instance can be 0."""
 
 Forbidden = tuple[tuple[int, int], ...]
+Bursts = tuple[tuple[int, int, int], ...]
 
 
 class Pairs:
     """The pairs of an instance that cannot burst at once, and what keeps them apart."""
 
-    def __init__(self, instance: Instance, cushion_slots: int = 0) -> None:
-        self._instance = instance
-        self._cushion_slots = cushion_slots
+    def __init__(self, task: FitTask) -> None:
+        self._instance = task.instance
+        self._cushion_slots = task.cushion_slots
+        self._budget = task.budget
 
     @cached_property
     def impossible(self) -> tuple[int, ...]:
@@ -58,36 +58,53 @@ class Pairs:
 
     @cached_property
     def forbidden(self) -> Mapping[tuple[int, int], Forbidden]:
-        """For each pair of jobs that meet: the (first, number) of residues that they forbid."""
-        found: dict[tuple[int, int], set[tuple[int, int]]] = {}
-        jobs = self._instance.jobs
+        """For each pair of jobs that meet: the (first, number) of residues that they forbid.
+
+        Pairs are missing once the budget is spent: less is refuted then, and nothing wrongly.
+        """
+        forbidden: dict[tuple[int, int], Forbidden] = {}
         for link in self._instance.links:
-            for i, j in itertools.combinations(self._instance.jobs_on[link.name], 2):
-                pair = found.setdefault((i, j), set())
-                pair.update(self._ranges(jobs[i], jobs[j], link.name, link.capacity))
-        return {pair: tuple(sorted(ranges)) for pair, ranges in found.items() if ranges}
+            users = [
+                (index, self._bursts(index, link.name))
+                for index in self._instance.jobs_on[link.name]
+            ]
+            for place, (i, mine) in enumerate(users):
+                if self._budget.stopped:
+                    return forbidden
+                for j, theirs in users[place + 1 :]:
+                    ranges = _ranges(mine, theirs, link.capacity)
+                    if ranges and (i, j) in forbidden:
+                        ranges = tuple(sorted({*forbidden[i, j], *ranges}))
+                    if ranges:
+                        forbidden[i, j] = ranges
+        return forbidden
 
     def fit(self, i: int, j: int, period_i: int, period_j: int) -> bool:
         """Return whether two jobs, ``i < j``, fit at some periods."""
         ranges = self.forbidden.get((i, j))
         return ranges is None or _leaves_one(ranges, math.gcd(period_i, period_j))
 
-    def fit_named(self, one: str, period: int, other: str, other_period: int) -> bool:
-        """Return whether two jobs, named in any order, fit at some periods."""
-        i, j = self._index[one], self._index[other]
-        if i < j:
-            return self.fit(i, j, period, other_period)
-        return self.fit(j, i, other_period, period)
+    def _bursts(self, index: int, link: str) -> Bursts:
+        """Return (start, length, demand) of the bursts of a job on a link."""
+        job = self._instance.jobs[index]
+        return tuple(
+            (p.start, p.length + self._cushion_slots, p.rate * job.links[link]) for p in job.phases
+        )
 
-    @cached_property
-    def _index(self) -> Mapping[str, int]:
-        return {job.name: index for index, job in enumerate(self._instance.jobs)}
 
-    def _ranges(self, one: Job, other: Job, link: str, capacity: int) -> Iterator[tuple[int, int]]:
-        for p, q in itertools.product(one.phases, other.phases):
-            if p.rate * one.links[link] + q.rate * other.links[link] > capacity:
-                before, after = q.length + self._cushion_slots, p.length + self._cushion_slots
-                yield p.start - q.start - before + 1, before + after - 1
+@lru_cache(maxsize=1 << 16)
+def _ranges(mine: Bursts, theirs: Bursts, capacity: int) -> Forbidden:
+    """Return the (first, number) of residues that bursts forbid which a link cannot carry."""
+    return tuple(
+        sorted(
+            {
+                (start - other - other_length + 1, other_length + length - 1)
+                for start, length, rate in mine
+                for other, other_length, other_rate in theirs
+                if rate + other_rate > capacity
+            }
+        )
+    )
 
 
 @lru_cache(maxsize=1 << 16)
@@ -113,20 +130,24 @@ class Decider:
         Decides instances that the search does not decide soon.
     """
 
-    def __init__(self, task: Task, settle: Settle | None = None) -> None:
+    def __init__(self, task: FitTask, settle: Settle | None = None) -> None:
         self.task = task
         self.instance = task.instance
-        self.pairs = Pairs(task.instance, task.cushion_slots)
+        self.pairs = Pairs(task)
         self._settle = settle
-        self._known: dict[tuple[object, ...], Decision] = {}
+        self._known: dict[tuple[object, ...], FitDecision] = {}
 
-    def decide(self, periods: Mapping[str, int]) -> Decision:
+    def decide(self, periods: Mapping[str, int]) -> FitDecision:
         """Return offsets at which jobs fit at some periods, or jobs of them that do not."""
         if not periods:
-            return Decision(offsets={})
+            return FitDecision(offsets={})
+        if self.task.budget.stopped:
+            return FitDecision()
         reason = self._refute(periods)
         if reason is not None:
-            return Decision(refutation=reason)
+            return FitDecision(refutation=reason)
+        if self.task.budget.stopped:
+            return FitDecision()
         smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
         cut = split(smaller.instance)
         parts = []
@@ -136,7 +157,7 @@ class Decider:
             if found.offsets is None:
                 return found
             parts.append(found.offsets)
-        return Decision(offsets=smaller.restore(cut.join(parts)))
+        return FitDecision(offsets=smaller.restore(cut.join(parts)))
 
     # ------------------------------------------------------------------ without search
 
@@ -147,7 +168,9 @@ class Decider:
             name = jobs[index].name
             if name in periods:
                 return Refutation(Reason.LOAD, {name: periods[name]})
-        for i, j in self.pairs.forbidden:
+        for number, (i, j) in enumerate(self.pairs.forbidden):
+            if number % 1024 == 0 and self.task.budget.stopped:
+                return None
             one, other = jobs[i].name, jobs[j].name
             if one in periods and other in periods:
                 mine = {one: periods[one], other: periods[other]}
@@ -174,25 +197,25 @@ class Decider:
 
     # ------------------------------------------------------------------ by search
 
-    def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> Decision:
+    def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> FitDecision:
         key = (*sorted(periods.items()), *(link.name for link in block.links))
         known = self._known.get(key)
         if known is None:
             known = self._look_at_links(block, periods) or self._search(block)
             if known.refutation is not None:
                 named = {name: periods[name] for name in known.refutation.periods}
-                known = Decision(refutation=Refutation(Reason.SEARCH, named))
-            if known != Decision():
+                known = FitDecision(refutation=Refutation(Reason.SEARCH, named))
+            if known != FitDecision():
                 self._known[key] = known
         return known
 
-    def _search(self, block: Instance) -> Decision:
+    def _search(self, block: Instance) -> FitDecision:
         if self._settle is None:
             return search_offsets(block, self.task.budget)
-        found = search_offsets(block, self.task.budget, _LOOKS)
-        return self._settle(block) if found == Decision() else found
+        found = search_offsets(block, self.task.budget, _PLACEMENTS)
+        return self._settle(block) if found == FitDecision() else found
 
-    def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> Decision | None:
+    def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""
         if len(block.links) == 1:
             return None
@@ -205,7 +228,7 @@ class Decider:
         return None
 
 
-def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], Decision]) -> Refutation:
+def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], FitDecision]) -> Refutation:
     """Return a refutation from which no job can be left out, as far as `decide` has time."""
     for name in list(refutation.periods):
         if refutation.reason is Reason.SEARCH and name in refutation.periods:
@@ -228,13 +251,13 @@ def refute_hyperperiod(instance: Instance, periods: Mapping[str, int]) -> Refuta
     return None
 
 
-def search_offsets(instance: Instance, budget: Budget, looks: int | None = None) -> Decision:
+def search_offsets(instance: Instance, budget: Budget, placements: int = 2**62) -> FitDecision:
     """Search an instance for offsets without contention; all weights must be 1.
 
     Parameters
     ----------
-    looks
-        After how many looks at the clock to give up; None for no limit.
+    placements
+        After how many placements to give up.
     """
     compiled = compile_instance(instance)
     component, domain = np.zeros((2, len(instance.jobs)), dtype=np.int64)
@@ -246,13 +269,13 @@ def search_offsets(instance: Instance, budget: Budget, looks: int | None = None)
     descent = fitting.start_descent(compiled, component, domain)
     blocked = contention(compiled, descent.state) > 0 or (descent.room[0] == 0).any()
     ended = fitting.REFUTED if blocked else fitting.EXHAUSTED
-    while ended == fitting.EXHAUSTED and not budget.stopped and looks != 0:
-        ended = fitting.descend(descent, _NODES)
-        looks = None if looks is None else looks - 1
+    # A budget of its own: how long a placement takes depends on the instance.
+    slices = budget.child().slices(placements)
+    while ended == fitting.EXHAUSTED and (part := next(slices, 0)):
+        ended = fitting.descend(descent, part)
     if ended == fitting.FOUND:
-        return Decision(offsets={name: int(descent.offsets[i]) for name, i in place.items()})
+        return FitDecision(offsets={name: int(descent.offsets[i]) for name, i in place.items()})
     if ended == fitting.REFUTED:
-        return Decision(
-            refutation=Refutation(Reason.SEARCH, {job.name: job.period for job in instance.jobs})
-        )
-    return Decision()
+        refuted = {job.name: job.period for job in instance.jobs}
+        return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
+    return FitDecision()

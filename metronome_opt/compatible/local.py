@@ -12,8 +12,8 @@ import numpy as np
 from metronome_opt.compatible.choices import (
     Choices,
     Chosen,
+    FitTask,
     Kept,
-    Task,
     at_periods,
     costs_of,
     least_cost,
@@ -28,7 +28,7 @@ _Pick = Callable[[Job, Ints], int]
 """Picks one of the offsets that cost nothing."""
 
 
-class Placed:
+class PlacedJobs:
     """Jobs of an instance at their periods and offsets; no link is overloaded.
 
     The demand of a link is kept over the least common multiple H of the periods that are placed on
@@ -125,9 +125,9 @@ class Placed:
         return self._phases[key]
 
 
-def place_all(task: Task, choices: Choices) -> Chosen:
+def place_all(task: FitTask, choices: Choices) -> Chosen:
     """Place each job at its roomiest offset; nothing is found if some job has no choice left."""
-    placed = Placed(task.instance, task.cushion_slots)
+    placed = PlacedJobs(task.instance, task.cushion_slots)
     stranded = _fill(
         placed, choices, heaviest_first(task.instance, choices), task.budget, _roomiest
     )
@@ -141,7 +141,7 @@ def place_all(task: Task, choices: Choices) -> Chosen:
 
 
 def _fill(
-    placed: Placed,
+    placed: PlacedJobs,
     choices: Choices,
     names: Iterable[str],
     budget: Budget,
@@ -182,7 +182,7 @@ def heaviest_first(instance: Instance, choices: Choices) -> list[str]:
 
 
 def improve(
-    task: Task, choices: Choices, *, rounds: int | None = None, share: float = 1.0
+    task: FitTask, choices: Choices, *, rounds: int | None = None, share: float = 1.0
 ) -> Chosen:
     """Improve the greedy answer: free some jobs, put them back in random order, and so on.
 
@@ -221,13 +221,12 @@ class _Search:
         How many are stranded, and what the choices of the others cost.
     """
 
-    def __init__(self, task: Task, choices: Choices) -> None:
+    def __init__(self, task: FitTask, choices: Choices) -> None:
         self._choices = choices
         self._costs = costs_of(choices)
         self._budget = task.budget
         self._draw = random.Random(task.seed)  # noqa: S311 (not for secrets)
-        self._around = _neighbours(task.instance)
-        self.placed = Placed(task.instance, task.cushion_slots)
+        self.placed = PlacedJobs(task.instance, task.cushion_slots)
         names = heaviest_first(task.instance, choices)
         self._stranded = _fill(self.placed, choices, names, task.budget, _roomiest)
         self.value = self._evaluate()
@@ -268,7 +267,9 @@ class _Search:
             if name in self._stranded or self._period(name) != mine[0].period
         ]
         first = self._draw.choice(unhappy)
-        around = [name for name in self._around[first] if name in self.placed.kept]
+        around = [
+            name for name in _neighbours(self.placed.instance, first) if name in self.placed.kept
+        ]
         count = self._draw.randint(min(1, len(around)), min(_MOST_FREED, len(around)))
         freed = [first, *self._draw.sample(around, count)]
         self._draw.shuffle(freed)
@@ -278,12 +279,8 @@ class _Search:
         return int(self._draw.choice(np.flatnonzero(cost == 0)))
 
 
-def _neighbours(instance: Instance) -> dict[str, list[str]]:
-    """Return for each job those that share a link with it."""
-    return {
-        job.name: sorted(
-            {instance.jobs[user].name for link in job.links for user in instance.jobs_on[link]}
-            - {job.name}
-        )
-        for job in instance.jobs
-    }
+def _neighbours(instance: Instance, name: str) -> list[str]:
+    """Return the jobs that share a link with a job."""
+    links = instance.job(name).links
+    users = {instance.jobs[user].name for link in links for user in instance.jobs_on[link]}
+    return sorted(users - {name})

@@ -12,11 +12,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from metronome_opt.compatible.choices import Decision, Reason, Refutation, Task, at_periods
+from metronome_opt.compatible.choices import FitDecision, FitTask, Reason, Refutation, at_periods
 from metronome_opt.compatible.decider import refute_hyperperiod
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Link
@@ -40,7 +41,7 @@ class Row(NamedTuple):
     most: int
 
 
-def decide_cpsat(task: Task, periods: Mapping[str, int]) -> Decision:
+def decide_cpsat(task: FitTask, periods: Mapping[str, int]) -> FitDecision:
     """Decide by a model of intervals whether jobs fit at some periods.
 
     Raises
@@ -49,20 +50,22 @@ def decide_cpsat(task: Task, periods: Mapping[str, int]) -> Decision:
         If the model is too large.
     """
     if not periods:
-        return Decision(offsets={})
+        return FitDecision(offsets={})
+    if task.budget.stopped:
+        return FitDecision()
     long = refute_hyperperiod(task.instance, periods)
     if long is not None:
-        return Decision(refutation=long)
+        return FitDecision(refutation=long)
     posed = at_periods(task.instance, periods, task.cushion_slots)
     found = settle(task, simplify_links(posed).instance)
     if found is None:
         raise InputError(
-            f"a model of this instance has more than {_MOST_INTERVALS} intervals; use solver search"
+            f"a model of this instance has more than {_MOST_INTERVALS} intervals; use solver milp"
         )
     return found
 
 
-def settle(task: Task, instance: Instance) -> Decision | None:
+def settle(task: FitTask, instance: Instance) -> FitDecision | None:
     """Decide whether the contention of an instance can be 0; None if the model is too large."""
     count = sum(
         len(instance.jobs[index].phases) * (length // instance.jobs[index].period + 1)
@@ -74,16 +77,16 @@ def settle(task: Task, instance: Instance) -> Decision | None:
     model = import_cp_model().CpModel()
     offsets = _offsets(model, instance)
     for link in instance.links:
-        if task.budget.stopped:
-            return Decision()
-        _state_link(model, instance, link, offsets)
+        _state_link(model, task, instance, link, offsets)
+    if task.budget.stopped:  # links may not be stated as a whole
+        return FitDecision()
     solver, status = solve_cpsat(model, task)
     if status in ("OPTIMAL", "FEASIBLE"):
-        return Decision(offsets={name: solver.value(offset) for name, offset in offsets.items()})
+        return FitDecision(offsets={name: solver.value(offset) for name, offset in offsets.items()})
     if status == "INFEASIBLE":
         refuted = {job.name: job.period for job in instance.jobs}
-        return Decision(refutation=Refutation(Reason.SEARCH, refuted))
-    return Decision()
+        return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
+    return FitDecision()
 
 
 def _offsets(model: Any, instance: Instance) -> dict[str, Any]:
@@ -96,13 +99,17 @@ def _offsets(model: Any, instance: Instance) -> dict[str, Any]:
     }
 
 
-def _state_link(model: Any, instance: Instance, link: Link, offsets: Mapping[str, Any]) -> None:
-    """State that a link is never asked for more than it carries."""
+def _state_link(
+    model: Any, task: FitTask, instance: Instance, link: Link, offsets: Mapping[str, Any]
+) -> None:
+    """State that a link is never asked for more than it carries; leave it when time is over."""
     users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
     hyperperiod = instance.hyperperiods[link.name]
     intervals: list[Any] = []
     demands: list[int] = []
     for job in users:
+        if task.budget.stopped:
+            return
         for phase, k in itertools.product(job.phases, range(-1, hyperperiod // job.period)):
             begin = offsets[job.name] + (k * job.period + phase.start)
             intervals.append(model.new_fixed_size_interval_var(begin, phase.length, ""))
@@ -114,7 +121,7 @@ def _state_link(model: Any, instance: Instance, link: Link, offsets: Mapping[str
         model.add_cumulative(intervals, demands, link.capacity)
 
 
-def solve_cpsat(model: Any, task: Task) -> tuple[Any, str]:
+def solve_cpsat(model: Any, task: FitTask) -> tuple[Any, str]:
     """Let CP-SAT solve a model within the budget of a task; return the solver and its status.
 
     Raises
@@ -129,6 +136,11 @@ def solve_cpsat(model: Any, task: Task) -> tuple[Any, str]:
     return solver, status
 
 
+def import_milp() -> Any:
+    """Return `scipy.optimize`, which has HiGHS."""
+    return import_module("scipy.optimize")
+
+
 def minimise(
     budget: Budget, costs: Sequence[int], groups: Sequence[range], rows: Iterable[Row]
 ) -> tuple[int, list[int] | None, float]:
@@ -141,8 +153,7 @@ def minimise(
     """
     if budget.stopped:
         return _LIMIT, None, 0.0
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
+    optimize = import_milp()
     one_each = [Row(tuple((1, number) for number in group), 1) for group in groups]
     stated = [*one_each, *rows]
     least = np.full(len(stated), -np.inf)
@@ -153,13 +164,13 @@ def minimise(
     problem: dict[str, Any] = {
         "c": np.array(costs, dtype=float),
         "integrality": np.ones(len(costs)),
-        "bounds": Bounds(0, 1),
-        "constraints": LinearConstraint(
+        "bounds": optimize.Bounds(0, 1),
+        "constraints": optimize.LinearConstraint(
             _matrix(stated, len(costs)), least, np.array([float(row.most) for row in stated])
         ),
         "options": options,
     }
-    result: Any = run_interruptibly(budget, lambda: milp(**problem))
+    result: Any = run_interruptibly(budget, lambda: optimize.milp(**problem))
     if result is None:
         return _LIMIT, None, 0.0
     if result.status not in (OPTIMAL, _LIMIT, INFEASIBLE):

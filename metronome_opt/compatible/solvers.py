@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from metronome_opt.compatible import exhaustive, local, models
+from metronome_opt.compatible import local, models
 from metronome_opt.compatible.choices import (
-    Choice,
     Choices,
     Chosen,
-    Decision,
+    FitDecision,
+    FitTask,
     Offer,
-    Task,
+    PeriodChoice,
     cheapest_first,
     largest_set,
 )
-from metronome_opt.compatible.choose import CostsTooFineError, MilpMaster, branch, choose
+from metronome_opt.compatible.choose import MilpMaster, choose
 from metronome_opt.compatible.decider import Decider, core, search_offsets
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
@@ -29,19 +29,18 @@ from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,
     check_numbers,
-    crowd,
     interrupt_stops,
+    warm_up_instance,
 )
 
-_ROUNDS = 100  # for each job, of local search without a gain
-_FEW_ROUNDS = 20  # before something exact goes on
+_ROUNDS = 20  # for each job, of local search without a gain, before something exact goes on
 _SHARE = 0.1  # of the time, for these
 
 Periods = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Solver:
+class FitSolver:
     """A solver of compatible problems.
 
     Attributes
@@ -60,8 +59,8 @@ class Solver:
 
     name: str
     summary: str
-    choose: Callable[[Task, Choices], Chosen]
-    decide: Callable[[Task, Periods], Decision]
+    choose: Callable[[FitTask, Choices], Chosen]
+    decide: Callable[[FitTask, Periods], FitDecision]
     load: Callable[[], object] = object
     exact: bool = True
 
@@ -94,7 +93,7 @@ def solve_choices(
     cushion_slots
         By how many slots bursts are longer.
     callback
-        Told of every better answer.
+        Notified of every better answer.
 
     Raises
     ------
@@ -105,7 +104,7 @@ def solve_choices(
     task = _task(instance, time_limit, seed, workers, cushion_slots, callback)
     asked = _checked(instance, choices)
     with interrupt_stops(task.budget):
-        return chosen.choose(task, asked)
+        return replace(chosen.choose(task, asked), stop=task.budget.stop)
 
 
 def decide(
@@ -117,7 +116,7 @@ def decide(
     seed: int = 0,
     workers: int | None = None,
     cushion_slots: int = 0,
-) -> Decision:
+) -> FitDecision:
     """Decide whether jobs fit at some periods.
 
     Parameters
@@ -129,7 +128,7 @@ def decide(
 
     Returns
     -------
-    Decision
+    FitDecision
         Its refutation names no job that can be left out, as far as there was time.
 
     Raises
@@ -145,13 +144,14 @@ def decide(
     for name, period in periods.items():
         _check_period(instance, instance.job(name), period, "periods")
     with interrupt_stops(task.budget):
-        found = chosen.decide(task, periods)
-        if found.refutation is None:
-            return found
-        return Decision(refutation=core(found.refutation, lambda less: chosen.decide(task, less)))
+        decision = chosen.decide(task, periods)
+        if decision.refutation is not None:
+            minimal = core(decision.refutation, lambda fewer: chosen.decide(task, fewer))
+            decision = FitDecision(refutation=minimal)
+        return replace(decision, stop=task.budget.stop)
 
 
-def _loaded(name: str) -> Solver:
+def _loaded(name: str) -> FitSolver:
     """Return the solver called `name`, with all loaded that no clock should count."""
     if name not in SOLVERS:
         raise InputError(f"solver: {quote(name)} is not known; choose from {', '.join(SOLVERS)}")
@@ -162,7 +162,7 @@ def _loaded(name: str) -> Solver:
 
 @cache
 def _load_kernels() -> None:
-    task = Task(crowd())
+    task = FitTask(warm_up_instance())
     local.place_all(task, largest_set(task.instance))
     Decider(task).decide(dict.fromkeys("abc", 8))
 
@@ -174,7 +174,7 @@ def _task(
     workers: int | None,
     cushion_slots: int,
     callback: Offer | None = None,
-) -> Task:
+) -> FitTask:
     check_instance(instance)
     check_numbers(time_limit, seed, workers)
     if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int):
@@ -182,7 +182,7 @@ def _task(
     if cushion_slots < 0:
         raise InputError(f"cushion_slots: must be at least 0, got {quote(cushion_slots)}")
     cores = workers or os.cpu_count() or 1
-    return Task(instance, cushion_slots, Budget(time_limit), seed, cores, callback)
+    return FitTask(instance, cushion_slots, Budget(time_limit), seed, cores, callback)
 
 
 def _checked(instance: Instance, choices: Choices) -> Choices:
@@ -218,37 +218,30 @@ def _check_period(instance: Instance, job: Job, period: int, field: str) -> None
         )
 
 
-def _auto(task: Task, choices: Choices) -> Chosen:
-    start = _local(task, choices, _FEW_ROUNDS, _SHARE)
-    decider = _settling(task)
-    try:
-        return choose(task, choices, decider, start)
-    except CostsTooFineError:
-        return branch(task, choices, decider, start)
+def _auto(task: FitTask, choices: Choices) -> Chosen:
+    rounds = _ROUNDS * len(task.instance.jobs)
+    start = local.improve(task, choices, rounds=rounds, share=_SHARE)
+    return choose(task, choices, _settling(task), start)
 
 
-def _local(task: Task, choices: Choices, rounds: int = _ROUNDS, share: float = 1.0) -> Chosen:
-    return local.improve(task, choices, rounds=rounds * len(task.instance.jobs), share=share)
-
-
-def _cpsat(task: Task, choices: Choices) -> Chosen:
+def _cpsat(task: FitTask, choices: Choices) -> Chosen:
     return choose(task, choices, _settling(task), local.place_all(task, choices))
 
 
-def _milp(task: Task, choices: Choices) -> Chosen:
+def _milp(task: FitTask, choices: Choices) -> Chosen:
     start = local.place_all(task, choices)
     return choose(task, choices, Decider(task), start, propose=MilpMaster)
 
 
-def _search(task: Task, choices: Choices) -> Chosen:
-    return branch(task, choices, Decider(task), local.place_all(task, choices))
+def _greedy(task: FitTask, periods: Periods) -> FitDecision:
+    """Decide by choosing where jobs have no choice: those not named run freely."""
+    jobs = task.instance.jobs
+    choices = {job.name: (PeriodChoice(periods.get(job.name), Fraction(0)),) for job in jobs}
+    kept = local.place_all(task, choices).kept
+    return FitDecision() if kept is None else FitDecision(offsets=kept.offsets)
 
 
-def _decide_by_search(task: Task, periods: Periods) -> Decision:
-    return Decider(task).decide(periods)
-
-
-def _settling(task: Task) -> Decider:
+def _settling(task: FitTask) -> Decider:
     """Return a decider that hands to CP-SAT what the search does not decide soon."""
     return Decider(
         task,
@@ -256,44 +249,34 @@ def _settling(task: Task) -> Decider:
     )
 
 
-def _deciding(
-    choose: Callable[[Task, Choices], Chosen],
-) -> Callable[[Task, Periods], Decision]:
-    """Return what decides by choosing where jobs have no choice: those not named run freely."""
-
-    def decide(task: Task, periods: Periods) -> Decision:
-        jobs = task.instance.jobs
-        choices = {job.name: (Choice(periods.get(job.name), Fraction(0)),) for job in jobs}
-        found = choose(task, choices)
-        return Decision() if found.kept is None else Decision(offsets=found.kept.offsets)
-
-    return decide
-
-
 _ALL = (
-    Solver(
+    FitSolver(
         "auto",
         "local search, then CP-SAT chooses, and search and intervals refute",
         _auto,
         lambda task, periods: _settling(task).decide(periods),
+        import_cp_model,
     ),
-    Solver(
+    FitSolver(
         "cpsat",
         "the same from greedy; or intervals in CP-SAT alone",
         _cpsat,
         models.decide_cpsat,
         import_cp_model,
     ),
-    Solver("milp", "HiGHS chooses, the search refutes", _milp, _decide_by_search),
-    Solver("search", "branch and bound, depth first; no back end", _search, _decide_by_search),
-    Solver(
+    FitSolver(
+        "milp",
+        "HiGHS chooses, the search refutes",
+        _milp,
+        lambda task, periods: Decider(task).decide(periods),
+        models.import_milp,
+    ),
+    FitSolver(
         "greedy",
         "heaviest first, each where it fits",
         local.place_all,
-        _deciding(local.place_all),
+        _greedy,
         exact=False,
     ),
-    Solver("local", "large neighbourhoods, from greedy", _local, _deciding(_local), exact=False),
-    Solver("exhaustive", "all choices, all offsets", exhaustive.choose, exhaustive.decide),
 )
 SOLVERS = {solver.name: solver for solver in _ALL}

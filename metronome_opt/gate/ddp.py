@@ -131,8 +131,8 @@ class _Paced:
         claim = self._gate.claim
         if claim is not None and len(claim.starts_ns) != len(self._first):
             self._gate.warn(
-                f"the claim has {len(claim.starts_ns)} bursts in an iteration, the hook "
-                f"{len(self._first)}; name as many first_buckets"
+                f"bursts in an iteration: {len(claim.starts_ns)} in the claim, {len(self._first)} "
+                "in the hook; name as many first_buckets"
             )
 
     def _close(self, tensor: Any) -> None:

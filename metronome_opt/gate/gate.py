@@ -10,7 +10,7 @@ from weakref import WeakSet
 from metronome_opt.gate.burst import Burst
 from metronome_opt.gate.checks import ClaimError, checked, quote
 from metronome_opt.gate.measured import Measured
-from metronome_opt.gate.plan import Claim, Plan
+from metronome_opt.gate.plan import Claim, SlotPlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ _FREE = "bursts do not wait"
 class Gate:
     """Gate that a training loop enters before each burst.
 
-    A burst waits for its slot, never for longer than a period, by the rules of `Plan`. Without a
-    claim, or with a broken one, nothing waits; one warning says why. If the claim says that the job
-    is not gated nothing waits either, and that needs no warning. A gate never raises: what goes
+    A burst waits for its slot, never for longer than a period, by the rules of `SlotPlan`. Without
+    a claim, or with a broken one, nothing waits; one warning says why. If the claim says that the
+    job is not gated nothing waits either, and that needs no warning. A gate never raises: what goes
     wrong is a warning of the logger ``metronome_opt.gate``, each once.
 
     Bursts come one at a time. One that begins while another is open, in the same thread or in
@@ -80,7 +80,7 @@ class Gate:
         self._warned: set[str] = set()
         self._claim: Claim | None = None
         self._file: Any = None
-        self._plan: Plan | None = None
+        self._plan: SlotPlan | None = None
         self._free = True  # whether the burst before had no slot
         self._moved = 0  # by how much the clock was set since the plan was made
         self._before = 0  # when the burst before was ready, by the steady clock
@@ -347,13 +347,13 @@ class Gate:
                 burst.cushion = claim.cushion_ns
                 self._watch(steady, burst.begins)
 
-    def _skip_to(self, burst: Burst, plan: Plan) -> None:
+    def _skip_to(self, burst: Burst, plan: SlotPlan) -> None:
         """Bring the plan into step with a loop that says which burst it makes."""
         count = len(plan.claim.starts_ns)
         if isinstance(burst.asked, int) and 0 <= burst.asked < count:
             plan.skip_to(burst.asked)
             return
-        self.warn(f"phase: {str(burst.asked)[:20]}: the claim has {count} bursts, from 0")
+        self.warn(f"phase: {str(burst.asked)[:20]}: the bursts of the claim are 0 to {count - 1}")
         burst.asked = None
 
     def _watch(self, now: int, begins: int) -> None:
@@ -383,11 +383,11 @@ class Gate:
         period = 0 if self._claim is None else self._claim.period_ns
         return self._steady() - current.began > max(_FORGOTTEN_NS, 2 * period)
 
-    def _adopt(self, claim: Claim, now: int) -> Plan:
+    def _adopt(self, claim: Claim, now: int) -> SlotPlan:
         """Make the plan that of the claim, if it is not, between two iterations; return it."""
         plan = self._plan
         if plan is None:
-            plan = self._plan = Plan(claim)
+            plan = self._plan = SlotPlan(claim)
             if self._iteration >= 0:  # only the first burst of all takes the first slot
                 plan.take(now)
         elif plan.phase:

@@ -61,7 +61,7 @@ class Claim:
         return (*self.slots, self.cushion_ns, self.job, self.gated)
 
 
-class Plan:
+class SlotPlan:
     """The next slot of a job.
 
     A burst that is ready before its slot waits for it. One that is late begins at once, and the

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import least_addition
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, Groups, Marks, Search, Tree
+from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, Groups, Marks, Tree, TreeSearch
 
-_MOST_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
+_MAX_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
 
 
-@inner
-def add_up(search: Search, at: Ints, least: Ints) -> int:
+@kernel
+def add_up(search: TreeSearch, at: Ints, least: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
     `at` and `least` become, per job that is not placed, its cheapest offset and what it adds there.
@@ -46,8 +46,8 @@ def add_up(search: Search, at: Ints, least: Ints) -> int:
     return total
 
 
-@inner
-def domain_of(search: Search, job: int) -> int:
+@kernel
+def domain_of(search: TreeSearch, job: int) -> int:
     """Return how many offsets of a job are not alike.
 
     Rotating everything by the common multiple of the placed periods leaves what is placed where it
@@ -57,11 +57,11 @@ def domain_of(search: Search, job: int) -> int:
     depth = tree.counters[0]["depth"]
     if tree.touched[depth, search.contacts.component[job]] == 0:
         return 1  # nothing it could abut on is placed: where it is does not matter
-    domain: int = np.gcd(tree.depths[depth]["turn"], search.state.tables.jobs[job]["period"])
+    domain: int = np.gcd(tree.depths[depth]["rotation"], search.state.tables.jobs[job]["period"])
     return domain
 
 
-@inner
+@kernel
 def _is_alone(tree: Tree, job: int) -> bool:
     """Return whether all that a job shares links with is placed: then its best offset is known."""
     for other in tree.sharing[tree.jobs[job]["first_sharing"] : tree.jobs[job]["end_sharing"]]:
@@ -70,8 +70,8 @@ def _is_alone(tree: Tree, job: int) -> bool:
     return True
 
 
-@inner
-def _mark(search: Search, job: int, domain: int) -> None:
+@kernel
+def _mark(search: TreeSearch, job: int, domain: int) -> None:
     """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
     tree, contacts = search.tree, search.contacts
     mark = tree.mark[job]
@@ -94,7 +94,7 @@ def _mark(search: Search, job: int, domain: int) -> None:
     _close_to_alike(tree, job, domain, search.state.tables.jobs[job]["period"])
 
 
-@inner
+@kernel
 def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
     """Close offsets that were tried for a placed job that is alike: they could change places.
 
@@ -105,7 +105,7 @@ def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
     while alike >= 0:
         depth = tree.jobs[alike]["position"] - fixed
         if depth >= 0:
-            modulus = np.gcd(tree.depths[depth]["turn"], period)
+            modulus = np.gcd(tree.depths[depth]["rotation"], period)
             for child in range(tree.depths[depth]["following"] - 1):
                 if tree.child_job[depth, child] == alike:
                     for o in range(tree.child_offset[depth, child], domain, modulus):
@@ -113,8 +113,8 @@ def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
         alike = tree.jobs[alike]["alike"]
 
 
-@inner
-def _sum_uses(search: Search, job: int, domain: int) -> None:
+@kernel
+def _sum_uses(search: TreeSearch, job: int, domain: int) -> None:
     """Add up what a job adds to its links."""
     tree, tables = search.tree, search.state.tables
     cost = tree.cost[job]
@@ -125,7 +125,7 @@ def _sum_uses(search: Search, job: int, domain: int) -> None:
             cost[o] += vector[o]
 
 
-@inner
+@kernel
 def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     """Return the cheapest offset that is not closed and its cost; -1 if all are closed."""
     at = -1
@@ -136,8 +136,8 @@ def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     return at, least
 
 
-@inner
-def bound_links(search: Search) -> None:
+@kernel
+def bound_links(search: TreeSearch) -> None:
     """Bound the links of the job that was placed last, each alone, where few jobs are open."""
     tree, tables, users = search.tree, search.state.tables, search.users
     depth = tree.counters[0]["depth"]
@@ -155,13 +155,13 @@ def bound_links(search: Search) -> None:
         open_jobs = 0
         for user in range(users.ptr[link], users.ptr[link + 1]):
             open_jobs += offset[users.job[user]] < 0
-        if users.nameable[link] and 2 <= open_jobs <= _MOST_OPEN:
+        if users.nameable[link] and 2 <= open_jobs <= _MAX_OPEN:
             added = least_addition(search.state, search.contacts, users, offset, link)
             tree.own[depth, link] = max(tree.own[depth, link], tree.base[depth, link] + added)
 
 
-@inner
-def take_out(search: Search, at: Ints, total: int, least: Ints) -> int:
+@kernel
+def take_out(search: TreeSearch, at: Ints, total: int, least: Ints) -> int:
     """Return the bound with the links and groups taken out of which more is known; -1 if none is.
 
     `at` and `total` are what `add_up` found. `least` becomes what each job that is not placed adds
@@ -185,8 +185,8 @@ def take_out(search: Search, at: Ints, total: int, least: Ints) -> int:
     return bound
 
 
-@inner
-def _reduce(search: Search, job: int, domain: int) -> None:
+@kernel
+def _reduce(search: TreeSearch, job: int, domain: int) -> None:
     """Compute what a job adds to the links that are not taken out."""
     tree, tables = search.tree, search.state.tables
     reduced = tree.reduced[job]
@@ -198,8 +198,8 @@ def _reduce(search: Search, job: int, domain: int) -> None:
                 reduced[o] -= vector[o]
 
 
-@inner
-def _give_back(search: Search, group: int) -> None:
+@kernel
+def _give_back(search: TreeSearch, group: int) -> None:
     """Let one job feel again what it adds to a group that is taken out, beyond the group's bound.
 
     The group costs at least its own bound, and at least what is placed, plus what this job adds at
@@ -232,8 +232,8 @@ def _give_back(search: Search, group: int) -> None:
         tree.reduced[chosen, :domain] += np.maximum(tree.share[chosen, :domain] + beyond, 0)
 
 
-@inner
-def _sum_group(search: Search, job: int, group: int) -> bool:
+@kernel
+def _sum_group(search: TreeSearch, job: int, group: int) -> bool:
     """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
     tree, tables = search.tree, search.state.tables
     found = False
@@ -251,8 +251,8 @@ def _sum_group(search: Search, job: int, group: int) -> bool:
     return found
 
 
-@inner
-def _hoped(search: Search, at: Ints) -> int:
+@kernel
+def _hoped(search: TreeSearch, at: Ints) -> int:
     """Mark the groups whose own bound is better than what their parts add up to; return the sum."""
     tree, groups, tables = search.tree, search.groups, search.state.tables
     depth = tree.counters[0]["depth"]
@@ -277,7 +277,7 @@ def _hoped(search: Search, at: Ints) -> int:
     return total
 
 
-@inner
+@kernel
 def _cover(groups: Groups, tree: Tree) -> int:
     """Take groups out, the outer ones first; return their bounds and the contention of the rest."""
     tree.covered[:] = -1

@@ -12,8 +12,8 @@ modulo the gcd of their periods at which this happens.
 What the open jobs of one link must add to it, given those that are placed, is a small problem of
 its own: the best offsets on this link alone, by contacts, cut short by the supermodular bound. It
 comes up again and again with the same relative offsets, so what was found is remembered. Long
-periods have so many offsets that one question could take minutes, in which nobody looks at the
-clock. So it is given up after so much work, and that bound is the answer.
+periods have so many offsets that one question could take minutes, in which the clock is not
+read. So it is given up after so much work, and that bound is the answer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import networkx as nx
 import numpy as np
 
 from metronome_opt.instance import Job
-from metronome_opt.kernels.compiling import inner
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_use, score_use
-from metronome_opt.kernels.tables import Compiled, Ints, Rows, State
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints, Rows
 
 
 class Contacts(NamedTuple):
@@ -98,7 +98,7 @@ def _differences(
     return sorted(meets)
 
 
-_MOST_WORK = 2**22  # entries of demand to go through for one question, some 10 ms
+_MAX_WORK = 2**22  # entries of demand to go through for one question, some 10 ms
 _REMEMBERED = 2**16
 _LARGEST_KEY = 2**62
 _NONE = 2**62
@@ -142,8 +142,10 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
     )
 
 
-@inner
-def least_addition(state: State, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
+@kernel
+def least_addition(
+    state: DemandState, contacts: Contacts, users: Users, offset: Ints, link: int
+) -> int:
     """Return the least that the jobs whose `offset` is -1 add to a link, scaled.
 
     It is less, and still a lower bound, where finding it takes too long.
@@ -155,20 +157,20 @@ def least_addition(state: State, contacts: Contacts, users: Users, offset: Ints,
     if users.key[entry] == key:
         return known
     local = np.full(offset.shape[0], -1, np.int64)
-    turn = 1
+    rotation = 1
     for user in range(users.ptr[link], users.ptr[link + 1]):
         job = users.job[user]
         local[job] = offset[job]
         if offset[job] >= 0:
-            turn = np.lcm(turn, jobs[job]["period"])
-    least = _search(state, contacts, users, local, link, turn)
+            rotation = np.lcm(rotation, jobs[job]["period"])
+    least = _search(state, contacts, users, local, link, rotation)
     users.key[entry], users.value[entry] = key, least
     return least
 
 
-@inner
+@kernel
 def _key(jobs: Rows, users: Users, offset: Ints, link: int) -> int:
-    """Return a number for the link, who is placed on it and how they are shifted."""
+    """Return a number for the link, the jobs placed on it and how they are shifted."""
     key = np.int64(0)
     reference = np.int64(-1)
     for entry in range(users.ptr[link], users.ptr[link + 1]):
@@ -191,18 +193,18 @@ class _Levels(NamedTuple):
     cost: Ints  # what each open user adds at each offset, shape (levels, users, longest period)
     least: Ints  # at its best one, shape (levels, users)
     added: Ints  # so far
-    turn: Ints  # least common multiple of the periods of what is placed
+    rotation: Ints  # least common multiple of the periods of what is placed
     user: Ints  # which is tried next
     at: Ints  # at which offset
 
 
-@inner
+@kernel
 def _search(
-    state: State, contacts: Contacts, users: Users, offset: Ints, link: int, turn: int
+    state: DemandState, contacts: Contacts, users: Users, offset: Ints, link: int, rotation: int
 ) -> int:
     """Return the least that the open jobs of a link add to it, by depth-first search.
 
-    After `_MOST_WORK`, what they add each by itself.
+    After `_MAX_WORK`, what they add each by itself.
 
     A loop, not a recursion: compiled recursive functions do not survive being kept on disk.
     """
@@ -219,7 +221,7 @@ def _search(
         np.empty((open_jobs, count, longest), np.int64),
         np.zeros((open_jobs, count), np.int64),
         np.zeros(open_jobs, np.int64),
-        np.full(open_jobs, turn),
+        np.full(open_jobs, rotation),
         np.zeros(open_jobs, np.int64),
         np.zeros(open_jobs, np.int64),
     )
@@ -228,7 +230,7 @@ def _search(
     floor = _score_open(state, users, levels, level)
     if open_jobs == 1:
         return floor
-    scores = _MOST_WORK // (
+    scores = _MAX_WORK // (
         state.tables.links[link]["hyperperiod"] * state.tables.links[link]["layers"]
     )
     while level >= 0:
@@ -246,7 +248,9 @@ def _search(
         _put(state, users, levels, level, 1)
         below = level + 1
         levels.added[below] = levels.added[level] + levels.cost[level, user, o]
-        levels.turn[below] = np.lcm(levels.turn[level], jobs[users.job[first + user]]["period"])
+        levels.rotation[below] = np.lcm(
+            levels.rotation[level], jobs[users.job[first + user]]["period"]
+        )
         scores -= open_jobs - below
         total = _score_open(state, users, levels, below)
         if below == open_jobs - 1:
@@ -259,8 +263,8 @@ def _search(
     return best
 
 
-@inner
-def _score_open(state: State, users: Users, levels: _Levels, level: int) -> int:
+@kernel
+def _score_open(state: DemandState, users: Users, levels: _Levels, level: int) -> int:
     """Score the open users of a link; return what they add at least, each by itself."""
     total = 0
     for user in range(levels.least.shape[1]):
@@ -275,7 +279,7 @@ def _score_open(state: State, users: Users, levels: _Levels, level: int) -> int:
     return total
 
 
-@inner
+@kernel
 def _advance(
     jobs: Rows, contacts: Contacts, users: Users, levels: _Levels, level: int, best: int
 ) -> bool:
@@ -286,7 +290,7 @@ def _advance(
         job = users.job[levels.first + user]
         if levels.offset[job] < 0:
             rest = total - levels.least[level, user]
-            for o in range(levels.at[level], np.gcd(levels.turn[level], jobs[job]["period"])):
+            for o in range(levels.at[level], np.gcd(levels.rotation[level], jobs[job]["period"])):
                 may_win = levels.cost[level, user, o] + rest < best
                 if may_win and _abuts(contacts, levels.offset, job, o):
                     levels.at[level] = o + 1
@@ -296,8 +300,8 @@ def _advance(
     return False
 
 
-@inner
-def _put(state: State, users: Users, levels: _Levels, level: int, sign: int) -> None:
+@kernel
+def _put(state: DemandState, users: Users, levels: _Levels, level: int, sign: int) -> None:
     """Place what is tried at a level, or take it away."""
     user = levels.first + levels.user[level]
     job, o = users.job[user], levels.at[level] - 1
@@ -305,7 +309,7 @@ def _put(state: State, users: Users, levels: _Levels, level: int, sign: int) -> 
     levels.offset[job] = o if sign > 0 else -1
 
 
-@inner
+@kernel
 def _abuts(contacts: Contacts, offset: Ints, job: int, o: int) -> bool:
     """Return whether a job at an offset abuts on one that has one."""
     for entry in range(contacts.ptr[job], contacts.ptr[job + 1]):

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_job, scored
-from metronome_opt.kernels.tables import Ints, State
+from metronome_opt.kernels.tables import DemandState, Ints
 
 _DEPTH, _LEAST, _COUNT = range(3)
 _TO_EXPAND = -1
@@ -44,7 +44,7 @@ class Few(NamedTuple):
     added: Ints  # per depth, what each of them adds
     choices: Ints  # per depth, how many there are
     following: Ints  # per depth, which comes next; -1 before they are made
-    turn: Ints  # per depth, the least number of slots by which everything can be rotated
+    rotation: Ints  # per depth, the least number of slots by which everything can be rotated
     allowed: Ints  # rotations of each job of the instance, ascending, shape (jobs, most); or none
     number: Ints  # how many each job has
 
@@ -66,13 +66,13 @@ def room_for(size: int, jobs: int, longest: int) -> Few:
         added=table(size + 1, longest),
         choices=table(size + 1),
         following=table(size + 1),
-        turn=table(size + 1),
+        rotation=table(size + 1),
         allowed=table(0, 0),
         number=table(0),
     )
 
 
-def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], turn: int) -> Few:
+def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], rotation: int) -> Few:
     """Return a search for rotations; the first nodes find some, one node more than jobs.
 
     Parameters
@@ -81,7 +81,7 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], tu
         The rotations of each job, ascending; none for a job that is not to be placed.
     offsets
         Where the jobs that are not to be placed stand; the others' are not looked at.
-    turn
+    rotation
         A number of slots by which all free jobs can be rotated such that the rotations stay those
         that are allowed and nothing changes for the jobs that do not move.
     """
@@ -93,7 +93,7 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], tu
     )
     few.counters[:] = (0, _NOTHING_KNOWN, len(free))
     few.job[:], few.best[:] = free, offsets
-    few.turn[0], few.following[0] = turn, _TO_EXPAND
+    few.rotation[0], few.following[0] = rotation, _TO_EXPAND
     return few
 
 
@@ -103,7 +103,7 @@ def is_done(few: Few) -> bool:
 
 
 @kernel
-def blames(state: State, offsets: Ints, jobs: Ints) -> Ints:
+def blames(state: DemandState, offsets: Ints, jobs: Ints) -> Ints:
     """Return what each job of a schedule adds to the contention, given all the others."""
     found = np.empty(jobs.shape[0], np.int64)
     for position in range(jobs.shape[0]):
@@ -116,7 +116,7 @@ def blames(state: State, offsets: Ints, jobs: Ints) -> Ints:
 
 
 @kernel
-def start_release(state: State, offsets: Ints, members: Ints, few: Few) -> None:
+def start_release(state: DemandState, offsets: Ints, members: Ints, few: Few) -> None:
     """Take `members` out of a schedule; how they were is the best way known."""
     total = np.int64(0)
     for position in range(members.shape[0]):
@@ -134,7 +134,7 @@ def start_release(state: State, offsets: Ints, members: Ints, few: Few) -> None:
 
 
 @kernel
-def end_release(state: State, offsets: Ints, few: Few) -> None:
+def end_release(state: DemandState, offsets: Ints, few: Few) -> None:
     """Put the jobs back, each where it is best."""
     for position in range(max(0, few.counters[_DEPTH])):
         put_job(state, few.job[position], few.offset[position], -1)
@@ -145,7 +145,7 @@ def end_release(state: State, offsets: Ints, few: Few) -> None:
 
 
 @kernel
-def try_offsets(state: State, few: Few, nodes: int) -> int:
+def try_offsets(state: DemandState, few: Few, nodes: int) -> int:
     """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
 
     The state is that of all other jobs and of what is placed.
@@ -170,8 +170,8 @@ def try_offsets(state: State, few: Few, nodes: int) -> int:
     return taken
 
 
-@inner
-def _go_down(state: State, few: Few, offset: int, value: int) -> None:
+@kernel
+def _go_down(state: DemandState, few: Few, offset: int, value: int) -> None:
     depth = few.counters[_DEPTH]
     job = few.job[depth]
     few.offset[depth] = offset
@@ -180,11 +180,11 @@ def _go_down(state: State, few: Few, offset: int, value: int) -> None:
     few.base[depth + 1] = value
     few.following[depth + 1] = _TO_EXPAND
     if few.number.shape[0] > 0:
-        few.turn[depth + 1] = np.lcm(few.turn[depth], state.tables.jobs[job]["period"])
+        few.rotation[depth + 1] = np.lcm(few.rotation[depth], state.tables.jobs[job]["period"])
 
 
-@inner
-def _go_up(state: State, few: Few) -> None:
+@kernel
+def _go_up(state: DemandState, few: Few) -> None:
     depth = few.counters[_DEPTH]
     if few.number.shape[0] > 0:
         # Among equals the first job is chosen: so those that wait are in their order again.
@@ -196,8 +196,8 @@ def _go_up(state: State, few: Few) -> None:
         put_job(state, few.job[depth - 1], few.offset[depth - 1], -1)
 
 
-@inner
-def _expand(state: State, few: Few) -> None:
+@kernel
+def _expand(state: DemandState, few: Few) -> None:
     """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
     counters = few.counters
     depth = counters[_DEPTH]
@@ -239,7 +239,7 @@ def _expand(state: State, few: Few) -> None:
     few.following[depth] = 0
 
 
-@inner
+@kernel
 def _choose(few: Few, depth: int, chosen: int) -> None:
     """Let the job that waits at a position be the next to be placed."""
     job = few.job[chosen]
@@ -251,9 +251,9 @@ def _choose(few: Few, depth: int, chosen: int) -> None:
     few.job[depth] = job
 
 
-@inner
+@kernel
 def _different(few: Few, depth: int, job: int, period: int) -> Ints:
     """Return the rotations of a job of which none leads to another by rotating everything."""
-    domain = np.gcd(few.turn[depth], period)
+    domain = np.gcd(few.rotation[depth], period)
     count = np.searchsorted(few.allowed[job, : few.number[job]], domain)
     return few.allowed[job, :count]

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_job, scored
-from metronome_opt.kernels.tables import Compiled, Ints, State
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints
 
 FOUND = 0
 REFUTED = 1
@@ -26,7 +26,7 @@ EXHAUSTED = 2
 class Descent(NamedTuple):
     """Where the search is; it can be left and resumed."""
 
-    state: State
+    state: DemandState
     depth: Ints  # how many jobs are placed beyond those that are fixed, shape (1,)
     order: Ints  # the job at each depth
     offsets: Ints  # of each job, -1 for one that is not placed
@@ -111,7 +111,7 @@ def descend(descent: Descent, nodes: int) -> int:
             _take(descent, depth)
 
 
-@inner
+@kernel
 def _take(descent: Descent, depth: int) -> None:
     """Take away the job that was placed at a depth."""
     job = descent.order[depth]
@@ -119,7 +119,7 @@ def _take(descent: Descent, depth: int) -> None:
     descent.offsets[job] = -1
 
 
-@inner
+@kernel
 def _tightest(room: Ints) -> int:
     """Return the job with the fewest offsets left; -1 if all are placed."""
     best = -1
@@ -129,7 +129,7 @@ def _tightest(room: Ints) -> int:
     return best
 
 
-@inner
+@kernel
 def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
     cost, _ = scored(descent.state, job)
@@ -144,9 +144,9 @@ def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     descent.tried[depth], descent.most[depth] = 0, count
 
 
-@inner
+@kernel
 def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
-    """Count the offsets that are left to those whom a job meets; return whether all have some."""
+    """Count the offsets that are left to the jobs that one meets; return whether all have some."""
     jobs = descent.state.tables.jobs
     room, domain = descent.room[depth + 1], descent.domain[depth + 1]
     room[:], domain[:] = descent.room[depth], descent.domain[depth]
@@ -164,8 +164,8 @@ def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
     return True
 
 
-@inner
-def _meet(state: State, one: int, other: int) -> bool:
+@kernel
+def _meet(state: DemandState, one: int, other: int) -> bool:
     jobs, uses = state.tables.jobs, state.tables.uses
     for use in range(jobs[one]["first_use"], jobs[one]["end_use"]):
         for theirs in range(jobs[other]["first_use"], jobs[other]["end_use"]):
@@ -175,7 +175,7 @@ def _meet(state: State, one: int, other: int) -> bool:
 
 
 @kernel
-def _room_of(state: State, job: int) -> int:
+def _room_of(state: DemandState, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed."""
     cost, least = scored(state, job)
     if least > 0:

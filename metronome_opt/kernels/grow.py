@@ -19,16 +19,16 @@ from __future__ import annotations
 import numpy as np
 
 from metronome_opt.kernels.bounding import add_up, bound_links, domain_of, take_out
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import Contacts
 from metronome_opt.kernels.jobs import put_job, score_use
-from metronome_opt.kernels.tables import Ints, State
-from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Search, Tree
+from metronome_opt.kernels.tables import DemandState, Ints
+from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Tree, TreeSearch
 
 
-@inner
+@kernel
 def _branch(
-    search: Search, total: int, least: Ints, reduced_total: int, reduced_least: Ints
+    search: TreeSearch, total: int, least: Ints, reduced_total: int, reduced_least: Ints
 ) -> None:
     """Make the children of a node that its bound does not end.
 
@@ -77,7 +77,7 @@ def _branch(
     _sort_children(tree)
 
 
-@inner
+@kernel
 def _goes_on(contacts: Contacts, tree: Tree) -> bool:
     """Return whether some job is left that could abut on placed ones, now or later."""
     left = False
@@ -86,7 +86,7 @@ def _goes_on(contacts: Contacts, tree: Tree) -> bool:
     return left
 
 
-@inner
+@kernel
 def _is_candidate(contacts: Contacts, tree: Tree, job: int, goes_on: bool) -> bool:
     """Return whether a job can be branched on: while one component goes on, no other begins."""
     if tree.jobs[job]["position"] >= 0 or tree.jobs[job]["alone"] or _has_open_alike(tree, job):
@@ -95,7 +95,7 @@ def _is_candidate(contacts: Contacts, tree: Tree, job: int, goes_on: bool) -> bo
     return begun or not goes_on
 
 
-@inner
+@kernel
 def _has_open_alike(tree: Tree, job: int) -> bool:
     """Return whether an interchangeable job before it is not placed either."""
     alike = tree.jobs[job]["alike"]
@@ -103,7 +103,7 @@ def _has_open_alike(tree: Tree, job: int) -> bool:
     return open_alike
 
 
-@inner
+@kernel
 def _bound_offsets(
     tree: Tree, job: int, domain: int, rest: int, reduced_rest: int, reduced: bool
 ) -> None:
@@ -118,7 +118,7 @@ def _bound_offsets(
         tree.cost[job, o] = bound
 
 
-@inner
+@kernel
 def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
     """Return the expected size of the subtrees of a job's offsets, of its contacts, their count."""
     limit = tree.counters[0]["incumbent"]
@@ -137,7 +137,7 @@ def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
     return size, abutting_size, abutting
 
 
-@inner
+@kernel
 def _add_children(tree: Tree, job: int, domain: int, contacts_only: bool) -> None:
     depth = tree.counters[0]["depth"]
     made = tree.depths[depth]["children"]
@@ -154,7 +154,7 @@ def _add_children(tree: Tree, job: int, domain: int, contacts_only: bool) -> Non
     tree.depths[depth]["children"] = made
 
 
-@inner
+@kernel
 def _sort_children(tree: Tree) -> None:
     depth = tree.counters[0]["depth"]
     made = tree.depths[depth]["children"]
@@ -165,7 +165,7 @@ def _sort_children(tree: Tree) -> None:
 
 
 @kernel
-def grow(search: Search, budget: int) -> None:
+def grow(search: TreeSearch, budget: int) -> None:
     """Expand up to `budget` nodes, or until the tree is done."""
     tree = search.tree
     counters = tree.counters[0]
@@ -190,8 +190,8 @@ def grow(search: Search, budget: int) -> None:
             _go_up(search)
 
 
-@inner
-def _expand(search: Search) -> int:
+@kernel
+def _expand(search: TreeSearch) -> int:
     """Bound a node and make its children, none if it cannot be better; return its bound."""
     tree = search.tree
     jobs = tree.jobs.shape[0]
@@ -210,7 +210,7 @@ def _expand(search: Search) -> int:
     return max(total, reduced_total)
 
 
-@inner
+@kernel
 def _is_decided(tree: Tree) -> bool:
     """Return whether no two of the jobs that are left share a link: each has its best offset."""
     for job in range(tree.jobs.shape[0]):
@@ -219,7 +219,7 @@ def _is_decided(tree: Tree) -> bool:
     return True
 
 
-@inner
+@kernel
 def _keep(tree: Tree, at: Ints, value: int) -> None:
     """Take what is placed, and the best offsets of the rest, for the new incumbent."""
     tree.counters[0]["incumbent"] = value
@@ -230,7 +230,7 @@ def _keep(tree: Tree, at: Ints, value: int) -> None:
             tree.jobs[job]["best"] = at[job]
 
 
-@inner
+@kernel
 def _learn(tree: Tree, bound: int) -> None:
     """Note how much of the gap above was closed beyond what was foreseen."""
     above = tree.counters[0]["depth"] - 1
@@ -242,8 +242,8 @@ def _learn(tree: Tree, bound: int) -> None:
     tree.pseudocosts.tries[job] += 1.0
 
 
-@inner
-def _go_down(search: Search, child: int) -> None:
+@kernel
+def _go_down(search: TreeSearch, child: int) -> None:
     """Place the job of a child, and see what the others now add."""
     tables, tree = search.state.tables, search.tree
     depth = tree.counters[0]["depth"]
@@ -253,7 +253,7 @@ def _go_down(search: Search, child: int) -> None:
     tree.counters[0]["depth"] = below
     above, here = tree.depths[depth], tree.depths[below]
     here["following"] = TO_EXPAND
-    here["turn"] = np.lcm(above["turn"], tables.jobs[job]["period"])
+    here["rotation"] = np.lcm(above["rotation"], tables.jobs[job]["period"])
     here["top"] = above["top"]
     tree.placed[number]["job"], tree.placed[number]["offset"] = job, offset
     tree.jobs[job]["position"] = number
@@ -272,8 +272,8 @@ def _go_down(search: Search, child: int) -> None:
             _score_again(search.state, tree, job, other)
 
 
-@inner
-def _score_again(state: State, tree: Tree, placed: int, job: int) -> None:
+@kernel
+def _score_again(state: DemandState, tree: Tree, placed: int, job: int) -> None:
     """Compute what a job adds to the links on which another has just been placed."""
     jobs, uses = state.tables.jobs, state.tables.uses
     depth = tree.counters[0]["depth"]
@@ -286,8 +286,8 @@ def _score_again(state: State, tree: Tree, placed: int, job: int) -> None:
                 tree.depths[depth]["top"] = top + 1
 
 
-@inner
-def _go_up(search: Search) -> None:
+@kernel
+def _go_up(search: TreeSearch) -> None:
     tree = search.tree
     depth = tree.counters[0]["depth"]
     if depth == 0:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -15,11 +15,11 @@ from metronome_opt.kernels.sliding import (
     fold,
     roomiest_offset,
 )
-from metronome_opt.kernels.tables import Compiled, Ints, State
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints
 
 
 @kernel
-def put_use(state: State, job: int, use: int, offset: int, sign: int) -> None:
+def put_use(state: DemandState, job: int, use: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job on one of its links."""
     tables, demand = state.tables, state.demand
     period = tables.jobs[job]["period"]
@@ -40,7 +40,7 @@ def put_use(state: State, job: int, use: int, offset: int, sign: int) -> None:
 
 
 @kernel
-def put_job(state: State, job: int, offset: int, sign: int) -> None:
+def put_job(state: DemandState, job: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all its links."""
     jobs = state.tables.jobs
     for use in range(jobs[job]["first_use"], jobs[job]["end_use"]):
@@ -48,7 +48,7 @@ def put_job(state: State, job: int, offset: int, sign: int) -> None:
 
 
 @kernel
-def score_job(state: State, job: int, cost: Ints) -> int:
+def score_job(state: DemandState, job: int, cost: Ints) -> int:
     """Compute what a job adds to the contention at every offset, given the demand of the others.
 
     Parameters
@@ -67,13 +67,13 @@ def score_job(state: State, job: int, cost: Ints) -> int:
 
 
 @kernel
-def score_use(state: State, job: int, use: int, cost: Ints) -> int:
+def score_use(state: DemandState, job: int, use: int, cost: Ints) -> int:
     """Compute the same for one of its links; return the least."""
     return _score_uses(state, job, use, use + 1, cost)
 
 
-@inner
-def _score_uses(state: State, job: int, first: int, last: int, cost: Ints) -> int:
+@kernel
+def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints) -> int:
     tables, work = state.tables, state.work
     period = tables.jobs[job]["period"]
     priced = work[period : 2 * period]
@@ -98,8 +98,8 @@ def _score_uses(state: State, job: int, first: int, last: int, cost: Ints) -> in
     return least
 
 
-@inner
-def scored(state: State, job: int) -> tuple[Ints, int]:
+@kernel
+def scored(state: DemandState, job: int) -> tuple[Ints, int]:
     """Score a job; return its cost at every offset, in scratch memory, and the least of them."""
     cost = state.work[: state.tables.jobs[job]["period"]]
     least = score_job(state, job, cost)
@@ -108,7 +108,7 @@ def scored(state: State, job: int) -> tuple[Ints, int]:
 
 @kernel
 def score_two(
-    state: State, first: int, second: int, offsets: Ints, domain: Ints, added: Ints
+    state: DemandState, first: int, second: int, offsets: Ints, domain: Ints, added: Ints
 ) -> None:
     """Compute what a second job adds at some offsets, for each of some offsets of a first.
 
@@ -130,7 +130,7 @@ def score_two(
 
 
 @kernel
-def best_offset(state: State, job: int) -> tuple[int, int]:
+def best_offset(state: DemandState, job: int) -> tuple[int, int]:
     """Return the best offset of a job and its scaled cost.
 
     Least cost; among equals the most room, then the shortest wait.
@@ -143,7 +143,7 @@ def best_offset(state: State, job: int) -> tuple[int, int]:
 
 
 @kernel
-def descend(state: State, offsets: Ints, order: Ints) -> int:
+def descend(state: DemandState, offsets: Ints, order: Ints) -> int:
     """Move each job of `order` in turn to its cheapest offset, if that is cheaper than its own.
 
     Parameters
@@ -168,7 +168,7 @@ def descend(state: State, offsets: Ints, order: Ints) -> int:
 
 
 @kernel
-def link_sums(state: State, sums: Ints) -> None:
+def link_sums(state: DemandState, sums: Ints) -> None:
     """Compute the contention of each link, in units, times its hyperperiod."""
     links, prices, demand = state.tables.links, state.tables.prices, state.demand
     for link in range(links.shape[0]):
@@ -184,7 +184,7 @@ def link_sums(state: State, sums: Ints) -> None:
         sums[link] = total
 
 
-def contention(compiled: Compiled, state: State) -> Fraction:
+def contention(compiled: Compiled, state: DemandState) -> Fraction:
     """Return the contention of what is placed, exact, in weight * Mbit/s."""
     sums = np.zeros(len(compiled.links), dtype=np.int64)
     link_sums(state, sums)
@@ -197,7 +197,7 @@ def contention(compiled: Compiled, state: State) -> Fraction:
     )
 
 
-def state_of(compiled: Compiled, offsets: Iterable[int] | Ints) -> State:
+def state_of(compiled: Compiled, offsets: Iterable[int] | Ints) -> DemandState:
     """Return the state with all jobs at the given offsets (in the order of the instance)."""
     state = compiled.empty()
     for job, offset in enumerate(offsets):

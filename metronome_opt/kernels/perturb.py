@@ -10,15 +10,15 @@ Gumbel variables g (Gumbel 1954), which come from a table.
 The *walk* kicks a few jobs that share links, and lets their surroundings settle. It can be left
 after any number of steps and resumed; a step scores one job at all its offsets. Jobs that wait for
 their step are in a queue. One that was kicked goes to a random offset, any other to its cheapest
-one, and whoever moves queues its neighbours. Once the queue is empty, the schedule is locally
+one, and a job that moves queues its neighbours. Once the queue is empty, the schedule is locally
 optimal: it is kept or taken back, and the next kick is made. A worse schedule is kept with the
 probability of Metropolis. A kick has its centre at the one of two random jobs that adds more to the
 contention. How many jobs it moves is learnt: of two sizes drawn at random the one is taken that has
 led to more gains per step so far.
 
 To *recombine* is to put a connected part of one schedule into another. Good schedules of an
-instance are alike, but turned against each other: rotating all jobs by the same amount changes
-nothing. So the second schedule is turned until many of its jobs agree with the first.
+instance are alike, but rotated against each other: rotating all jobs by the same amount changes
+nothing. So the second schedule is rotated until many of its jobs agree with the first.
 
 All jobs must be scaled alike: compile with `common_scale`.
 """
@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_job, scored
 from metronome_opt.kernels.sliding import first_offset
-from metronome_opt.kernels.tables import Compiled, Ints, State
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints
 
 Floats = NDArray[np.float64]
 _STARTS = 2**13  # places to begin at in the table of noise
@@ -45,7 +45,7 @@ def gumbel_noise(generator: np.random.Generator, longest: int) -> Floats:
 
 
 @kernel
-def spreads(state: State, offsets: Ints, jobs: Ints) -> Floats:
+def spreads(state: DemandState, offsets: Ints, jobs: Ints) -> Floats:
     """Return the standard deviation of each job's cost over its offsets, given all the others.
 
     Parameters
@@ -65,7 +65,7 @@ def spreads(state: State, offsets: Ints, jobs: Ints) -> Floats:
 
 @kernel
 def anneal(
-    state: State,
+    state: DemandState,
     offsets: Ints,
     free: Ints,
     scale: Floats,
@@ -102,7 +102,7 @@ def anneal(
     return temperature
 
 
-@inner
+@kernel
 def _draw(cost: Ints, temperature: float, noise: Floats) -> int:
     """Return an offset from the Boltzmann distribution of `cost`."""
     drawn = 0
@@ -119,7 +119,7 @@ VALUE, KEPT, BEST, HEAD, WAITING, KICK, CENTRE, STEPS = range(8)  # in `Walk.cou
 
 
 class Neighbours(NamedTuple):
-    """Who shares a link with whom; only jobs that may move and cost something count.
+    """Jobs that share links; only those that may move and cost something count.
 
     ``other[ptr[j]:ptr[j + 1]]`` are the neighbours of job j, `free` the jobs that may move.
     """
@@ -170,7 +170,7 @@ def neighbours_of(compiled: Compiled) -> Neighbours:
 
 
 def no_kicks() -> Kicks:
-    """Return the experience of who has not kicked yet: every size seems as good as one gain."""
+    """Return the experience before the first kick: every size seems as good as one gain."""
     return Kicks(np.ones(_LARGEST_KICK + 1), np.ones(_LARGEST_KICK + 1))
 
 
@@ -200,7 +200,7 @@ def start_walk(offsets: Ints, around: Neighbours, kicks: Kicks) -> Walk:
 
 
 @kernel
-def go_to(state: State, offsets: Ints, free: Ints, target: Ints) -> None:
+def go_to(state: DemandState, offsets: Ints, free: Ints, target: Ints) -> None:
     """Move the free jobs from `offsets` to `target`."""
     for job in free:
         if offsets[job] != target[job]:
@@ -211,7 +211,7 @@ def go_to(state: State, offsets: Ints, free: Ints, target: Ints) -> None:
 
 @kernel
 def take_steps(
-    state: State,
+    state: DemandState,
     offsets: Ints,
     around: Neighbours,
     walk: Walk,
@@ -237,9 +237,13 @@ def take_steps(
         _step(state, offsets, around, walk, generator)
 
 
-@inner
+@kernel
 def _step(
-    state: State, offsets: Ints, around: Neighbours, walk: Walk, generator: np.random.Generator
+    state: DemandState,
+    offsets: Ints,
+    around: Neighbours,
+    walk: Walk,
+    generator: np.random.Generator,
 ) -> None:
     """Move the first job of the queue."""
     job = _dequeue(walk)
@@ -261,7 +265,7 @@ def _step(
     walk.counters[STEPS] += 1
 
 
-@inner
+@kernel
 def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Generator) -> bool:
     """Judge the last kick; keep the schedule, or return False."""
     counters = walk.counters
@@ -281,7 +285,7 @@ def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Gen
     return True
 
 
-@inner
+@kernel
 def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> None:
     """Mark and queue a few jobs, each but the first a neighbour of one before it."""
     size = _better_of_two(walk, generator)
@@ -304,7 +308,7 @@ def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> Non
             _enqueue(walk, job)
 
 
-@inner
+@kernel
 def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     """Return a size of kick: of two at random the one with more gains per step."""
     one = generator.integers(1, _LARGEST_KICK + 1)
@@ -317,13 +321,13 @@ def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     return int(other)
 
 
-@inner
+@kernel
 def _enqueue_neighbours(walk: Walk, around: Neighbours, job: int) -> None:
     for entry in range(around.ptr[job], around.ptr[job + 1]):
         _enqueue(walk, around.other[entry])
 
 
-@inner
+@kernel
 def _enqueue(walk: Walk, job: int) -> None:
     if walk.queued[job]:
         return
@@ -333,7 +337,7 @@ def _enqueue(walk: Walk, job: int) -> None:
     walk.counters[WAITING] += 1
 
 
-@inner
+@kernel
 def _dequeue(walk: Walk) -> int:
     job: int = walk.ring[walk.counters[HEAD]]
     walk.counters[HEAD] = (walk.counters[HEAD] + 1) % walk.ring.shape[0]
@@ -342,56 +346,56 @@ def _dequeue(walk: Walk) -> int:
     return job
 
 
-_TURNS = 64  # that are tried
-_FARTHEST_TURN = 2**40
+_ROTATIONS = 64  # that are tried
+_LARGEST_ROTATION = 2**40
 _AGREEMENT = 20  # jobs agree that are no farther apart than their period divided by this
 _STRAY = 16  # one in so many jobs of a part need not be a neighbour of another
 
 
 @kernel
 def recombine(
-    state: State,
+    state: DemandState,
     around: Neighbours,
     one: Ints,
     other: Ints,
-    turnable: bool,
+    rotatable: bool,
     generator: np.random.Generator,
 ) -> Ints:
     """Return the offsets of `one` with those of `other` in a part of 30 to 70 % of the free jobs.
 
-    Where no job is fixed, rotating all of them changes nothing, and `other` is `turnable`.
+    Where no job is fixed, rotating all of them changes nothing, and `other` is `rotatable`.
     """
-    turn = _best_turn(state, around.free, one, other, generator) if turnable else 0
+    rotation = _best_rotation(state, around.free, one, other, generator) if rotatable else 0
     child = one.copy()
     for job in _draw_part(around, generator):
-        child[job] = (other[job] + turn) % state.tables.jobs[job]["period"]
+        child[job] = (other[job] + rotation) % state.tables.jobs[job]["period"]
     return child
 
 
-@inner
-def _best_turn(
-    state: State, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
+@kernel
+def _best_rotation(
+    state: DemandState, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
 ) -> int:
-    """Return the turn of `other`, of some at which a random job agrees, at which most jobs do."""
+    """Return the rotation of `other`, of some that let a random job agree, at which most do."""
     jobs = state.tables.jobs
-    best, most = 0, -1
-    for _ in range(_TURNS):
+    best, most_agreeing = 0, -1
+    for _ in range(_ROTATIONS):
         job = free[generator.integers(0, free.shape[0])]
         period = jobs[job]["period"]
-        around = generator.integers(0, _FARTHEST_TURN // period) * period
-        turn = around + (one[job] - other[job]) % period
+        around = generator.integers(0, _LARGEST_ROTATION // period) * period
+        rotation = around + (one[job] - other[job]) % period
         agreeing = 0
         for j in free:
             period = jobs[j]["period"]
-            apart = (one[j] - other[j] - turn) % period
-            if min(apart, period - apart) * _AGREEMENT <= period:
+            distance = (one[j] - other[j] - rotation) % period
+            if min(distance, period - distance) * _AGREEMENT <= period:
                 agreeing += 1
-        if agreeing > most:
-            best, most = turn, agreeing
+        if agreeing > most_agreeing:
+            best, most_agreeing = rotation, agreeing
     return best
 
 
-@inner
+@kernel
 def _draw_part(around: Neighbours, generator: np.random.Generator) -> Ints:
     """Return some free jobs, nearly all of them connected."""
     free = around.free

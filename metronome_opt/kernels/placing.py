@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -34,7 +34,7 @@ class Burden(NamedTuple):
     conflict: int = 0  # counts on top, at every offset at which the job costs something on a link
 
 
-@inner
+@kernel
 def _add_cost(
     demand: Ints,
     capacity: int,

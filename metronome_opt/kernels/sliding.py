@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.tables import Ints
 
 
-@inner
+@kernel
 def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
     """Fold what a burst adds to the overload of a layer of demand, shape (H,), onto the period."""
     period = folded.shape[0]
@@ -36,7 +36,7 @@ def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
             folded[u] += max(min(part[u], capacity) + slack, 0)
 
 
-@inner
+@kernel
 def add_multiple(factor: int, folded: Ints, total: Ints) -> None:
     """Add `factor` times `folded` to `total`, shape (T,) each."""
     for u in range(total.shape[0]):

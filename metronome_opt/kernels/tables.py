@@ -22,7 +22,7 @@ from metronome_opt.instance import Instance
 Ints = NDArray[np.int64]
 Rows = Any  # structured arrays, whose fields a type checker cannot see
 _LARGEST = 2**62
-_MOST_ENTRIES = 2**27  # of 8 bytes, 1 GiB
+_MAX_ENTRIES = 2**27  # of 8 bytes, 1 GiB
 
 
 class CostTooLargeError(InputError):
@@ -35,8 +35,8 @@ class SharedLink:
 
     Attributes
     ----------
-    capacity
-        In units.
+    capacity, peak
+        In units; `peak` is the demand if all its jobs burst at once.
     weights
         The distinct weights of its jobs, ascending: v_1 < v_2 < ...
     prices
@@ -47,6 +47,7 @@ class SharedLink:
 
     name: str
     capacity: int
+    peak: int
     hyperperiod: int
     weights: tuple[int, ...]
     prices: tuple[int, ...]
@@ -82,7 +83,7 @@ class Tables(NamedTuple):
     uses: Rows
 
 
-class State(NamedTuple):
+class DemandState(NamedTuple):
     """What the kernels work on: an instance, the demand of what is placed, and scratch memory."""
 
     tables: Tables
@@ -107,12 +108,12 @@ class Compiled:
     links: tuple[SharedLink, ...]
     tables: Tables
 
-    def empty(self) -> State:
+    def empty(self) -> DemandState:
         """Return a state in which no job is placed."""
         blocks = self.tables.links["layers"] * self.tables.links["hyperperiod"]
         longest = int(self.tables.jobs["period"].max(initial=0))
         demand = np.zeros(int(blocks.sum()), dtype=np.int64)
-        return State(self.tables, demand, np.empty(5 * longest, dtype=np.int64))
+        return DemandState(self.tables, demand, np.empty(5 * longest, dtype=np.int64))
 
     def sharing(self) -> list[list[int]]:
         """Return, per job, the others on links that it uses, ascending."""
@@ -167,10 +168,10 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
         ranges = (first_phase, len(phases), first_use, len(uses))
         jobs.append((job.period, job.ready % job.period, scale, *ranges))
     sizes = [len(link.prices) * link.hyperperiod for link in links]
-    if sum(sizes) > _MOST_ENTRIES:
+    if sum(sizes) > _MAX_ENTRIES:
         raise InputError(
             f"{instance.name}: the demand of its links over their hyperperiods takes {sum(sizes)} "
-            f"numbers, more than {_MOST_ENTRIES}; coarsen the slots or use fewer weights"
+            f"numbers, more than {_MAX_ENTRIES}; coarsen the slots or use fewer weights"
         )
     bases = accumulate(sizes, initial=0)
     first_prices = accumulate((len(link.prices) for link in links), initial=0)
@@ -210,6 +211,7 @@ def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:
             SharedLink(
                 name=link.name,
                 capacity=link.capacity // unit,
+                peak=peak // unit,
                 hyperperiod=instance.hyperperiods[link.name],
                 weights=weights,
                 prices=tuple(b - a for a, b in zip((0, *weights), weights, strict=False)),
@@ -231,13 +233,7 @@ def _check_fits(
             f"jobs[{index}] ({job.name}): a rate of {quote(job.peak)} does not fit 64-bit "
             "integers; use rates and capacities with a larger common divisor"
         )
-    worst = 0
-    for link in links:
-        peak = sum(
-            instance.jobs[job].peak // unit * flows
-            for job, flows in zip(link.jobs, link.flows, strict=True)
-        )
-        worst += scale * max(1, link.weights[-1]) * (peak + link.capacity)
+    worst = sum(scale * max(1, link.weights[-1]) * (link.peak + link.capacity) for link in links)
     if worst >= _LARGEST:
         raise CostTooLargeError(
             f"jobs[{index}] ({job.name}): its cost over {scale} slots may reach "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.conditional import Contacts, Users
 from metronome_opt.kernels.jobs import link_sums, put_job, score_use
-from metronome_opt.kernels.tables import Compiled, Ints, Rows, State
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints, Rows
 
 Bools = NDArray[np.bool_]
 Marks = NDArray[np.int8]
@@ -25,7 +25,7 @@ TO_EXPAND = -1  # as `following` of a depth
 ABUTS, CLOSED = 1, 2  # in `Tree.mark`
 NONE = 2**62
 
-_MOST_ENTRIES = 2**25  # of 8 bytes, 256 MiB
+_MAX_ENTRIES = 2**25  # of 8 bytes, 256 MiB
 
 
 class TreeTooLargeError(InputError):
@@ -64,7 +64,7 @@ _JOB = np.dtype(
         ("position", np.int64),  # its number among the placed ones, -1 if it is not placed
         ("alike", np.int64),  # the one before it that it could change places with, -1 for none
         ("alone", np.int64),  # whether all that it shares links with is placed
-        ("first_sharing", np.int64),  # who shares a link with it
+        ("first_sharing", np.int64),  # the jobs that share a link with it
         ("end_sharing", np.int64),
     ]
 )
@@ -74,7 +74,7 @@ _DEPTH = np.dtype(
         ("bound", np.int64),  # of the node
         ("children", np.int64),  # how many
         ("following", np.int64),  # which comes next; `TO_EXPAND` before they are made
-        ("turn", np.int64),  # least common multiple of the periods of what is placed
+        ("rotation", np.int64),  # least common multiple of the periods of what is placed
         ("top", np.int64),  # of the stack of vectors
     ]
 )
@@ -111,10 +111,10 @@ class Tree(NamedTuple):
     pseudocosts: Pseudocosts
 
 
-class Search(NamedTuple):
+class TreeSearch(NamedTuple):
     """A branch and bound: what is searched, what is known of it, and where it stands."""
 
-    state: State
+    state: DemandState
     contacts: Contacts
     users: Users
     groups: Groups
@@ -131,7 +131,7 @@ def start_tree(
     free: Bools,
     sharpness: float,
     pseudocosts: Pseudocosts,
-) -> Search:
+) -> TreeSearch:
     """Return a search at its root.
 
     Parameters
@@ -160,10 +160,10 @@ def start_tree(
     sharing = np.bincount(tables.uses["link"], minlength=links)
     vectors = uses + int((sharing * sharing).sum())
     entries = (vectors + 3 * depths + 3 * jobs) * longest + depths * (uses + 2 * jobs)
-    if entries > _MOST_ENTRIES:
+    if entries > _MAX_ENTRIES:
         raise TreeTooLargeError(
             f"{compiled.instance.name}: a search tree of {depths - 1} jobs on {links} links takes "
-            f"{entries} numbers, more than {_MOST_ENTRIES}"
+            f"{entries} numbers, more than {_MAX_ENTRIES}"
         )
     around = compiled.sharing()
     state = compiled.empty()
@@ -206,18 +206,20 @@ def start_tree(
     tree.jobs["position"][fixed] = np.arange(len(fixed))
     tree.placed["job"][: len(fixed)], tree.placed["offset"][: len(fixed)] = fixed, offsets[fixed]
     tree.depths["following"] = TO_EXPAND
-    tree.depths["turn"], tree.depths["top"][0] = 1, uses
+    tree.depths["rotation"], tree.depths["top"][0] = 1, uses
     for job in fixed:
         tree.touched[0, contacts.component[job]] += 1
         if tables.jobs["first_use"][job] < tables.jobs["end_use"][job]:
-            tree.depths["turn"][0] = math.lcm(tree.depths["turn"][0], tables.jobs["period"][job])
+            tree.depths["rotation"][0] = math.lcm(
+                tree.depths["rotation"][0], tables.jobs["period"][job]
+            )
     link_sums(state, tree.base[0])
     tree.base[0] *= tables.jobs["scale"][0] // tables.links["hyperperiod"]
     for job in np.flatnonzero(free):
         for use in range(tables.jobs["first_use"][job], tables.jobs["end_use"][job]):
             tree.where[0, use] = use
             score_use(state, int(job), use, tree.vector[use, : tables.jobs["period"][job]])
-    return Search(state, contacts, users, groups, tree)
+    return TreeSearch(state, contacts, users, groups, tree)
 
 
 def _interchangeable(compiled: Compiled, free: Bools) -> Ints:
@@ -247,7 +249,7 @@ def incumbent(tree: Tree) -> int:
 
 
 def set_cutoff(tree: Tree, value: int) -> None:
-    """Take the scaled value of a schedule that somebody else found; `best` stays behind."""
+    """Take the scaled value of a schedule that another search found; `best` stays behind."""
     tree.counters["incumbent"] = min(incumbent(tree), value)
 
 

@@ -29,7 +29,7 @@ from metronome_opt.kubernetes.schemas import (
 )
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import check, comparable_part, evaluate
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
 NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
@@ -235,9 +235,8 @@ def _claims(
     that crosses no link while others of its job do has the minimum cushion of their links: it is as
     late as they are.
     """
-    judged = evaluate(
-        instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit
-    )
+    part, gated = comparable_part(instance, schedule)
+    judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=schedule.stretch_limit)
     reports = {report.name: report for report in judged.links}
     own_links = {node.name: {*node.links[: node.interfaces]} for node in deployment.nodes}
     slot_us = 1000 * instance.slot_ms

@@ -1,16 +1,1 @@
-"""Latency and priority together: several objectives in order, as a sum, or as a front."""
-
-from metronome_opt.multiobjective.front import Front, FrontEvent
-from metronome_opt.multiobjective.pareto import pareto
-from metronome_opt.multiobjective.periods import Periods, choose_periods, stretched
-from metronome_opt.multiobjective.solve import solve
-
-__all__ = [
-    "Front",
-    "FrontEvent",
-    "Periods",
-    "choose_periods",
-    "pareto",
-    "solve",
-    "stretched",
-]
+"""Several objectives: in order, as a weighted sum, or as a front."""

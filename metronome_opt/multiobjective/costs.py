@@ -17,7 +17,7 @@ from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.objectives import (
     CUSHION,
     MIXTURE,
     JobObjective,
@@ -27,7 +27,7 @@ from metronome_opt.multiobjective.objectives import (
     weigh,
 )
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.solvers.network import Cost, Network
+from metronome_opt.solvers.network import Cost, CostNetwork
 from metronome_opt.solvers.network.tables import (
     build,
     contention_cells,
@@ -122,7 +122,7 @@ class Priced:
     """
 
     search: Search
-    network: Network
+    network: CostNetwork
     per_unit: Fraction
 
 
@@ -289,10 +289,12 @@ class Costs:
             Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
             for index, link in enumerate(late.links)
         )
-        network = Network(late, Fraction(1), domains, costs, 0, np.int32, cells)
+        network = CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
         return Priced(self.search, network, Fraction(1))
 
-    def _with_singles(self, network: Network, prices: Mapping[str, int], factor: int) -> Network:
+    def _with_singles(
+        self, network: CostNetwork, prices: Mapping[str, int], factor: int
+    ) -> CostNetwork:
         """Return the network with what each job costs by itself, times a factor."""
         self._check_fits(sum(prices.values()) * factor)
         costs = list(network.costs)
@@ -306,7 +308,7 @@ class Costs:
         return replace(network, costs=tuple(costs))
 
 
-def _finer(network: Network, factor: int) -> Network:
+def _finer(network: CostNetwork, factor: int) -> CostNetwork:
     """Return a network in units that are smaller by a whole factor."""
     costs = tuple(
         replace(
@@ -325,7 +327,7 @@ def _finer(network: Network, factor: int) -> Network:
     )
 
 
-def _sum_of_worst(network: Network) -> int:
+def _sum_of_worst(network: CostNetwork) -> int:
     """Return the most that a network without a limit may cost."""
     singles = sum(
         int(cost.excess.max()) + cost.low

@@ -10,12 +10,7 @@ from numbers import Rational
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.objectives import (
-    CUSHION,
-    DEFAULT_ORDER,
-    STRETCH,
-    check_names,
-)
+from metronome_opt.objectives import CUSHION, DEFAULT_ORDER, STRETCH, check_names
 from metronome_opt.result import Block, Event, Level, Stop
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver

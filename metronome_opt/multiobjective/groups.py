@@ -14,7 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.multiobjective.costs import Costs, Offsets
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.objectives import (
     CUSHION,
     can_rotate,
     is_layered,

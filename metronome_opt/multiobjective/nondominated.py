@@ -21,7 +21,7 @@ import numpy as np
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.multiobjective.costs import Offsets, Priced
 from metronome_opt.multiobjective.relations import Mask, Relation, TooManyRowsError, relations
-from metronome_opt.solvers.network import Network, condition
+from metronome_opt.solvers.network import CostNetwork, condition
 from metronome_opt.solvers.network.eliminate import prune, shrink
 
 Values = tuple[int, ...]
@@ -140,7 +140,7 @@ class Nondominated:
     def _stopped(self) -> bool:
         return any(part.search.stopped for part in self._parts)
 
-    def _visit(self, networks: Sequence[Network]) -> None:
+    def _visit(self, networks: Sequence[CostNetwork]) -> None:
         self.nodes += 1
         agreed = self._cut_down(networks)
         if agreed is None or self._stopped:
@@ -160,15 +160,15 @@ class Nondominated:
                 return
             self._visit([condition(network.given(job, int(entry))) for network in agreed])
 
-    def _cut_down(self, networks: Sequence[Network]) -> list[Network] | None:
+    def _cut_down(self, networks: Sequence[CostNetwork]) -> list[CostNetwork] | None:
         """Return the networks cut down, small tables first; None if nothing is accepted."""
-        agreed: list[Network] | None = list(networks)
+        agreed: list[CostNetwork] | None = list(networks)
         for max_cells in (*_STEPS, *([2**22] if self.nodes == 1 else [])):
             if agreed is not None:
                 agreed = self._settled(agreed, max_cells)
         return agreed
 
-    def _settled(self, networks: Sequence[Network], max_cells: int) -> list[Network] | None:
+    def _settled(self, networks: Sequence[CostNetwork], max_cells: int) -> list[CostNetwork] | None:
         """Return the networks with tables, and with the cells and offsets that all of them allow.
 
         Their limits are those that hold above their floors.
@@ -192,7 +192,7 @@ class Nondominated:
                 return None if _hopeless(settled) else settled
         return None
 
-    def _eliminated(self, networks: Sequence[Network]) -> Relation | None:
+    def _eliminated(self, networks: Sequence[CostNetwork]) -> Relation | None:
         """Return the non-dominated rows of all jobs; None without tables of all links."""
         if any(cost.excess is None for network in networks for cost in network.costs):
             return None
@@ -231,7 +231,7 @@ class Nondominated:
                 alive &= known
         return relation.kept(alive & self._archive.promising(total))
 
-    def _offer(self, networks: Sequence[Network], rows: Relation) -> None:
+    def _offer(self, networks: Sequence[CostNetwork], rows: Relation) -> None:
         lows = [network.floor for network in networks]
         for costs, chosen in zip(rows.costs, rows.chosen, strict=True):
             offsets = [int(domain[0]) for domain in networks[0].domains]
@@ -253,7 +253,7 @@ def _job_to_eliminate(left: Sequence[Relation]) -> int:
     return min(jobs, key=cells)
 
 
-def _job_to_branch_on(networks: Sequence[Network]) -> int:
+def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
     """Return a job with few offsets whose lower bounds differ much."""
 
     def worth(job: int) -> float:
@@ -268,12 +268,12 @@ def _job_to_branch_on(networks: Sequence[Network]) -> int:
 # ------------------------------------------------------------------ several networks
 
 
-def _hopeless(networks: Sequence[Network]) -> bool:
+def _hopeless(networks: Sequence[CostNetwork]) -> bool:
     """Return whether some cost is known to exceed its limit."""
     return any(network.slack < 0 for network in networks)
 
 
-def _with_common_domains(networks: Sequence[Network]) -> list[Network]:
+def _with_common_domains(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
     """Leave to each job the offsets that all networks leave it."""
     if _hopeless(networks):
         return list(networks)
@@ -292,7 +292,7 @@ def _with_common_domains(networks: Sequence[Network]) -> list[Network]:
     ]
 
 
-def _with_common_cells(networks: Sequence[Network]) -> list[Network]:
+def _with_common_cells(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
     """Put what one network has above its slack above that of the others, link by link."""
     if _hopeless(networks):
         return list(networks)

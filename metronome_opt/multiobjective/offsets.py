@@ -27,7 +27,7 @@ from metronome_opt.multiobjective.groups import (
     minimise,
     without_contention,
 )
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.objectives import (
     CUSHION,
     MIXTURE,
     class_cost,
@@ -43,9 +43,9 @@ from metronome_opt.multiobjective.objectives import (
 from metronome_opt.result import Block, Event, Level, Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Status
 from metronome_opt.solvers.network.tables import scale_of
+from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.solve import interrupt_stops
-from metronome_opt.solvers.solve import solve as solve_contention
+from metronome_opt.solvers.solve import Arguments, interrupt_stops, solve_contention
 
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 
@@ -133,7 +133,7 @@ class _AtPeriods:
     @property
     def _ended(self) -> bool:
         """Whether to return the schedule there is."""
-        return self._solution.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
+        return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE)
 
     # ---------------------------------------------------------------- levels
 
@@ -169,7 +169,7 @@ class _AtPeriods:
         """Notify the callback that a level begins; end everything if it asks for that."""
         event = Event(self._run.budget.elapsed, None, None, name)
         if not self._ended and self._run.callback is not None and self._run.callback(event):
-            self._solution.stop = Stop.CALLBACK
+            self._solution.stop = Stop.RULE
 
     def _is_ideal(self, name: str) -> bool:
         """Return whether the schedule has none of an objective, so that none is better."""
@@ -201,7 +201,7 @@ class _AtPeriods:
         try:
             return self._by_solver(prices, share, first=None)
         except CostTooLargeError:
-            return self._run.solver == "auto" and self._over_groups(name, share)
+            return find_solver(self._run.solver).name == "auto" and self._over_groups(name, share)
 
     def _by_solver(self, prices: Mapping[str, Fraction], share: float, first: str | None) -> bool:
         """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
@@ -226,14 +226,14 @@ class _AtPeriods:
                 block, value=_scaled(block.value, factor), bound=_scaled(block.bound, factor)
             )
 
-        result = solve_contention(
+        arguments = Arguments(
             weighted,
-            self._run.solver,
-            time_limit=self._run.budget.fraction(share).remaining,
+            find_solver(self._run.solver),
             seed=self._run.seed,
             workers=self._run.workers,
             callback=None if listener is None else lambda event: listener(scaled(event)),
         )
+        result = solve_contention(arguments, self._run.budget.fraction(share))
         self._take(result, prices)
         if known:
             self._solution.trajectory = tuple(map(scaled, result.trajectory))

@@ -31,15 +31,15 @@ from metronome_opt.multiobjective.front import (
 from metronome_opt.multiobjective.goals import Request, check_reserve, make_goal
 from metronome_opt.multiobjective.groups import group
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
-from metronome_opt.multiobjective.objectives import (
+from metronome_opt.multiobjective.offsets import solve_offsets
+from metronome_opt.multiobjective.stretching import front_stretched
+from metronome_opt.objectives import (
     BY_NAME,
     CUSHION,
     STRETCH,
     check_names,
     traffic,
 )
-from metronome_opt.multiobjective.offsets import solve_offsets
-from metronome_opt.multiobjective.stretching import front_stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
@@ -56,7 +56,7 @@ from metronome_opt.solvers.time_indexed import ModelTooLargeError
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 600.0
-_ENDS = 0.6  # of the time, at most, for the ends of a front
+_END = 0.5  # of the time that is left, at most, for an end of a front
 
 Callback = Callable[[FrontEvent], bool | None]
 
@@ -191,8 +191,8 @@ def _front(
     names = request.goal.objectives
     ends = []
     proved = True
-    for order, share in ((names, _ENDS / 2), (names[::-1], _ENDS / (2 - _ENDS))):
-        budget = request.budget.fraction(share)
+    for order in (names, names[::-1]):
+        budget = request.budget.fraction(_END)
         goal = replace(request.goal, objectives=order)
         end = solve_offsets(instance, replace(request, goal=goal, budget=budget))
         if end.stop is Stop.INTERRUPTED:
@@ -227,7 +227,7 @@ def _front(
             request.budget.elapsed, len(fronts), len(every), sum(map(len, fronts.values()))
         )
         if callback is not None and callback(event):
-            request.budget.end(Stop.CALLBACK)
+            request.budget.end(Stop.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
     return [grouping.join([part for part, _ in each.parts]) for each in whole_front], proved
 

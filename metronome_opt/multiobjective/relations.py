@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network import Network
+from metronome_opt.solvers.network import CostNetwork
 
 Mask = NDArray[np.bool_]
 _MAX_KEYS = 2**62
@@ -140,7 +140,7 @@ class Relation:
         return keys
 
 
-def relations(networks: Sequence[Network]) -> list[Relation]:
+def relations(networks: Sequence[CostNetwork]) -> list[Relation]:
     """Return a relation for each set of jobs that costs are known of.
 
     Parameters

@@ -28,20 +28,20 @@ from metronome_opt.multiobjective.front import (
     nondominated,
 )
 from metronome_opt.multiobjective.goals import Request, Solution, make_goal
-from metronome_opt.multiobjective.objectives import (
-    CUSHION,
-    STRETCH,
-    as_stated,
-    find_objective,
-    to_minimise,
-    traffic,
-)
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.periods import (
     choose_periods,
     count_choices,
     price_of,
     stretched,
+)
+from metronome_opt.objectives import (
+    CUSHION,
+    STRETCH,
+    as_stated,
+    find_objective,
+    to_minimise,
+    traffic,
 )
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
@@ -206,7 +206,7 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     def improved() -> None:
         trajectory.append(Event(request.budget.elapsed, None, None, STRETCH))
         if request.callback is not None and request.callback(trajectory[-1]):
-            request.budget.end(Stop.CALLBACK)
+            request.budget.end(Stop.RULE)
 
     with interrupt_stops(request.budget):
         best = [
@@ -225,9 +225,7 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     ]
     if proved or (least > 0 and names[0] != CUSHION):
         bound = as_stated(names[0], least)
-    notes = [
-        "periods were chosen first, then offsets" + ("" if proved else ": not proved the best")
-    ]
+    notes = [] if proved else ["periods were chosen first: others may be better"]
     if instance.needs_stretch and STRETCH not in goal.names:
         notes.append("jobs are stretched: without, hyperperiods are above the limit")
     return Solution(
@@ -346,7 +344,7 @@ def front_stretched(
         for number, stretch in enumerate(ranked):
             event = FrontEvent(request.budget.elapsed, number, len(ranked), len(found))
             if callback is not None and callback(event):
-                request.budget.end(Stop.CALLBACK)
+                request.budget.end(Stop.RULE)
             if found and request.budget.stopped:
                 complete = False
                 break

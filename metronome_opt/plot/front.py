@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from metronome_opt.errors import InputError, counted
 from metronome_opt.multiobjective.front import Front
-from metronome_opt.multiobjective.objectives import BY_NAME
+from metronome_opt.objectives import find_objective
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import new_axes
 
@@ -60,7 +60,7 @@ def plot_front(
     x, y = points.columns
     # The edge of what is possible: between two points the worse value of each.
     limits = {x: ax.get_xlim(), y: ax.get_ylim()}
-    worst = {name: limits[name][not BY_NAME[name].maximised] for name in (x, y)}
+    worst = {name: limits[name][not find_objective(name).maximised] for name in (x, y)}
     ax.step(
         [points[x].iloc[0], *points[x], worst[x]],
         [worst[y], *points[y], points[y].iloc[-1]],
@@ -99,7 +99,7 @@ def _numbers(front: Front, others: Mapping[str, Values]) -> pd.DataFrame:
         rows[other] = objectives
     table = {}
     for name in front.objectives:
-        unit = 100 if name == "latency" else 1
+        unit = 100 if find_objective(name).percent else 1
         values = [each[name] for each in rows.values()]
         known = [float(unit * value) for value in values if value is not None]
         high, low = max(known, default=0.0), min(known, default=0.0)
@@ -114,7 +114,8 @@ def _prepare(axes: Axes, front: Front, table: pd.DataFrame) -> None:
     for axis, name in zip("xy", front.objectives, strict=True):
         low, high = float(table[name].min()), float(table[name].max())
         air = _AIR * (high - low) or 0.05 * abs(low) or 1.0
-        unit = "% of all traffic" if name == "latency" else BY_NAME[name].unit
+        objective = find_objective(name)
+        unit = f"% {objective.unit}" if objective.percent else objective.unit
         label = f"{name} ({unit.replace(' x ', ' × ')})"
         if any(each[name] is None for each in values):
             label += f"; no limit at {high:,.6g}"

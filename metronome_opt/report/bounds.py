@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.solve import NEED_FEW_KERNELS
@@ -23,6 +22,7 @@ def known_bound(instance: Instance, schedule: Schedule) -> tuple[Fraction, str] 
     """
     if schedule.first != "contention" or schedule.lower_bound is not None:
         return None
+    from metronome_opt.multiobjective.periods import stretched
     from metronome_opt.solvers.proof import links_bound
 
     stretch = {job.name: schedule.stretch.get(job.name, 0) for job in instance.jobs}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from metronome_opt.report.tables import NODES_SHOWN, number, on_nodes, percent, plain_table
+from metronome_opt.objectives import format_number, format_share
+from metronome_opt.report.tables import NODES_SHOWN, on_nodes, plain_table
 
 if TYPE_CHECKING:
     from metronome_opt.cluster.state import ClusterState
@@ -35,7 +36,7 @@ def _cluster_table(state: ClusterState) -> Table:
         ("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks"),
         ("GPUs left over on nodes in use", "", f"{state.fragments:,}"),
         ("links are", state.mode, ""),
-        ("contention (weight x Mbit/s)", number(state.contention()), ""),
+        ("contention (weight x Mbit/s)", format_number(state.contention()), ""),
     ]
     return plain_table((state.cluster.name, "in all", "free"), rows)
 
@@ -71,7 +72,7 @@ def _links_table(state: ClusterState) -> Table:
             used = Fraction(int((carries - left).sum()), len(left) * max(1, carries))
             rows.append((-jobs, -used, link, carries, Fraction(int((left < 0).sum()), len(left))))
     shown = [
-        (link, str(-jobs), f"{carries:,}", percent(-used), percent(late))
+        (link, str(-jobs), f"{carries:,}", format_share(-used), format_share(late))
         for jobs, used, link, carries, late in sorted(rows)[:_BUSIEST]
     ]
     headings = ("shared link", "jobs", "Mbit/s", "mean demand", "slots with more than fits")

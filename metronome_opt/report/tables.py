@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from metronome_opt.compatible import Kept
 from metronome_opt.errors import counted
-from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.front import Front
-from metronome_opt.report.classes import classes_frame
-from metronome_opt.result import Result
-from metronome_opt.scenario import Deployment, Problem
+from metronome_opt.instance import Instance, Job
+from metronome_opt.objectives import find_objective, format_number, format_share
 from metronome_opt.scenario.model import MEASURED
-from metronome_opt.schedule import Schedule
+from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.simulate.runner import alone_ms
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation
 
+if TYPE_CHECKING:
+    from metronome_opt.compatible import Kept
+    from metronome_opt.multiobjective.front import Front
+    from metronome_opt.result import Result
+    from metronome_opt.scenario import Deployment, Problem
+
 JOBS_LEGEND = """\
-unshifted, expected: an iteration as simulated; alone: with nobody else on its links
+unshifted, expected: an iteration as simulated; alone: without other jobs on its links
 slots: from one to the next, of jobs that are gated; the others begin at first and run freely"""
 CLASSES_LEGEND = """\
 iteration: as simulated, mean share of the period; faster, slower: by more than 1 %
@@ -38,16 +40,8 @@ CUSHION_LEGEND = (
 )
 NODES_SHOWN = 3
 _WIDE = 200
+_MANY_JOBS, _MOST_AFFECTED = 40, 20
 _BY_CHANCE = 2e-3  # of a mean slowdown: so much do plays differ
-
-UNITS = {
-    "contention": "weight x Mbit/s",
-    "latency": "of all traffic",
-    "stretch": "weight x share of period",
-    "wait": "weight x slots",
-    "moves": "weight",
-    "cushion": "slots",
-}
 
 
 def terminal() -> Console:
@@ -57,30 +51,6 @@ def terminal() -> Console:
     if not console.is_terminal:
         console.width = _WIDE
     return console
-
-
-def number(value: Fraction | None, digits: int = 1) -> str:
-    """Return an exact number as people read it; a dash for None."""
-    if value is None:
-        return "-"
-    # Only 0 is shown as 0: reaching it is a proof.
-    small = 0 < abs(value) < Fraction(1, 2 * 10**digits)
-    return f"{float(value):.1g}" if small else f"{float(value):,.{digits}f}"
-
-
-def percent(value: Fraction | None, digits: int = 1) -> str:
-    """Return a share in percent; a dash for None."""
-    return "-" if value is None else f"{float(value):.{digits}%}"
-
-
-def stated(name: str, value: Fraction | None, digits: int = 1) -> str:
-    """Return a value of an objective as people read it: latency in percent, others as numbers.
-
-    None is a cushion without limit.
-    """
-    if value is None:
-        return "no limit"
-    return percent(value, digits) if name == "latency" else number(value, digits)
 
 
 def plain_table(
@@ -158,14 +128,14 @@ def comparison_table(
         rows.append(
             (
                 name,
-                number(evaluation.contention, 0),
-                percent(evaluation.objectives["latency"]),
-                number(evaluation.score_mean, 3),
-                number(evaluation.score_min, 3),
+                format_number(evaluation.contention, 0),
+                format_share(evaluation.objectives["latency"]),
+                format_number(evaluation.score_mean, 3),
+                format_number(evaluation.score_min, 3),
                 *(f"{played[name][sharing]:.3f}" for sharing in ("fair", "tcp")),
                 str(result.status) if gated is None else f"{sum(gated.values())} gated",
-                number(result.lower_bound if gated is None else None, 0),
-                percent(result.gap if gated is None else None),
+                format_number(result.lower_bound if gated is None else None, 0),
+                format_share(result.gap if gated is None else None),
                 f"{result.schedule.runtime_s:.2f} s",
             )
         )
@@ -187,12 +157,13 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
         What the judge says of two schedules; what is not known before is shown as a dash.
     """
     rows = []
-    for name, unit in UNITS.items():
-        old = "-" if before is None else stated(name, before.objectives[name])
-        rows.append((name, old, stated(name, after.objectives[name]), unit))
+    for name in OBJECTIVES:
+        objective = find_objective(name)
+        old = "-" if before is None else objective.format(before.objectives[name])
+        rows.append((name, old, objective.format(after.objectives[name]), objective.unit))
     for name in ("mean", "min"):
         old, new = (
-            "-" if each is None else number(getattr(each, f"score_{name}"), 3)
+            "-" if each is None else format_number(getattr(each, f"score_{name}"), 3)
             for each in (before, after)
         )
         rows.append((f"score {name}", old, new, ""))
@@ -232,49 +203,61 @@ def jobs_table(
     times: Times,
     waits: Mapping[str, Mapping[str, float]] | None = None,
     placed: Deployment | None = None,
+    jobs: Sequence[Job] | None = None,
 ) -> Table:
     """Return one row per job: its slots, and how long an iteration of it takes.
 
     Parameters
     ----------
     times
-        Iteration times if nobody is shifted, and under the schedule.
+        Iteration times unshifted, and under the schedule.
     waits
-        For each job the others that hold it up, as in a `Result`; if None there is no column.
+        For each job the jobs that delay it, as in `Simulated`; if None there is no column.
     placed
         Where tasks run; None, and no column, where that is not known.
+    jobs
+        Jobs to write rows of; all if None.
     """
     where = where_jobs_run(placed)
     gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
     rows = []
-    for job in instance.jobs:
+    for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
         others = sorted((waits or {}).get(job.name, {}).items(), key=lambda item: -item[1])
         row = (
             job.name,
             str(job.weight),
-            number(alone_ms(instance, job)),
+            format_number(alone_ms(instance, job)),
             f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
             f"{schedule.offsets[job.name] * slot_ms:,}",
-            number(before),
-            number(after),
+            format_number(before),
+            format_number(after),
             f"{float(after / before - 1):+.1%}",
         )
-        held_up = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "nobody"
+        delayed = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "none"
         rows.append(
             (
                 *row,
-                *([held_up] if waits is not None else []),
+                *([delayed] if waits is not None else []),
                 *([where.get(job.name, "-")] if where else []),
             )
         )
     headings = (
         *("job", "weight", "alone\n(ms)", "slots\n(ms)", "first\n(ms)"),
         *("unshifted\n(ms)", "expected\n(ms)", "change"),
-        *(["held up by"] if waits is not None else []),
+        *(["delayed by"] if waits is not None else []),
         *(["where"] if where else []),
     )
-    return plain_table(headings, rows, left=("held up by", "where"))
+    return plain_table(headings, rows, left=("delayed by", "where"))
+
+
+def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
+    """Return the jobs to write a row of: all, or of many those whose iteration changes most."""
+    jobs = instance.jobs
+    if len(jobs) <= _MANY_JOBS:
+        return jobs
+    change = {job.name: abs(times.after[job.name] / times.before[job.name] - 1) for job in jobs}
+    return sorted(jobs, key=lambda job: -change[job.name])[:_MOST_AFFECTED]
 
 
 def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
@@ -286,14 +269,13 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
     gated = len(Plan.of(instance, schedule).periods)
     text = (
-        f"{gated} of {counted(len(instance.jobs), 'job')} "
-        f"gated: slowdown {after:.4f}; if nobody were shifted or gated, {before:.4f}; "
-        f"if each were alone, {each:.4f}"
+        f"{gated:,} of {counted(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
+        f"unshifted and not gated, {before:.4f}; each alone, {each:.4f}"
     )
     if gated and after > before + _BY_CHANCE:
         text += (
             f"\nslower than no slots: {after:.4f} instead of {before:.4f}; "
-            "solve without --objectives looks for the least"
+            "solve without --objectives minimises it"
         )
     return text
 
@@ -327,6 +309,8 @@ def classes_table(
         As for `classes_frame`; an unknown value is a dash.
     """
     import pandas as pd
+
+    from metronome_opt.report.classes import classes_frame  # for this table alone
 
     frame = classes_frame(instance, before, after, times)
     forms = {"iteration": "{:.1%}", "unserved": "{:,.1f}"}
@@ -365,7 +349,7 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
     ]
     numbers = map(str, range(1, len(files) + 1))
     headings = (
-        *("point", *(f"{name}\n({UNITS[name]})" for name in front.objectives)),
+        *("point", *(f"{name}\n({find_objective(name).unit})" for name in front.objectives)),
         "schedule",
     )
     return plain_table(headings, zip(numbers, *columns, files, strict=True), left=("schedule",))
@@ -374,7 +358,7 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
 def _apart(name: str, values: Sequence[Fraction | None]) -> list[str]:
     """Return values as people read them, with digits enough that different ones look different."""
     for digits in range(1, 7):
-        texts = [stated(name, value, digits) for value in values]
+        texts = [find_objective(name).format(value, digits) for value in values]
         if len(set(texts)) == len(set(values)):
             break
     return texts

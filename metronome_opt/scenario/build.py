@@ -398,7 +398,7 @@ def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
             free[node] -= job.each.gpus
             if free[node] < 0:
                 raise InputError(
-                    f"jobs[{index}].nodes: {node} has {has[node]} GPUs and more tasks; "
+                    f"jobs[{index}].nodes: {node} has {counted(has[node], 'GPU')} and more tasks; "
                     "move one elsewhere"
                 )
     waiting = [index for index, job in enumerate(scenario.jobs) if job.nodes is None]
@@ -410,9 +410,9 @@ def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
         free.subtract({node: each * count for node, count in Counter(nodes).items()})
     for index in (index for index, nodes in rooms.items() if nodes is None):
         job = scenario.jobs[index]
-        left = f"only {free.total()} GPUs are free"
+        left = f"no room; free: {counted(free.total(), 'GPU')}"
         if job.each.gpus > 1:
             room = sum(count // job.each.gpus for count in free.values())
-            left += f", in which {room} workers of {job.each.gpus} find room"
+            left += f", room for {counted(room, 'worker')} of {job.each.gpus}"
         raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
     return placements

@@ -10,7 +10,7 @@ from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import (
     FrozenMap,
     Name,
@@ -169,8 +169,8 @@ class Work(Record):
         for field in ("nodes", "pods"):
             given = getattr(self, field)
             if given is not None and len(given) != self.workers:
-                what = "tasks are placed" if field == "nodes" else "pods are named"
-                refuse(field, f"{len(given)} {what}, but workers is {self.workers}")
+                what = "task" if field == "nodes" else "pod"
+                refuse(field, f"names {counted(len(given), what)}, but workers is {self.workers}")
         return self
 
     @property

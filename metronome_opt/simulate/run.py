@@ -9,12 +9,13 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
+from metronome_opt.plugins import guarded
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
-from metronome_opt.simulate.policies import find_policy
+from metronome_opt.simulate.policies import find_policy, is_plugin
 from metronome_opt.simulate.runner import Runner, Slot, alone_ms
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
@@ -60,7 +61,8 @@ def simulate(
         If a job has no number of iterations, can never run, or a link to watch is not known.
     """
     conditions = conditions or Conditions()
-    return _Simulation(scenario, policy, seed, conditions, sample_s, watch).run(progress)
+    with guarded(f"policy {policy}", foreign=is_plugin(policy)):
+        return _Simulation(scenario, policy, seed, conditions, sample_s, watch).run(progress)
 
 
 class _Simulation:

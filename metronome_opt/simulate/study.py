@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, quote
+from metronome_opt.plugins import guarded
 from metronome_opt.records import (
     FrozenMap,
     Name,
@@ -215,7 +216,9 @@ class Study(Record):
         """
         setup, generator = self._setup, self.draw.generator
         try:
-            jobs = _with(generator, _own(generator, cell)).jobs(setup, seed)
+            foreign = not type(generator).__module__.startswith(f"{__package__}.")
+            with guarded("its generator", foreign=foreign):
+                jobs = _with(generator, _own(generator, cell)).jobs(setup, seed)
         except InputError as error:
             raise InputError(f"{self.name}: draw.{self.draw.name}.{error}") from None
         try:
@@ -303,6 +306,6 @@ def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
     if str(wanted) in known:
         return read_study(known[str(wanted)])
     raise InputError(
-        f"study: {quote(str(wanted))} is not known, and it is not a file; known are "
+        f"study: {quote(str(wanted))} is not known: it is not a file; choose from "
         f"{', '.join(known)}"
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from metronome_opt.compatible.local import Placed
+from metronome_opt.compatible.local import PlacedJobs
 from metronome_opt.instance import Instance, Job
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge
@@ -196,7 +196,7 @@ class _Moves:
         self, job: Job, period: int, offsets: Mapping[str, int], periods: Mapping[str, int]
     ) -> int | None:
         """Return an offset at which a job fits beside those that are gated."""
-        placed = Placed(self._instance, self._cushion)
+        placed = PlacedJobs(self._instance, self._cushion)
         for name, theirs in periods.items():
             placed.put(name, theirs, offsets[name])
         cost = placed.costs(job.name, period)

@@ -22,10 +22,10 @@ from fractions import Fraction
 from functools import partial
 
 from metronome_opt.compatible.choices import (
-    Choice,
     Choices,
+    FitTask,
     Kept,
-    Task,
+    PeriodChoice,
     cheapest_first,
     most_stretch,
 )
@@ -257,7 +257,7 @@ def _most_worth(
     choices = _choices(judge, longest, idle, terms)
     if not all(choices.values()):
         return Kept()
-    task = Task(judge.player.instance, cushion, budget, terms.seed, terms.workers)
+    task = FitTask(judge.player.instance, cushion, budget, terms.seed, terms.workers)
     return choose(task, choices, Decider(task)).kept or Kept()
 
 
@@ -267,7 +267,7 @@ def _roomiest(part: Instance, kept: Kept, cushion_slots: int, budget: Budget) ->
     low, high = cushion_slots, max(kept.periods.values())
     while high - low > 1:
         middle = (low + high) // 2
-        task = Task(part, middle, budget.fraction(0.5))
+        task = FitTask(part, middle, budget.fraction(0.5))
         found = Decider(task).decide(kept.periods).offsets
         if found is None:
             high = middle
@@ -286,11 +286,15 @@ def _choices(judge: Judge, longest: Mapping[str, int], idle: Fraction, terms: Te
         job.name: cheapest_first(
             [
                 *(
-                    Choice(period, _cost(weight * (period / job.period - 1.0)))
+                    PeriodChoice(period, _cost(weight * (period / job.period - 1.0)))
                     for period in range(math.ceil(job.period * (1 + idle)), longest[job.name] + 1)
                     if terms.hyperperiod is None or terms.hyperperiod % period == 0
                 ),
-                *([Choice(None, _cost(weight * max(0.0, loses - 1.0)))] if terms.partly else []),
+                *(
+                    [PeriodChoice(None, _cost(weight * max(0.0, loses - 1.0)))]
+                    if terms.partly
+                    else []
+                ),
             ]
         )
         for job, weight, loses in zip(

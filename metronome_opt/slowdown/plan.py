@@ -1,4 +1,4 @@
-"""The plan that jobs are told: where each begins, who keeps slots, and how far these lie apart."""
+"""Plan: offsets of all jobs, and the distance of slots of gated jobs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PER_MS = 1000  # microseconds
 
 @dataclass(frozen=True)
 class Plan:
-    """A kept schedule, and where the others begin.
+    """Offsets and slots of gated jobs, and first bursts of the others.
 
     Attributes
     ----------
     offsets
-        Of all jobs, in slots; a job that is not gated begins there, and nobody holds it to that.
+        Of all jobs, in slots; a job that is not gated begins there and runs freely.
     periods
         From one slot of a gated job to its next, by name. Jobs that are not named run freely.
     """
@@ -31,7 +31,7 @@ class Plan:
 
     @classmethod
     def of(cls, instance: Instance, schedule: Schedule) -> Plan:
-        """Return what claims of a schedule tell jobs: all are gated unless it says who is."""
+        """Return the plan of a schedule; all jobs are gated unless it names those that are."""
         gated = schedule.gated or {}
         periods = {
             job.name: job.period + schedule.stretch.get(job.name, 0)
@@ -41,7 +41,7 @@ class Plan:
         return cls(schedule.offsets, periods)
 
     def only(self, part: Instance) -> Plan:
-        """Return what it tells the jobs of a part."""
+        """Return the plan for the jobs of a part."""
         names = [job.name for job in part.jobs]
         periods = {name: self.periods[name] for name in names if name in self.periods}
         return Plan({name: self.offsets[name] for name in names}, periods)
@@ -56,16 +56,16 @@ class Plan:
 def expected_ms(
     instance: Instance, plan: Plan, slowdowns: Mapping[str, float]
 ) -> dict[str, Fraction]:
-    """Return the iteration time of each job, as it was played.
+    """Return the simulated iteration time of each job.
 
-    Computing times vary in plays, so that a mean may fall short by a little of the period, or of
-    the time from slot to slot, which nobody is faster than; that is left out.
+    Computing times vary in simulations, so that a mean may fall a little short of the period, or of
+    the time from slot to slot, which no job is faster than; these are minimum times.
     """
     times = {}
     for job in instance.jobs:
-        played = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
-        least = plan.periods.get(job.name, job.period) * instance.slot_ms
-        times[job.name] = max(Fraction(least), played / _PER_MS)
+        simulated = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
+        minimum = plan.periods.get(job.name, job.period) * instance.slot_ms
+        times[job.name] = max(Fraction(minimum), simulated / _PER_MS)
     return times
 
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
-from metronome_opt.kernels.tables import State, compile_instance
-from metronome_opt.multiobjective.objectives import normal
+from metronome_opt.kernels.tables import DemandState, compile_instance
+from metronome_opt.objectives import normal
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 
@@ -178,7 +178,7 @@ class Pricing:
                 ways[other] = self._best(other, best[other], state)
         return tuple(best)
 
-    def _best(self, job: int, offset: int, state: State) -> tuple[int, Fraction]:
+    def _best(self, job: int, offset: int, state: DemandState) -> tuple[int, Fraction]:
         """Return the best offset of a job that is at one now, and what it gains there.
 
         The price of waiting grows with the wait, so among the offsets only those matter that cost

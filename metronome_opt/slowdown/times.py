@@ -1,4 +1,4 @@
-"""Iteration times as they are shown: of jobs that run under a plan, and of the same jobs unshifted.
+"""Iteration times for output: of jobs under a plan, and of the same jobs unshifted.
 
 What links cannot serve in time does not say how late a job is: a burst waits on several links at
 once, what it lacks is sent later, and meets what comes then. So the jobs are let run.
@@ -18,9 +18,9 @@ from metronome_opt.schedule import Schedule
 from metronome_opt.slowdown.plan import Plan, expected_ms
 from metronome_opt.slowdown.player import PERIODS, Player, plays
 
-_FIRST, _SEEDS = 300, 2  # seeds that nothing is found or judged by
-_MOST_EVENTS = 200_000  # a second at most: nobody has asked for a simulation
-_LEAST_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
+_FIRST, _SEEDS = 300, 2  # seeds that no search uses
+_MAX_EVENTS = 200_000  # a second at most, since no simulation was asked for
+_MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 
 class Times(NamedTuple):
@@ -31,16 +31,17 @@ class Times(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> Times:
-        """Return those that a result states, or else those that are `played`."""
+        """Return those that a result states, or else simulate them."""
         schedule = result.schedule
-        if result.unshifted_ms is None or schedule.expected_ms is None:
-            return cls.played(result.instance, schedule)
-        before = {name: Fraction(time) for name, time in result.unshifted_ms.items()}
+        if result.simulated is None or schedule.expected_ms is None:
+            return cls.simulated(result.instance, schedule)
+        unshifted_ms = result.simulated.unshifted_ms
+        before = {name: Fraction(time) for name, time in unshifted_ms.items()}
         return cls(before, schedule.expected_ms)
 
     @classmethod
-    def played(cls, instance: Instance, schedule: Schedule) -> Times:
-        """Return those of jobs that nobody shifts or gates, and of the same under a schedule."""
+    def simulated(cls, instance: Instance, schedule: Schedule) -> Times:
+        """Simulate jobs unshifted and not gated, and under a schedule."""
         plans = Plan(instance.unshifted), Plan.of(instance, schedule)
         return cls(*(iteration_times(instance, plan) for plan in plans))
 
@@ -52,8 +53,8 @@ def iteration_times(instance: Instance, plan: Plan) -> dict[str, Fraction]:
     1 %. The same arguments give the same times.
     """
     let_run = partial(Player, instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
-    affordable = int(PERIODS * _MOST_EVENTS / max(1.0, let_run().events))
-    player = let_run(periods=min(PERIODS, max(_LEAST_PERIODS, affordable)))
+    affordable = int(PERIODS * _MAX_EVENTS / max(1.0, let_run().events))
+    player = let_run(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
     names = (job.name for job in instance.jobs)
     slowdowns = dict(zip(names, map(float, player.slowdowns(plan)), strict=True))
     return expected_ms(instance, plan, slowdowns)

@@ -1,4 +1,4 @@
-"""One file per solver, all with one signature; `solve` picks one by name.
+"""One file per solver, all with one signature; `metronome_opt.solve` picks one by name.
 
 What a solver needs, compiled kernels first of all, is loaded when it is used.
 """
@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.solvers.registry import SOLVERS, Solver, find_solver
-from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT, MAX_WORKERS, solve
+from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT, MAX_WORKERS
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.search import Callback, Search
@@ -22,7 +22,6 @@ __all__ = [
     "Search",
     "Solver",
     "find_solver",
-    "solve",
 ]
 
 

@@ -54,14 +54,14 @@ def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
 class _Portfolio:
     """The workers of a run: of all provers of open blocks, the one that has done least goes on.
 
-    With `only_branch` the only way is branch and bound, and nobody looks for better schedules.
+    With `only_branch` the only way is branch and bound, and no better schedule is searched for.
     """
 
     def __init__(self, search: Search, *, only_branch: bool) -> None:
         self._search = search
         self._only_branch = only_branch
         self.blocks = Blocks(search)
-        self._provers: list[Prover] = []  # those that nobody works with now
+        self._provers: list[Prover] = []  # those that no thread works with now
         self._proving = 0  # how many are worked with
         # Of what time is left, the most that one generation may take, for all blocks together.
         self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import shutil
 import signal
 import subprocess
 import sys
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 30  # requests to stop, some 50 ms apart, before the process is killed
 _NO_CPSAT = ("cpsat needs OR-Tools", "ortools")
-_CBC_STATUS = {"Optimal": "optimal", "Infeasible": "infeasible", "Integer infeasible": "infeasible"}
 
 
 def import_cp_model() -> Any:
@@ -137,64 +135,15 @@ def solve_highs(search: Search, program: MilpProgram) -> None:
     _run_isolated(reader, "highs", "rotation.mps", parameters, ("milp needs HiGHS", "highspy"))
 
 
-def solve_cbc(search: Search, program: MilpProgram) -> None:
-    """Solve a program with CBC within the time that is left, reporting to `search`."""
-    command = [_cbc(), "rotation.mps", "-timeMode", "elapsed", "-ratio", "0"]
-    reader = _Reader(search, program, "milp (CBC)", "CBC", exact=False)
-    bound = math.nan
-
-    def on_line(line: str) -> None:
-        nonlocal bound
-        reader.last = line.strip() or reader.last
-        if line.startswith("Lower bound:"):
-            bound = float(line.split()[-1])
-
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        program.write(folder / "rotation.mps")
-        search.built()
-        if search.stopped:
-            return
-        if search.remaining is not None:
-            command += ["-sec", f"{search.remaining:.3f}"]
-        if search.workers > 1:
-            command += ["-threads", str(search.workers)]
-        command += ["-randomCbcSeed", str(search.seed % 2**31 or 1)]
-        command += ["-solve", "-printingOptions", "all", "-solution", "rotation.sol"]
-        _, told = _run_process(search, command, folder, on_line)
-        solution = folder / "rotation.sol"
-        text = solution.read_text() if solution.exists() else None
-    if text is None:
-        if told:
-            return
-        raise SolverError(f"CBC wrote no solution: {reader.last}")
-    head, *rows = text.splitlines()
-    native = head.split(" - ")[0].strip()
-    status = "stopped" if native.startswith("Stopped on") else _CBC_STATUS.get(native, head)
-    if status == "optimal" or (status == "stopped" and "no integer" not in native):
-        columns = (row.replace("**", "").split() for row in rows)
-        reader.take(solution={name: float(value) for _, name, value, *_ in columns})
-    objective = float(head.split()[-1]) if status == "optimal" else math.nan
-    reader.take(status=status, objective=objective, bound=bound)
-
-
-def _cbc() -> str:
-    bundled = getattr(import_pulp().PULP_CBC_CMD, "pulp_cbc_path", None)
-    program = bundled if bundled and Path(bundled).exists() else shutil.which("cbc")
-    if program is None:
-        raise _missing("milp-cbc needs CBC", "'pulp<4', or coinor-cbc")
-    return str(program)
-
-
 class _Reader:
-    """Takes what a back end tells: solutions, bounds, and how it ended.
+    """Reader of the messages of a back end: solutions, bounds, and how it ended.
 
     Attributes
     ----------
     last
         The last line that was none of these.
     ended
-        Whether it has told how it ended.
+        Whether it has sent its final status.
     """
 
     def __init__(
@@ -300,10 +249,10 @@ def _run_isolated(
         deadline = None if search.remaining is None else time.monotonic() + search.remaining
         options = {"parameters": parameters, "deadline": deadline}
         command = [*_child(back_end), file, json.dumps(options)]
-        exit_status, told = _run_process(search, command, folder, reader.line)
-    if exit_status == solve_process.NOT_INSTALLED and not told:  # a signal may break the import
+        exit_status, asked = _run_process(search, command, folder, reader.line)
+    if exit_status == solve_process.NOT_INSTALLED and not asked:  # a signal may break the import
         raise _missing(*missing)
-    if not (reader.ended or told):
+    if not (reader.ended or asked):
         raise SolverError(f"{reader.label} ends with {_how_it_ended(exit_status)}: {reader.last}")
 
 
@@ -333,7 +282,7 @@ def _run_process(
     Returns
     -------
     tuple
-        Its exit status, and whether it was told to stop.
+        Its exit status, and whether it was asked to stop.
     """
     process = subprocess.Popen(  # noqa: S603 (the caller names the program)
         command,

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
-from metronome_opt.result import Stop
+from metronome_opt.result import Event, Stop
+from metronome_opt.stopping import Watch
 
 T = TypeVar("T")
 _TICK_S = 0.01  # between two looks at the clock
@@ -21,7 +22,7 @@ _GROWTH = 8  # of a slice over the one before, at most
 
 
 class Stoppable(Protocol):
-    """What can be asked to return what it has."""
+    """A run that can be asked to return its best result."""
 
     @property
     def stopped(self) -> bool:
@@ -29,10 +30,10 @@ class Stoppable(Protocol):
 
     @property
     def stop(self) -> Stop:
-        """Why it ends, or would."""
+        """The reason why it ends, or would."""
 
     def interrupt(self) -> None:
-        """Return what there is."""
+        """End with the best result so far."""
 
 
 class Budget:
@@ -48,11 +49,13 @@ class Budget:
         Says whether to end for some other reason.
     parent
         What it is a part of.
+    watch
+        The stopping rules of the run; those of the parent if left out.
 
     Attributes
     ----------
     slice
-        How many steps `slices` lets be taken until the next look at the clock.
+        Number of steps that `slices` allows until the next look at the clock.
     """
 
     def __init__(
@@ -61,8 +64,11 @@ class Budget:
         stopped: Callable[[], bool] | None = None,
         *,
         parent: Stoppable | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._start = time.perf_counter()
+        self._run_start: float = getattr(parent, "_run_start", self._start)
+        self._watch: Watch | None = watch or getattr(parent, "_watch", None)
         self._seconds = seconds
         self._stopped = stopped
         self._parent = parent
@@ -78,9 +84,19 @@ class Budget:
         return time.perf_counter() - self._start
 
     @property
+    def elapsed_of_run(self) -> float:
+        """Seconds since the start of the run that this is a part of."""
+        return time.perf_counter() - self._run_start
+
+    @property
     def remaining(self) -> float | None:
         """Seconds that are left, at least 0; None without a limit."""
         return None if self._seconds is None else max(0.0, self._seconds - self.elapsed)
+
+    @property
+    def had_time(self) -> bool:
+        """Whether there was any time at the start."""
+        return self._seconds != 0
 
     def limit_to(self, seconds: float | None, parts: int = 1) -> None:
         """Let it end after its share of `seconds` from now on, one of `parts`."""
@@ -102,6 +118,8 @@ class Budget:
     @property
     def stopped(self) -> bool:
         """Whether to return now."""
+        if self._parent is None and self._watch is not None and self._watch.look():
+            self.end(Stop.RULE)
         return (
             self._ended is not None
             or (self._parent is not None and self._parent.stopped)
@@ -111,21 +129,38 @@ class Budget:
 
     @property
     def stop(self) -> Stop:
-        """Why it ended, or would if it ended now."""
+        """The reason why it ended, or would end now."""
+        whole = self._parent
+        if whole is not None and whole.stop is Stop.INTERRUPTED:
+            return Stop.INTERRUPTED
         if self._ended is not None:
             return self._ended
-        if self._parent is not None and self._parent.stopped:
-            return self._parent.stop
+        if whole is not None and whole.stopped:
+            return whole.stop
         return Stop.TIME_LIMIT if self.remaining == 0.0 else Stop.FINISHED
 
     def end(self, reason: Stop) -> None:
-        """End now; of several reasons the first counts."""
-        self._ended = self._ended or reason
+        """End now; of several reasons the first counts, that of the whole included."""
+        if self._ended is None:
+            ended_before = self._parent is not None and self._parent.stopped
+            self._ended = self.stop if ended_before else reason
+
+    def note(self, event: Event) -> bool:
+        """Pass a new incumbent or bound to the stopping rules; return whether they end the run."""
+        if self._watch is None or not self._watch.note(event):
+            return False
+        self.end(Stop.RULE)
+        return True
+
+    def iterate(self) -> None:
+        """Count an iteration of the run."""
+        if self._watch is not None:
+            self._watch.iterate()
 
     def interrupt(self) -> None:
         """End now because of Ctrl-C, which comes before all other reasons, with all it is part of.
 
-        Whoever notices it may not be the one who should.
+        The part that notices it may not be the one that it was meant for.
         """
         self._ended = Stop.INTERRUPTED
         if self._parent is not None:
@@ -162,7 +197,7 @@ def run_interruptibly(
     Parameters
     ----------
     run
-        Says when to cancel; told of Ctrl-C.
+        Says when to cancel; is notified of Ctrl-C.
     cancel
         Makes `work` return soon; may be called more than once. Without it, None is returned when
         the run is stopped, and the call goes on without us.

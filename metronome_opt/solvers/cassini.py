@@ -161,7 +161,7 @@ class _Circle:
 
     @property
     def is_best(self) -> bool:
-        """Whether no other rotations score better."""
+        """True if no other rotations score better."""
         return is_done(self._rotations)
 
     @property
@@ -181,7 +181,7 @@ def _time_shifts(instance: Instance, rotations: _Rotations) -> _TimeShifts:
 
     The fixed jobs are visited first, all of them from the start, so that no link rotates them. They
     connect nothing. A component without fixed jobs starts with its first job, in the order of the
-    instance, where it would be if nobody shifted it. A job without edges stays there.
+    instance, where it would be unshifted. A job without edges stays there.
 
     Parameters
     ----------

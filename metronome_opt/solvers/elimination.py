@@ -22,13 +22,20 @@ import numpy as np
 from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.blocks import solve_in_blocks
-from metronome_opt.solvers.network import Eliminated, Network, build, condition, decide, eliminate
+from metronome_opt.solvers.network import (
+    CostNetwork,
+    Eliminated,
+    build,
+    condition,
+    decide,
+    eliminate,
+)
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
-# which of them is better, by far sometimes, nobody knows beforehand. The large ones come later.
+# which of them is better, by far sometimes, is not known beforehand. The large ones come later.
 _MOST_AT_ROOT = (2**20, 2**23)
 _LATER = 3  # rounds
 _MOST_CELLS = 2**20  # below the root
@@ -53,7 +60,7 @@ class _Branching:
         Which of them comes next.
     """
 
-    network: Network
+    network: CostNetwork
     gone: tuple[Eliminated, ...]
     job: int
     entries: Ints
@@ -102,7 +109,7 @@ class Elimination:
         self._sizes: tuple[int, ...] = _MOST_AT_ROOT
         self._attempts: dict[int, _Attempt] = {}
         self._round = 0
-        self._network: Network | None = None
+        self._network: CostNetwork | None = None
 
     def step(self, *, threads: int = 1) -> None:
         """Go one round further, the searches side by side if there are threads for it."""
@@ -120,7 +127,7 @@ class Elimination:
             list(pool.map(lambda most_cells: self._grow(network, most_cells, nodes), sizes))
         self.effort = sum(attempt.effort for attempt in self._attempts.values())
 
-    def _grow(self, network: Network, most_cells: int, nodes: int) -> None:
+    def _grow(self, network: CostNetwork, most_cells: int, nodes: int) -> None:
         try:
             if not self.search.stopped and most_cells not in self._attempts:
                 self._attempts[most_cells] = _Attempt(self.search, network, most_cells)
@@ -153,7 +160,7 @@ class _Attempt:
         What has been done so far, in nodes of branch and bound.
     """
 
-    def __init__(self, search: Search, network: Network, most_cells: int) -> None:
+    def __init__(self, search: Search, network: CostNetwork, most_cells: int) -> None:
         self._search = search
         self._below = search.below(search.instance)  # its bounds are those of a part only
         self._path: list[_Branching] = []
@@ -195,7 +202,7 @@ class _Attempt:
         floor = min((bound for bound in ahead if bound is not None), default=limit + 1)
         self._search.raise_bound(min(floor, limit + 1) * self._scale, _SOURCE)
 
-    def _settle_or_branch(self, network: Network, gone: tuple[Eliminated, ...]) -> None:
+    def _settle_or_branch(self, network: CostNetwork, gone: tuple[Eliminated, ...]) -> None:
         """Offer what is solved, branch on what is not, leave what cannot be better."""
         if network.slack < 0 or self._search.stopped:
             return
@@ -211,7 +218,7 @@ class _Attempt:
             self._path.append(_Branching(network, gone, job, entries, floors[entries]))
 
 
-def _effort(network: Network) -> int:
+def _effort(network: CostNetwork) -> int:
     """Return what it takes to make such a network, in nodes of branch and bound."""
     cells = sum(cost.excess.size for cost in network.costs if cost.excess is not None)
     return (_A_COST * len(network.costs) + cells // _CELLS) // 2
@@ -223,7 +230,7 @@ def _promises(here: _Branching, limit: int) -> bool:
     return bound is not None and bound <= limit
 
 
-def _job_to_branch_on(network: Network) -> int:
+def _job_to_branch_on(network: CostNetwork) -> int:
     """Return a job on many links that have no table, and with few offsets."""
     missing = [cost for cost in network.costs if cost.excess is None]
 

@@ -9,11 +9,6 @@ from typing import Any
 from metronome_opt.errors import InputError, quote
 
 
-def is_in_file(name: str) -> bool:
-    """Return whether a name of a solver is ``file.py:function``."""
-    return ".py:" in name
-
-
 def load_from_file(name: str) -> Any:
     """Return the function that ``file.py:function`` names.
 

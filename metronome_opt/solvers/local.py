@@ -5,8 +5,8 @@ Then pairs of members are recombined, and the children walk on; one that is bett
 its parents takes its place. When that has not happened for long, some jobs of the best schedule at
 a time are freed and placed optimally: those that add much to the contention first, each together
 with those beside it that add most; how many is learnt from how hard it was to place them. The next
-generation takes twice the effort: one long annealing beats many short ones, but nobody knows how
-long is long enough.
+generation takes twice the effort: one long annealing beats many short ones, but how long is long
+enough is not known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,13 @@ from metronome_opt.kernels.perturb import (
     start_walk,
     take_steps,
 )
-from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, State, compile_instance
+from metronome_opt.kernels.tables import (
+    Compiled,
+    CostTooLargeError,
+    DemandState,
+    Ints,
+    compile_instance,
+)
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
@@ -132,7 +138,7 @@ class Population:
         self._generator = np.random.default_rng(search.seed)
         self._noise = gumbel_noise(self._generator, int(self._periods.max()))
         self._neighbourhoods = _Neighbourhoods(compiled, self._around)
-        self._turnable = all(job.fixed_offset is None for job in compiled.instance.jobs)
+        self._rotatable = all(job.fixed_offset is None for job in compiled.instance.jobs)
         self._offsets = np.array(search.best, dtype=np.int64)
         self._state = state_of(compiled, self._offsets)
         self._scale = np.zeros(len(self._offsets))
@@ -144,7 +150,7 @@ class Population:
 
     @property
     def is_movable(self) -> bool:
-        """Whether there is any job to move."""
+        """True if there is any job to move."""
         return len(self._around.free) > 0
 
     def set_budget(self, share: float) -> None:
@@ -154,7 +160,7 @@ class Population:
 
     @property
     def fits(self) -> bool:
-        """Whether the time does for another whole generation."""
+        """True if the time does for another whole generation."""
         if self.budget.stopped:
             return False
         return not self._effort or self._plan()[0] == _MEMBERS
@@ -263,7 +269,7 @@ class Population:
                     self._around,
                     self._members[better].offsets,
                     self._members[worse].offsets,
-                    self._turnable,
+                    self._rotatable,
                     self._generator,
                 )
             )
@@ -332,7 +338,7 @@ class _Neighbourhoods:
     compiled
         With `common_scale`.
     around
-        Who shares a link with whom.
+        Jobs that share links.
     """
 
     def __init__(self, compiled: Compiled, around: Neighbours) -> None:
@@ -343,7 +349,7 @@ class _Neighbourhoods:
         self._size = min(_SIZE, self._largest)
         self._room = room_for(max(1, self._largest), len(jobs), longest)
 
-    def apply(self, state: State, offsets: Ints, steps: int, budget: Budget) -> None:
+    def apply(self, state: DemandState, offsets: Ints, steps: int, budget: Budget) -> None:
         """Improve a schedule until no neighbourhood does, by so many steps at most.
 
         Parameters
@@ -367,7 +373,9 @@ class _Neighbourhoods:
                     tried.clear()
                 tried.add(frozenset(members))
 
-    def _jobs_to_free(self, state: State, offsets: Ints, budget: Budget) -> Iterator[list[int]]:
+    def _jobs_to_free(
+        self, state: DemandState, offsets: Ints, budget: Budget
+    ) -> Iterator[list[int]]:
         """Yield jobs to free together, those first that add most to the contention."""
         free = self._around.free
         blame = np.zeros(len(offsets), dtype=np.int64)
@@ -383,7 +391,7 @@ class _Neighbourhoods:
             beside = sorted(self._around.other[first:last], key=lambda job: -blame[job])
             yield [int(centre), *map(int, beside[: self._size - 1])]
 
-    def _place(self, state: State, offsets: Ints, members: list[int], budget: Budget) -> int:
+    def _place(self, state: DemandState, offsets: Ints, members: list[int], budget: Budget) -> int:
         """Place jobs optimally, if `_PLACING` steps do for it; return how many it took."""
         room = self._room
         start_release(state, offsets, np.array(members), room)

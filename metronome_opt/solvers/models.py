@@ -1,4 +1,4 @@
-"""The models: a strong form block by block, and the textbook one, in CP-SAT, HiGHS and CBC.
+"""The models: a strong form block by block, and the textbook one, in CP-SAT and HiGHS.
 
 In a block, links' own optima, tables and elimination cut the offsets down (see `network`), then the
 back end looks for a schedule that is better than the incumbent or proves that there is none. Of
@@ -22,15 +22,14 @@ from metronome_opt.solvers import greedy
 from metronome_opt.solvers.backends import (
     import_cp_model,
     import_pulp,
-    solve_cbc,
     solve_cpsat,
     solve_highs,
 )
 from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.network import (
     Cost,
+    CostNetwork,
     Eliminated,
-    Network,
     build,
     decide,
     eliminate,
@@ -110,12 +109,11 @@ def _solve_strong_cpsat(part: Search, program: CpsatProgram) -> None:
 
 run_cpsat = partial(_run_strong, kind=CpsatProgram, load=import_cp_model, solve=_solve_strong_cpsat)
 run_highs = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_highs)
-run_cbc = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_cbc)
 run_cpsat_textbook = partial(_run_textbook, kind=CpsatProgram, solve=solve_cpsat)
 run_milp_textbook = partial(_run_textbook, kind=MilpProgram, solve=solve_highs)
 
 
-def _prepare(part: Search) -> tuple[Network, list[Eliminated]]:
+def _prepare(part: Search) -> tuple[CostNetwork, list[Eliminated]]:
     """Return what is left to decide of a block with an incumbent, within a share of its time.
 
     Links' own optima, tables and elimination may prove the incumbent, or find the optimum; the
@@ -182,7 +180,7 @@ class StrongForm:
 
     title = ""
 
-    def __init__(self, network: Network, gone: Sequence[Eliminated], search: Search) -> None:
+    def __init__(self, network: CostNetwork, gone: Sequence[Eliminated], search: Search) -> None:
         self.scale = network.scale
         self.base = network.floor
         self.cutoff: int | None = network.limit + 1

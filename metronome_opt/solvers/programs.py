@@ -167,13 +167,13 @@ class MilpProgram(_Program):
     def add(self, terms: _Terms, sense: str, right: int, name: str) -> None:
         """State a row."""
         _check_size(right, *(factor for _, factor in terms))
-        left = self._lp.LpAffineExpression(list(terms))
+        left = self._lp.lpSum(factor * each for each, factor in terms)
         self._problem += (left == right if sense == "=" else left <= right), name
 
     def minimise(self, terms: _Terms) -> None:
         """State the objective."""
         _check_size(*(factor for _, factor in terms))
-        self._problem.setObjective(self._lp.LpAffineExpression(list(terms)))
+        self._problem.setObjective(self._lp.lpSum(factor * each for each, factor in terms))
 
     def write(self, path: Path) -> None:
         """Write it to a file."""

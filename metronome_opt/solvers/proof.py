@@ -64,8 +64,8 @@ class Known:
 class Proof:
     """Trees that grow from the incumbent of a search, in slices, until one of them is done.
 
-    How long a tree takes depends on how it branches, by orders of magnitude, and nobody knows which
-    way is better beforehand. So two trees that branch by different rules take turns.
+    How long a tree takes depends on how it branches, by orders of magnitude, and which way is
+    better is not known beforehand. So two trees that branch by different rules take turns.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Proof:
 
     @property
     def done(self) -> bool:
-        """Whether the incumbent is proved."""
+        """True once the incumbent is proved."""
         return any(attempt.done for attempt in self._attempts)
 
     @property
@@ -155,7 +155,7 @@ class _Attempt:
 
     @property
     def done(self) -> bool:
-        """Whether the incumbent is proved."""
+        """True once the incumbent is proved."""
         return is_done(self._search.tree)
 
     def grow(self) -> None:

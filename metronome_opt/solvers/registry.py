@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
+from metronome_opt.plugins import load_plugin, plugins
 from metronome_opt.schedule import OBJECTIVES
-from metronome_opt.solvers.from_file import is_in_file, load_from_file
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.search import Search
@@ -34,7 +34,7 @@ Run = Callable[["Search"], object]
 
 @dataclass(frozen=True)
 class Solver:
-    """A solver as the registry knows it.
+    """Entry in the solver registry.
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class Solver:
     objectives
         The objectives that it can optimise.
     holds
-        The objectives that it can hold at their least while it optimises further ones.
+        The objectives that it can hold at their minimum while it optimises further ones.
     limits
-        Whether it can hold an objective at another value than its least.
+        Whether it can hold an objective at another value than its minimum.
     exact
         Whether it proves optimality, given time.
     seeded
@@ -72,19 +72,19 @@ class Solver:
         """Import the solver's module and return its function; a plug-in may have none."""
         if callable(self.where):
             return self.where
-        if is_in_file(self.where):
+        if ".py:" in self.where:
+            from metronome_opt.solvers.from_file import load_from_file
+
             in_file: Run = load_from_file(self.where)
             return in_file
-        try:
-            function: Run = EntryPoint(self.name, self.where, GROUP).load()
-        except (ImportError, AttributeError) as error:
-            if self.name in OWN_SOLVERS:
-                raise
-            raise InputError(
-                f"solver: {quote(self.name)}: {self.where} cannot be loaded ({error}); mend the "
-                "entry point of its package"
-            ) from None
+        point = EntryPoint(self.name, self.where, GROUP)
+        function: Run = point.load() if self.is_own else load_plugin(point, "solver")
         return function
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a solver of this package, not a plug-in or a function."""
+        return self in _OWN
 
 
 def _own(name: str, summary: str, where: str, *packages: str, **abilities: object) -> Solver:
@@ -96,12 +96,12 @@ _OWN = (
         "auto",
         "presolve and blocks; local search, branch and bound and elimination",
         "auto:run",
-        objectives=OBJECTIVES,
+        objectives=("slowdown", *OBJECTIVES),
         holds=OBJECTIVES,
         limits=True,
         exact=True,
     ),
-    _own("unshifted", "everybody starts when ready", "greedy:unshifted", holds=(), seeded=False),
+    _own("unshifted", "all jobs start when ready", "greedy:unshifted", holds=(), seeded=False),
     _own("random", "one random offset per job", "greedy:draw", holds=()),
     _own("greedy", "heaviest first, each job to its cheapest offset", "greedy:run", seeded=False),
     _own(
@@ -127,7 +127,6 @@ _OWN = (
         exact=True,
     ),
     _own("milp", "the same as MILP, HiGHS", "models:run_highs", "pulp", "highspy", exact=True),
-    _own("milp-cbc", "the same as MILP, CBC", "models:run_cbc", "pulp", exact=True),
     _own(
         "milp-textbook",
         "textbook time-indexed MILP, HiGHS",
@@ -148,14 +147,13 @@ _OWN = (
         "elimination:run",
         exact=True,
     ),
-    _own("exhaustive", "every combination of offsets", "exhaustive:run", exact=True, seeded=False),
 )
 
 
 def _all() -> dict[str, Solver]:
-    """Return the solvers by name; a plug-in does not take the name of one of ours."""
+    """Return the solvers by name; a plug-in does not take the name of a solver of ours."""
     known = {solver.name: solver for solver in _OWN}
-    for each in entry_points(group=GROUP):
+    for each in plugins(GROUP).values():
         packages = (each.dist.name,) if each.dist else ()
         plug_in = _custom(each.name, each.value, f"plug-in, {each.value}", packages)
         known.setdefault(each.name, plug_in)
@@ -187,7 +185,9 @@ def find_solver(solver: str | Run | Solver) -> Solver:
         return solver
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
-    if is_in_file(solver):
+    if ".py:" in solver:
+        from metronome_opt.solvers.from_file import load_from_file
+
         load_from_file(solver)
         return _custom(solver, str(Path(solver).resolve()))
     if solver not in SOLVERS:

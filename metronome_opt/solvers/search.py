@@ -21,7 +21,7 @@ from metronome_opt.solvers.budget import Budget, Stoppable
 
 
 class Callback(Protocol):
-    """Told of every new incumbent and bound; stops the run by returning True."""
+    """Receiver of every new incumbent and bound of a search; ends it by returning True."""
 
     def __call__(self, event: Event, /) -> bool | None:
         """Take note of an event."""
@@ -46,7 +46,7 @@ class Search(Budget):
     parent
         What this is a part of; it stops when that does.
     rounds
-        How many rounds of proofs and improvements `auto` goes through with one worker, at most; 0
+        Maximum number of rounds of proofs and improvements of `auto` with one worker; 0
         for good schedules without proofs, None for as many as there is time for. Without a time
         limit the result does not depend on the clock.
 
@@ -77,7 +77,7 @@ class Search(Budget):
         self._callback = callback
         self._built_at: float | None = None
         self._name = name
-        self._is_part = parent is not None
+        self._is_part = isinstance(parent, Search)
         self._had_no_time = time_limit == 0
         self.instance = instance
         self.seed = seed
@@ -112,7 +112,7 @@ class Search(Budget):
 
     @property
     def barred(self) -> bool:
-        """Whether not even greedy may go on: for the whole, any time at all is enough for that."""
+        """Whether not even greedy may go on; on the whole problem any time above 0 allows it."""
         if self._is_part:
             return self.stopped
         return self._had_no_time or super().stop is Stop.INTERRUPTED
@@ -156,7 +156,7 @@ class Search(Budget):
         offsets
             Slots, in the order of the instance's jobs.
         source
-            What found it; the solver itself if left out.
+            The method that found it; the solver itself if left out.
 
         Raises
         ------
@@ -167,15 +167,21 @@ class Search(Budget):
         source = source or self._name
         value = contention(self.compiled, state_of(self.compiled, offsets))
         with self._lock:
-            if self.incumbent is not None and value >= self.incumbent:
-                return value
-            self.best = tuple(map(int, offsets))
-            self.incumbent = value
-            self.found_by = source
-            # Contention is never negative: reaching 0 is a proof.
-            if value == 0:
-                self.bound, self.bound_by = Fraction(0), "no contention"
-            self._record(source)
+            if self.incumbent is None or value < self.incumbent:
+                self.best = tuple(map(int, offsets))
+                self.incumbent = value
+                self.found_by = source
+                bound, bound_by = self.bound, self.bound_by
+                refuted = bound is not None and bound > value
+                if refuted:
+                    self.bound = None
+                # Contention is never negative: reaching 0 is a proof.
+                if value == 0:
+                    self.bound, self.bound_by = Fraction(0), "no contention"
+                self._record(source)
+                if refuted:
+                    raise SolverError(_false_bound(bound, bound_by, value))
+        self.iterate()
         return value
 
     def raise_bound(self, bound: Fraction, source: str | None = None) -> None:
@@ -183,34 +189,52 @@ class Search(Budget):
 
         So is 0, which says nothing: contention is never negative.
         """
+        try:
+            bound = Fraction(bound)
+        except (TypeError, ValueError, OverflowError):
+            raise SolverError(f"{quote(bound)} was given as a lower bound") from None
         with self._lock:
             if bound <= (self.bound or 0):
                 return
-            self.bound, self.bound_by = Fraction(bound), source or self._name
+            if self.incumbent is not None and bound > self.incumbent:
+                raise SolverError(_false_bound(bound, source or self._name, self.incumbent))
+            self.bound, self.bound_by = bound, source or self._name
             self._record(self.bound_by)
 
     def raise_to_loads(self) -> None:
         """Raise the bound to what the loads of the links prove, which takes no time.
 
-        Who runs out of time would otherwise state less than anybody can see.
+        A run without enough time would otherwise state less than is plain to see.
         """
         loads = (load_bound(self.compiled, link) for link in self.compiled.links)
         self.raise_bound(sum(loads, Fraction(0)), "loads")
 
     def _check(self, offsets: Sequence[int] | Ints) -> None:
         jobs = self.instance.jobs
-        if len(offsets) != len(jobs):
-            raise SolverError(f"{len(offsets)} offsets were offered for {len(jobs)} jobs")
+        try:
+            count = len(offsets)
+        except TypeError:
+            raise SolverError(f"{quote(offsets)} was offered for {len(jobs)} jobs") from None
+        if count != len(jobs):
+            raise SolverError(f"{count} offsets were offered for {len(jobs)} jobs")
         for job, offset in zip(jobs, offsets, strict=True):
             fixed = job.fixed_offset
-            if not 0 <= offset < job.period or int(offset) != offset or fixed not in (None, offset):
+            try:
+                sound = 0 <= offset < job.period and int(offset) == offset
+            except (TypeError, ValueError):
+                sound = False
+            if not sound or fixed not in (None, offset):
                 raise SolverError(f"{quote(offset)} was offered for {job.name}, which is no offset")
 
     def _record(self, source: str) -> None:
-        event = Event(self.elapsed, self.incumbent, self.bound, source)
+        event = Event(self.elapsed_of_run, self.incumbent, self.bound, source)
         self.trajectory.append(event)
         if self._callback is not None and self._callback(event):
-            self.end(Stop.CALLBACK)
+            self.end(Stop.RULE)
+
+
+def _false_bound(bound: Fraction | None, source: str, value: Fraction) -> str:
+    return f"{source}: {bound} is no lower bound: a schedule of contention {value} was offered"
 
 
 def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:

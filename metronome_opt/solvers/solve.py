@@ -1,27 +1,28 @@
-"""The one entry to all solvers of contention, and what every `solve` has in common."""
+"""Solvers of contention, and the checks that every `solve` has in common."""
 
 from __future__ import annotations
 
 import math
-import os
 import platform
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from metronome_opt.errors import InputError, SolverError, quote, reason
+from metronome_opt.errors import InputError, MetronomeError, SolverError, quote, reason
 from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.plugins import describe_failure
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.solvers.budget import Stoppable
-from metronome_opt.solvers.registry import Run, Solver, find_solver
+from metronome_opt.solvers.budget import Budget, Stoppable
+from metronome_opt.solvers.registry import Solver, find_solver
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
@@ -30,107 +31,119 @@ if TYPE_CHECKING:
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
-NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
-_MOST_JUDGING = 0.5  # of the time limit
+NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini")
+_MAX_JUDGING = 0.5  # of the time limit
+_ANY_TIME = 1e-9  # enough for a greedy schedule
 _MANY_LINKS = 1000
 _SAMPLE = 50  # one of so many links
 
 
-def solve(
-    instance: Instance,
-    solver: str | Run | Solver = "auto",
-    *,
-    time_limit: float | None = DEFAULT_TIME_LIMIT,
-    seed: int = 0,
-    workers: int | None = None,
-    callback: Callback | None = None,
-    start: Schedule | None = None,
-) -> Result:
-    """Choose an offset for every job such that contention is least.
+@dataclass(frozen=True)
+class Arguments:
+    """Checked arguments of a run that minimises one or several objectives.
 
-    Parameters
+    Attributes
     ----------
-    instance
-        The problem.
-    solver
-        A name of `metronome_opt.SOLVERS`, or a function of one `Search`.
-    time_limit
-        Seconds, model building and judging included, loading of kernels not; None for no limit.
-        The best schedule found is returned.
-    seed
-        For everything that is random.
     workers
-        Threads of the back end; None for one per core. Repeatable is a run with one worker and
-        without a time limit, or with one so generous that no part of it uses up its share.
+        Threads of the back end.
     callback
-        Told of every new incumbent and bound, from whatever thread finds it; returns True to stop.
+        Receives every new incumbent and bound.
     start
-        A schedule to begin with: what is found is never worse.
+        A schedule to begin with.
+    """
+
+    instance: Instance
+    solver: Solver
+    seed: int = 0
+    workers: int = 1
+    callback: Callback | None = None
+    start: Schedule | None = None
+
+
+def solve_contention(arguments: Arguments, budget: Budget) -> Result:
+    """Choose an offset for every job such that contention is minimal.
 
     Returns
     -------
     Result
-        Always with a schedule: the rotation problem is never infeasible. Ctrl-C returns what was
-        found, with `stop` saying so.
+        Always with a schedule: the rotation problem is never infeasible. A schedule that was found
+        before a solver failed is kept, with a note on the failure.
 
     Raises
     ------
-    InputError
-        If an argument makes no sense or the solver cannot do what is asked.
-    MissingBackendError
-        If the solver's back end is not installed; the text says what to install.
+    InputError, MissingBackendError
+        If the solver cannot do what is asked, or its back end is not installed.
     SolverError
         If the solver fails before it has found anything.
     """
     from metronome_opt.solvers.search import Search  # with compiled kernels: only where it is used
 
-    check_instance(instance)
-    chosen = find_solver(solver)
-    check_numbers(time_limit, seed, workers)
-    check_start(instance, start)
+    instance, solver, start = arguments.instance, arguments.solver, arguments.start
     if start is not None and any(start.stretch.values()):
         raise InputError("start: stretches jobs, which this solver does not; name one without")
-    run = chosen.load()
-    if time_limit:
-        load_kernels(chosen)
-        time_limit -= min(_judging_s(instance), _MOST_JUDGING * time_limit)
+    seconds = budget.remaining
+    if seconds is not None:
+        seconds -= min(_judging_s(instance), _MAX_JUDGING * seconds)
+        seconds = max(seconds, _ANY_TIME if budget.had_time else 0.0)
     search = Search(
         instance,
-        time_limit=time_limit,
-        seed=seed,
-        workers=workers or os.cpu_count() or 1,
-        callback=callback,
-        name=chosen.name,
+        time_limit=seconds,
+        seed=arguments.seed,
+        workers=arguments.workers,
+        callback=arguments.callback,
+        parent=budget,
+        name=solver.name,
     )
-    with interrupt_stops(search):
-        try:
-            if chosen.exact:
-                search.raise_to_loads()
-            if start is not None:
-                search.offer([start.offsets[job.name] for job in instance.jobs], "start")
-            run(search)
-        except KeyboardInterrupt:
-            search.interrupt()
-        except MemoryError as error:
-            search.notes.append(f"stopped: {reason(error)}")
-        except SolverError as error:
-            if search.found_by in ("", _UNSHIFTED):
-                raise
-            search.notes.append(f"stopped by an error: {error}")
-        return _result(search, chosen)
+    try:
+        _run(solver, search, start)
+    except KeyboardInterrupt:
+        search.interrupt()
+    except MemoryError as error:
+        search.notes.append(f"stopped: {reason(error)}")
+    except (Exception, SystemExit) as error:
+        failure = _failure(solver, error)
+        if failure is None:
+            raise
+        if search.found_by in ("", _UNSHIFTED):
+            raise failure from error
+        search.notes.append(f"stopped by an error: {failure}")
+    return _result(search, solver)
+
+
+def _run(solver: Solver, search: Search, start: Schedule | None) -> None:
+    jobs = search.instance.jobs
+    run = solver.load()
+    if solver.exact:
+        search.raise_to_loads()
+    if start is not None:
+        search.offer([start.offsets[job.name] for job in jobs], "start")
+    run(search)
+    if search.bound is not None and not solver.is_own:
+        search.offer([job.unshifted for job in jobs], _UNSHIFTED)  # may refute the bound
+
+
+def _failure(solver: Solver, error: BaseException) -> MetronomeError | None:
+    """Return the error to report if a solver fails; None if it is a fault of this package."""
+    if isinstance(error, SolverError):
+        return error
+    if solver.is_own:
+        return None
+    if isinstance(error, MetronomeError):
+        return error
+    return SolverError(f"solver {solver.name} failed ({describe_failure(error)})")
 
 
 @cache
 def load_kernels(solver: Solver) -> None:
-    """Load, or compile, what no time limit should count."""
+    """Load, or compile, the kernels of a solver, which no time limit counts."""
     from metronome_opt.solvers.search import Search
 
     needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
-    run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
+    run(Search(warm_up_instance(), time_limit=None, seed=0, workers=1, rounds=1))
 
 
-def crowd() -> Instance:
+def warm_up_instance() -> Instance:
     """Return three jobs on two links that fit two by two: all kernels have something to do."""
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(
@@ -138,11 +151,11 @@ def crowd() -> Instance:
         for name, weight in (("a", 1), ("b", 1), ("c", 2))
     )
     links = (Link(name="l", capacity=100), Link(name="m", capacity=119))
-    return Instance(name="crowd", slot_ms=1, links=links, jobs=jobs)
+    return Instance(name="warm-up", slot_ms=1, links=links, jobs=jobs)
 
 
 def _judging_s(instance: Instance) -> float:
-    """Return about how many seconds the judge will take, by what it takes for some of many links.
+    """Estimate the seconds that the judge will take, by a sample of the links.
 
     Twice that, since it asks for the cushion of links without contention as well.
     """
@@ -165,7 +178,7 @@ def interrupt_stops(search: Stoppable) -> Iterator[None]:
     """
     previous = signal.getsignal(signal.SIGINT)
     in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or not callable(previous):  # someone else's business, or ignored
+    if not in_main or not callable(previous):  # handled elsewhere, or ignored
         yield
         return
 
@@ -182,7 +195,7 @@ def interrupt_stops(search: Stoppable) -> Iterator[None]:
 
 
 def check_instance(instance: object) -> None:
-    """Refuse what is no instance.
+    """Refuse a problem that is no instance.
 
     Raises
     ------
@@ -197,7 +210,7 @@ def check_instance(instance: object) -> None:
 
 
 def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> None:
-    """Refuse what is no time limit, seed or number of workers.
+    """Refuse values that are no time limit, seed or number of workers.
 
     Raises
     ------
@@ -219,7 +232,7 @@ def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> N
 
 
 def check_start(instance: Instance, start: object) -> None:
-    """Refuse what is no schedule of an instance.
+    """Refuse a start that is no schedule of an instance.
 
     Raises
     ------
@@ -257,9 +270,7 @@ def _result(search: Search, solver: Solver) -> Result:
     stop, runtime = search.stop, search.elapsed
     notes = list(search.notes)
     if solver.name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
-        notes.append(
-            f"{solver.name} found no better schedule ({stop}): everybody starts when ready"
-        )
+        notes.append(f"{solver.name} found no better schedule ({stop}): all jobs start when ready")
     schedule = Schedule(
         instance=instance.name,
         offsets=offsets,

@@ -5,7 +5,19 @@ Nothing here is shared with a solver or a kernel, and nothing is clever.
 
 from __future__ import annotations
 
-from metronome_opt.verify.evaluation import Evaluation, LinkReport, Violation, evaluate
-from metronome_opt.verify.statements import check
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Evaluation", "LinkReport", "Violation", "check", "evaluate"]
+from metronome_opt.verify.evaluation import Evaluation, LinkReport, Violation, evaluate
+
+if TYPE_CHECKING:
+    from metronome_opt.verify.statements import check, comparable_part
+
+__all__ = ["Evaluation", "LinkReport", "Violation", "check", "comparable_part", "evaluate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the check of stated values when it is used."""
+    if name not in ("check", "comparable_part"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("metronome_opt.verify.statements"), name)

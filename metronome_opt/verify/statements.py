@@ -67,12 +67,31 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     return tuple(faults)
 
 
+def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, Schedule]:
+    """Return an instance and its schedule, of gated jobs alone where all have no hyperperiod.
+
+    Jobs that run freely may have no common multiple of periods with the others within the limit of
+    the instance, so that nothing can be computed of all of them together.
+    """
+    gated = {job.name for job in instance.jobs if (schedule.gated or {}).get(job.name)}
+    if not gated or not any(too_long(instance, instance.jobs, schedule.stretch)):
+        return instance, schedule
+    part = instance.replace(jobs=tuple(job for job in instance.jobs if job.name in gated))
+    fields = {
+        field: {name: value for name, value in getattr(schedule, field).items() if name in gated}
+        for field in ("offsets", "stretch", "gated")
+    }
+    return part, schedule.model_copy(update=fields)
+
+
 def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
     """Return the true values of what is stated."""
     truth: dict[str, Fraction | None] = {}
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
-    # asked for is computed.
-    if any(name in OBJECTIVES for name in schedule.objectives or (schedule.first,)):
+    # stated is computed.
+    bounded = schedule.lower_bound is not None or schedule.status is Status.OPTIMAL
+    asked = schedule.objectives or ((schedule.first,) if bounded else ())
+    if any(name in OBJECTIVES for name in asked):
         judged = evaluate(
             instance,
             schedule.offsets,
@@ -144,7 +163,7 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violati
     """Yield iteration times that cannot be: nobody is faster than alone, or than its slots."""
     expected_ms = schedule.expected_ms
     if expected_ms is None:
-        if _SLOWDOWN in schedule.objectives:
+        if schedule.objectives.get(_SLOWDOWN) is not None:  # None: it was not simulated
             yield Violation("expected_ms", "nothing", "a slowdown is that of these times")
         return
     wrong = list(_naming_faults(instance, "expected_ms", expected_ms))

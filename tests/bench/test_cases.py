@@ -54,16 +54,6 @@ def test_incumbents_better_than_the_verified_value_are_left_out() -> None:
     assert cases["primal_integral"][0] == pytest.approx((1 + 0.5) / 10)
 
 
-def test_a_schedule_without_trajectory_counts_from_the_end_of_the_run() -> None:
-    cases = measure(
-        [
-            record("p", "ended", 8, runtime_s=4.0),
-            record("p", "killed", 8, runtime_s=None, wall_s=9.0),
-        ]
-    )
-    assert list(cases["primal_integral"]) == pytest.approx([0.4, 0.9])
-
-
 def test_medians_take_the_worse_of_two_middle_ones() -> None:
     section = section_of(
         record("p", "a", 5, lower_bound=5, runtime_s=1.0, seed=0),
@@ -154,15 +144,6 @@ def test_performance_profile_counts_failures_as_infinitely_slow() -> None:
     assert curve(profile["a"]) == [(1.0, 1 / 4), (2.0, 2 / 4)]
     assert curve(profile["b"]) == [(1.0, 1 / 4), (1.0, 2 / 4), (2.0, 3 / 4)]
     assert curve(profile["c"]) == []
-
-
-def test_performance_profile_has_a_floor_for_times() -> None:
-    profile = performance_profile(pd.DataFrame({"a": [0.001], "b": [0.02], "c": [0.0]}), floor=0.01)
-    assert {name: curve(each) for name, each in profile.items()} == {
-        "a": [(1.0, 1.0)],
-        "b": [(2.0, 1.0)],
-        "c": [(1.0, 1.0)],
-    }
 
 
 def test_failed_runs_count_in_the_denominator() -> None:

@@ -10,10 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
-from metronome_opt.bench.figures import plot_cactus, plot_profile
+from metronome_opt.bench.figures import plot_cactus
 from metronome_opt.bench.pages import exact, three_digits
 from metronome_opt.bench.report import write_report
 from metronome_opt.bench.trials import TrialRecord
@@ -152,15 +151,6 @@ def test_a_solver_that_did_not_run_everywhere_is_marked_and_not_drawn(tmp_path: 
     assert list(rows(report(tmp_path, *records), "How the cases ended")) == ["", "a", "b \\*"]
     lines = plot_cactus(section_of(*records)).get_lines()
     assert [line.get_label() for line in lines] == ["a"]
-
-
-def test_figures_show_the_slower_of_two_middle_seeds() -> None:
-    section = section_of(
-        *(record("p", "a", 5, lower_bound=5, runtime_s=t, seed=s) for s, t in enumerate((1.0, 4))),
-        record("p", "b", 5, lower_bound=5, runtime_s=2.0),
-    )
-    for axes, x in ((plot_cactus(section), [4.0, 2.0]), (plot_profile(section), [2.0, 1.0])):
-        assert [np.asarray(line.get_xdata())[1] for line in axes.get_lines()] == x
 
 
 # ------------------------------------------------------------------ checks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +27,6 @@ from metronome_opt.bench.simulations import (
 from metronome_opt.bench.studies import write_tables
 from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal
-from metronome_opt.scenario import Scenario
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.study import Study
@@ -187,13 +185,6 @@ def test_cells_are_chosen_by_their_settings(wanted: Mapping[str, str], count: in
         assert {cell.settings[name] for cell in chosen} == {read_value(value)}
 
 
-def test_a_scenario_reaches_the_worker_as_it_is() -> None:
-    (case,) = cases("simulated")
-    document = json.loads(json.dumps(case.task().document))
-    assert Scenario.from_dict(document["scenario"]) == case.study.scenario(case.cell, 0)
-    assert Conditions.model_validate(document["conditions"]) == case.conditions
-
-
 def test_impossible_scenarios_are_refused_beforehand() -> None:
     check_scenarios(a_study(), a_study().cells[:1])
     work = [{"name": "a", "model": "VGG19", "batch": 64, "workers": 2}]
@@ -260,22 +251,6 @@ def test_a_setting_named_like_a_column_gets_a_prefix_and_failures_are_left_out(
     assert list(links.workers) == [8, 2]
 
 
-def test_the_key_is_that_of_the_case_and_leaves_limits_out() -> None:
-    (case,) = cases("simulated")
-    wider = replace(case, limits=Limits(time_s=9))
-    assert case.key == wider.key
-    record = simulation("default", cell={"load": 0.8})
-    others = [
-        replace(record, study_sha256="cd" * 32),
-        replace(record, cell={"load": 0.9}),
-        replace(record, seed=1),
-        replace(record, policy="ideal"),
-        replace(record, conditions=Conditions(jitter=0.1)),
-    ]
-    assert len({each.key for each in (record, *others)}) == 6
-    assert replace(record, kind="crash", time_limit_s=9.0, commit=None).key == record.key
-
-
 @pytest.mark.parametrize(
     ("conditions", "seeds"), [({}, 1), ({"jitter": 0.1}, 2), ({"sharing": "tcp"}, 2)]
 )
@@ -301,13 +276,6 @@ def test_conditions_are_those_of_the_cell_with_changes() -> None:
     ):
         with pytest.raises(InputError, match=message):
             plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)
-
-
-def test_the_last_record_of_a_simulation_counts(outcomes: dict[str, SimulationRecord]) -> None:
-    killed = outcomes["hang"]
-    done = replace(outcomes["simulated"], policy="hang", time_limit_s=2.0)
-    assert in_order([killed, done], a_study()) == [done]
-    assert remaining_cases(cases("hang", limits=Limits(time_s=9)), [killed, done]) == []
 
 
 def test_unknown_cells_are_refused() -> None:

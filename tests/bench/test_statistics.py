@@ -79,11 +79,6 @@ def test_primal_integral(steps: list[tuple[float, int]], best: int, integral: fl
     assert primal_integral(exact(*steps), Fraction(best), 10) == pytest.approx(integral)
 
 
-def test_primal_integral_of_a_limit_of_0_is_the_last_gap() -> None:
-    assert primal_integral(exact((0.1, 5)), Fraction(4), 0) == pytest.approx(0.2)
-    assert primal_integral([], Fraction(4), 0) == 1
-
-
 @given(
     st.lists(st.tuples(st.floats(0, 20), st.integers(0, 50)), max_size=6),
     st.floats(0.1, 10),

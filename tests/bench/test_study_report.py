@@ -18,7 +18,6 @@ from tests.bench.report_examples import rows
 from tests.bench.simulation_examples import (
     BY_HAND,
     job,
-    link,
     one,
     simulation,
     small,
@@ -124,12 +123,6 @@ def test_unfinished_jobs_have_no_completion_times(tmp_path: Path) -> None:
     assert "by priority" not in text  # there is one class
 
 
-@pytest.mark.parametrize("policy", ["metronome", "default", "ideal"])
-def test_a_study_of_one_policy_has_a_report(policy: str, tmp_path: Path) -> None:
-    text = write_simulation_report(list(small([policy])), tmp_path).read_text()
-    assert policy in rows(text, "Times of jobs")
-
-
 def test_a_study_of_failures_has_a_report(tmp_path: Path) -> None:
     records = [
         simulation(policy, kind=kind)
@@ -147,15 +140,6 @@ def test_policies_that_are_all_equal(tmp_path: Path) -> None:
         text = write_simulation_report(records, tmp_path).read_text()
     changes = rows(text, "Change against default, in pairs of runs")
     assert {cell for row in list(changes.values())[1:] for cell in row} == {"+0.0 %"}
-
-
-def test_unused_links_have_no_utilisation(tmp_path: Path) -> None:
-    unused = link(carried_gbit=0.0, used_s=0.0, busy_s=0.0)
-    text = write_simulation_report([simulation("default", links=[unused])], tmp_path).read_text()
-    table = rows(text, "Iterations and links")
-    known = dict(zip(table[""][1:], table["default"], strict=True))
-    assert known["utilisation, links in use"] == known["used time in contention"] == "-"
-    assert known["utilisation, all links"] == "0.0%"
 
 
 def test_bad_records_are_refused_in_one_line(tmp_path: Path) -> None:
@@ -204,13 +188,6 @@ def test_a_seed_that_did_not_run_everywhere_is_left_out_and_marked(tmp_path: Pat
     assert rows(text, "Times of jobs")["metronome"][0] == r"60.0 (50.0 to 70.0) \*"
     assert rows(text, "How the runs ended")["metronome"] == ["2", "1", "2", "0"]
     assert re.search(r"- example metronome seed 1: out of time \(took too long\)", text)
-
-
-def test_one_seed_has_no_interval(tmp_path: Path) -> None:
-    records = [record for record in small() if record.seed == 0]
-    text = write_simulation_report(records, tmp_path).read_text()
-    assert rows(text, "Times of jobs")["metronome"][0] == "160"
-    assert "Of 1 seed, differences cannot be told from chance" in text
 
 
 def test_a_class_that_no_scenario_of_a_seed_has_is_marked() -> None:

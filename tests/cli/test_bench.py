@@ -47,7 +47,7 @@ def test_run_records_each_case_once_and_resumes(checkout: Path, capsys: Captured
     arguments = ["bench", "run", "--suite", "easy", "--seeds", "2", "--workers", "1"]
     assert main([*arguments, "--solvers", "greedy,random"]) == 0
     printed = capsys.readouterr()
-    assert "3 records added (3 schedule)" in printed.out
+    assert "3 records of contention added (3 schedule)" in printed.out
     assert "[3/3] two-jobs random seed 1: " in printed.err
     output = checkout / "campaign.jsonl"
     records = read_records([output])

@@ -57,7 +57,20 @@ def test_solve_prints_what_the_schedule_brings(instance_file: Path, capsys: Capt
 
 
 def test_json_is_the_schedule_itself(instance_file: Path, capsys: Captured) -> None:
-    assert main(["solve", str(instance_file), "--solver", "unshifted", "--json"]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                str(instance_file),
+                "--solver",
+                "unshifted",
+                "--objectives",
+                "contention",
+                "--json",
+            ]
+        )
+        == 0
+    )
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "metronome-schedule/1"
     assert document["objectives"]["contention"] == "6000"
@@ -112,7 +125,16 @@ def test_export_writes_a_file_or_prints(
 
 def test_solve_draws_and_claims_on_the_way(instance_file: Path, tmp_path: Path) -> None:
     picture, folder = tmp_path / "out.svg", tmp_path / "claims"
-    arguments = ["--solver", "greedy", "--plot", str(picture), "--claims", str(folder)]
+    arguments = [
+        "--solver",
+        "greedy",
+        "--objectives",
+        "contention",
+        "--plot",
+        str(picture),
+        "--claims",
+        str(folder),
+    ]
     assert main(["solve", str(instance_file), *arguments]) == 0
     assert picture.stat().st_size > 1000
     assert (folder / "claims.yaml").exists()
@@ -123,7 +145,7 @@ def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
     stretchable = instance.jobs[0].model_copy(update={"max_stretch": 3})
     path = tmp_path / "stretch.json"
     write_instance(instance.replace(jobs=(stretchable, instance.jobs[1])), path)
-    assert main(["solve", str(path), "--solver", "greedy"]) == 0
+    assert main(["solve", str(path), "--solver", "greedy", "--objectives", "contention"]) == 0
     assert "name stretch among the objectives to use it" in capsys.readouterr().err
 
 
@@ -161,7 +183,7 @@ def test_a_tolerance_is_used_by_what_follows(tmp_path: Path, capsys: Captured) -
 
 
 def test_a_weighted_sum_is_told_as_one(instance_file: Path, capsys: Captured) -> None:
-    lines = solved(capsys, str(instance_file), "--weights", "contention=1/2,latency=1/2")
+    lines = solved(capsys, str(instance_file), "--objectives", "contention=1/2,latency=1/2")
     assert lines[1] == "1. weighted sum 0 (proved)"
 
 
@@ -204,6 +226,26 @@ def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
     crowded = job("c", 20, (0, 19, 40_000), links={"node-0": 1})
     write_instance(two_jobs().replace(jobs=(*two_jobs().jobs[:1], crowded)), path)
     assert solved(capsys, str(path))[1].startswith("0 of 2 jobs gated: ")
+
+
+def test_what_fit_drops_may_have_no_hyperperiod_with_the_others(tmp_path: Path) -> None:
+    """Beside a and b at 997 slots, c would repeat after 997 * 1009; only stretched it would fit."""
+    path, out = tmp_path / "jobs.json", tmp_path / "kept.json"
+    jobs = [
+        job("a", 997, (0, 400, 60), weight=5),
+        job("b", 997, (0, 400, 60), weight=5),
+        job("c", 1009, (0, 300, 60), max_stretch=2000),
+    ]
+    write_instance(network(*jobs), path)
+    limit = ("--hyperperiod-limit", "10000")
+    assert main(["fit", str(path), "--drop", "--output", str(out), *limit]) == 0
+    assert read_schedule(out).gated == {"a": True, "b": True, "c": False}
+    for command in (
+        ["verify", str(path), str(out)],
+        ["claims", str(path), str(out), "--output", str(tmp_path / "claims")],
+        ["report", str(out), str(path), "--output", str(tmp_path / "page.html")],
+    ):
+        assert main([*command, *limit]) == 0, command
 
 
 def test_fit_says_yes_or_who_stands_in_the_way(tmp_path: Path, capsys: Captured) -> None:
@@ -250,7 +292,16 @@ def test_what_was_before_is_not_known_where_jobs_must_be_stretched(
     jobs = (job("a", 7, (0, 2, 60), max_stretch=1), job("b", 8, (0, 2, 60), weight=2))
     path, picture = tmp_path / "i.json", tmp_path / "p.svg"
     write_instance(network(*jobs), path)
-    lines = solved(capsys, str(path), "--hyperperiod-limit", "10", "--plot", str(picture))
+    lines = solved(
+        capsys,
+        str(path),
+        "--hyperperiod-limit",
+        "10",
+        "--objectives",
+        "contention,stretch",
+        "--plot",
+        str(picture),
+    )
     assert row(lines, "contention")[1:3] == ["-", "0.0"]
     assert row(lines, "a")[2:4] == ["35.0", "40"]  # alone, and stretched by a slot
     assert float(row(lines, "a")[6]) == pytest.approx(40, rel=0.05)
@@ -260,7 +311,7 @@ def test_what_was_before_is_not_known_where_jobs_must_be_stretched(
 
 def test_a_shipped_scenario_goes_by_its_name(tmp_path: Path, capsys: Captured) -> None:
     schedule, folder = tmp_path / "schedule.json", tmp_path / "claims"
-    arguments = ["--solver", "greedy", "--output", str(schedule)]
+    arguments = ["--solver", "greedy", "--objectives", "contention", "--output", str(schedule)]
     assert main(["solve", "paper-24", *arguments]) == 0
     assert main(["claims", "paper-24", str(schedule), "--output", str(folder)]) == 0
     assert capsys.readouterr().err.splitlines() == [f"wrote {schedule}", f"wrote {folder}"]
@@ -280,7 +331,21 @@ def test_names_that_look_like_markup_are_printed_as_they_are(
     path = tmp_path / "odd[1].json"
     write_instance(instance, path)
     schedule = tmp_path / "odd [x].json"
-    assert main(["solve", str(path), "--solver", "greedy", "--output", str(schedule)]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                str(path),
+                "--solver",
+                "greedy",
+                "--objectives",
+                "contention",
+                "--output",
+                str(schedule),
+            ]
+        )
+        == 0
+    )
     printed, told = capsys.readouterr()
     for text in names:
         assert text in printed
@@ -295,7 +360,7 @@ def test_a_small_value_is_not_shown_as_0(tmp_path: Path, capsys: Captured) -> No
     instance = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
     path = tmp_path / "small.json"
     write_instance(instance, path)
-    assert main(["solve", str(path), "--solver", "greedy"]) == 0
+    assert main(["solve", str(path), "--solver", "greedy", "--objectives", "contention"]) == 0
     printed = capsys.readouterr().out  # 2 of weight 1 in one slot of 999
     assert "contention 0.002002" in printed
     assert "0.002" in printed.splitlines()[3]

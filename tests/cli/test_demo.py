@@ -11,7 +11,7 @@ import yaml
 
 from metronome_opt import load, solve
 from metronome_opt.__main__ import main
-from metronome_opt.cli.demo import DEFAULT, SOLVERS, play
+from metronome_opt.cli.demo import DEFAULT, SOLVERS, simulate
 from metronome_opt.instance import Instance
 from metronome_opt.report.tables import comparison_table, terminal
 from metronome_opt.schedule import read_schedule
@@ -61,14 +61,16 @@ def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None
 
 
 def test_two_jobs_that_fit_are_played_as_fast_as_alone_once_apart() -> None:
-    unshifted, separated = (play(solve(two_jobs(), name)) for name in ("unshifted", "greedy"))
+    unshifted, separated = (
+        simulate(solve(two_jobs(), name, "contention")) for name in ("unshifted", "greedy")
+    )
     assert list(separated.values()) == pytest.approx([1, 1], abs=0.02)
     assert unshifted["fair"] > 1.02
 
 
 def test_the_table_says_how_many_are_gated(capsys: Captured) -> None:
     kept = solve(two_jobs(), time_limit=10)
-    values = play(kept)
+    values = simulate(kept)
     plan = Plan(kept.offsets, {"a": 40, "b": 20})
     assert values == {sharing: played(two_jobs(), sharing, plan) for sharing in SAFE}
     terminal().print(comparison_table({"solve": kept}, {"solve": values}))

@@ -23,7 +23,16 @@ def test_the_example_is_solved_and_its_claims_are_called_like_pods(
     scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     schedule, folder = tmp_path / "schedule.json", tmp_path / "manifests"
-    solve = ["solve", str(scenario), "--solver", "greedy", "--output", str(schedule)]
+    solve = [
+        "solve",
+        str(scenario),
+        "--solver",
+        "greedy",
+        "--objectives",
+        "contention",
+        "--output",
+        str(schedule),
+    ]
     assert main([*solve, "--claims", str(folder)]) == 0
     assert main(["verify", str(scenario), str(schedule)]) == 0
     claims = (folder / "claims.yaml").read_text()

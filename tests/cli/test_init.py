@@ -37,7 +37,21 @@ def test_what_init_writes_is_a_scenario_that_solves(mine: Path, capsys: Captured
 
 def test_a_page_tells_where_jobs_run(mine: Path) -> None:
     schedule, page = mine.with_name("s.json"), mine.with_name("page.html")
-    assert main(["solve", str(mine), "--solver", "greedy", "--output", str(schedule)]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                str(mine),
+                "--solver",
+                "greedy",
+                "--objectives",
+                "contention",
+                "--output",
+                str(schedule),
+            ]
+        )
+        == 0
+    )
     assert main(["report", str(schedule), "--output", str(page)]) == 0
     text = page.read_text()
     assert text.count('"where":"node-00, node-01, node-02 and 1 more"') == 3
@@ -71,7 +85,21 @@ def test_init_writes_over_nothing(mine: Path, name: str, said: str, capsys: Capt
 def test_validate_tells_what_kind_of_file_it_is(tmp_path: Path, capsys: Captured) -> None:
     instance, schedule = tmp_path / "two-jobs.json", tmp_path / "s.json"
     write_instance(two_jobs(), instance)
-    assert main(["solve", str(instance), "--solver", "greedy", "--output", str(schedule)]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                str(instance),
+                "--solver",
+                "greedy",
+                "--objectives",
+                "contention",
+                "--output",
+                str(schedule),
+            ]
+        )
+        == 0
+    )
     job, cluster, workload = (tmp_path / f"{kind}.json" for kind in ("job", "cluster", "own"))
     head = {"format": "metronome-job/1", "name": "new"}
     job.write_text(json.dumps({**head, "model": "VGG19", "batch": 64, "workers": 2}))

@@ -116,28 +116,6 @@ def test_jobs_without_links_are_no_matter(tmp_path: Path, capsys: Captured) -> N
     assert "no job has claims on links" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "--prometheus, --record: give one of them"),
-        (["--prometheus", "http://h", "--record", "a"], "--prometheus, --record: give one of them"),
-        (["--prometheus", "nonsense"], "not the address of a server"),
-        (["--record", "none.jsonl"], "none.jsonl: cannot be read"),
-    ],
-)
-def test_impossible_options_are_refused_in_one_line(
-    state: Path, arguments: list[str], said: str, capsys: Captured
-) -> None:
-    assert main(["monitor", str(state), *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
-
-
-def test_a_folder_without_a_state_is_refused(tmp_path: Path, capsys: Captured) -> None:
-    assert main(["monitor", str(tmp_path), "--prometheus", "http://127.0.0.1:1"]) == 2
-    assert f"{tmp_path}: holds no state.json; make one with --cluster" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_it_checks_until_interrupted_and_leaves_the_folder_to_others(
     state: Path, tmp_path: Path

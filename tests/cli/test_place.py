@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -160,19 +159,6 @@ def test_jobs_get_places_side_by_side(folder: Folder, capsys: Captured) -> None:
     assert when.startswith("offset 750 ms of a period of 1500 ms, of it 0 ms idle; score 100; ")
     assert when.endswith("bursts may grow by 250 ms")
     assert folder.offsets() == {"b": 0, "c": 150}
-
-
-def test_the_jobs_of_the_manual_find_places(tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
-    blocks = [
-        block for block in manual.split("\n\n") if block.startswith("    format: metronome-job/1")
-    ]
-    assert len(blocks) == 3
-    for index, block in enumerate(blocks):
-        state = str(tmp_path / f"state-{index}")
-        assert main(["place", state, "--cluster", "paper-24"]) == 0
-        (tmp_path / "job.yaml").write_text(textwrap.dedent(block))
-        assert main(["place", state, str(tmp_path / "job.yaml")]) == 0
 
 
 def test_json_is_for_programs(folder: Folder, capsys: Captured) -> None:

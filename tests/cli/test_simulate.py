@@ -77,7 +77,21 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
 def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Captured) -> None:
     """Two bursts of 40 ms every 200 and 100 ms that never meet: each job is as fast as alone."""
     write_instance(two_jobs(), folder / "two-jobs.json")
-    assert main(["solve", "two-jobs.json", "--solver", "greedy", "--output", "s.json"]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                "two-jobs.json",
+                "--solver",
+                "greedy",
+                "--objectives",
+                "contention",
+                "--output",
+                "s.json",
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     arguments = ["simulate", "two-jobs.json", "--schedule", "s.json", "--output", "out"]
     assert main(arguments) == 0
@@ -108,7 +122,21 @@ def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Cap
 
 def test_a_false_schedule_is_not_simulated(folder: Path, capsys: Captured) -> None:
     write_instance(two_jobs(), folder / "two-jobs.json")
-    assert main(["solve", "two-jobs.json", "--solver", "greedy", "--output", "s.json"]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                "two-jobs.json",
+                "--solver",
+                "greedy",
+                "--objectives",
+                "contention",
+                "--output",
+                "s.json",
+            ]
+        )
+        == 0
+    )
     document = json.loads((folder / "s.json").read_text())
     (folder / "s.json").write_text(json.dumps({**document, "offsets": {"a": 0, "b": 99}}))
     capsys.readouterr()

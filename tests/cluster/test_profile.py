@@ -37,7 +37,7 @@ def sent(
         )
     )
     volumes = [value for _, length, rate in bursts for value in (0.0, length * rate)]
-    return np.interp(times_s, corners, np.cumsum(np.tile(volumes, count)))
+    return np.asarray(np.interp(times_s, corners, np.cumsum(np.tile(volumes, count))))
 
 
 def sampled(
@@ -121,7 +121,8 @@ NOISE = np.random.default_rng(3)
     ],
 )
 def test_without_a_period_there_is_a_reason(rates: NDArray[np.float64], reason: str) -> None:
-    found = profile_throughput(Throughput(0.1 * np.arange(len(rates)), rates))
+    times = 0.1 * np.arange(len(rates), dtype=np.float64)
+    found = profile_throughput(Throughput(times, rates))
     assert found.traffic is None
     assert str(found.reason).startswith(reason)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import product
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
+
 from metronome_opt.compatible import (
-    Choice,
     Choices,
-    Decision,
+    FitDecision,
+    PeriodChoice,
     Reason,
     at_periods,
-    decide,
     largest_set,
     least_stretch,
 )
@@ -75,7 +79,7 @@ def tiny_choices(draw: Random, instance: Instance) -> Choices:
 def _mixed(draw: Random, instance: Instance) -> Choices:
     return {
         job.name: tuple(
-            Choice(period, Fraction(draw.randint(0, 6), draw.randint(1, 3)))
+            PeriodChoice(period, Fraction(draw.randint(0, 6), draw.randint(1, 3)))
             for period in draw.sample(
                 [None, *range(job.period, job.period + 4)], draw.randint(1, 4)
             )
@@ -85,9 +89,60 @@ def _mixed(draw: Random, instance: Instance) -> Choices:
 
 
 def fits(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> bool:
-    """Return whether jobs fit, by trying all offsets."""
-    found = decide(instance, periods=periods, cushion_slots=cushion_slots, solver="exhaustive")
-    return found.offsets is not None
+    """Return whether jobs fit, by trying all offsets in all slots of the hyperperiods."""
+    jobs = [job for job in instance.jobs if job.name in periods]
+    demand = {
+        link.name: np.zeros(
+            math.lcm(*(periods[job.name] for job in jobs if link.name in job.links))
+        )
+        for link in instance.links
+    }
+    capacity = {link.name: link.capacity for link in instance.links}
+    rates = {job.name: _rates(job, periods[job.name], cushion_slots) for job in jobs}
+
+    def place(rest: list[Job]) -> bool:
+        if not rest:
+            return True
+        job, *others = rest
+        for offset in range(len(rates[job.name])):
+            if job.fixed_offset not in (None, offset):
+                continue
+            rolled = np.roll(rates[job.name], offset)
+            added = {
+                link: flows * np.resize(rolled, demand[link].shape)
+                for link, flows in job.links.items()
+            }
+            for link in added:
+                demand[link] += added[link]
+            fitting = all(demand[link].max() <= capacity[link] for link in added)
+            done = fitting and place(others)
+            for link in added:
+                demand[link] -= added[link]
+            if done:
+                return True
+        return False
+
+    return place(jobs)
+
+
+def _rates(job: Job, period: int, cushion_slots: int) -> NDArray[np.float64]:
+    """Return the rate of a flow in each slot of a period: of bursts that meet, the largest."""
+    rates = np.zeros(period)
+    for phase in job.phases:
+        for slot in range(phase.start, phase.end + cushion_slots):
+            rates[slot % period] = max(rates[slot % period], phase.rate)
+    return rates
+
+
+def cheapest(instance: Instance, choices: Choices, cushion_slots: int = 0) -> Fraction | None:
+    """Return the least cost of choices at which jobs fit, None without any, by trying all."""
+    combinations = sorted(product(*choices.values()), key=lambda each: sum(c.cost for c in each))
+    for taken in combinations:
+        named = zip(choices, taken, strict=True)
+        periods = {name: choice.period for name, choice in named if choice.period is not None}
+        if fits(instance, periods, cushion_slots):
+            return sum((choice.cost for choice in taken), Fraction(0))
+    return None
 
 
 def check_offsets(
@@ -104,7 +159,7 @@ def check_offsets(
 
 
 def check_decision(
-    instance: Instance, periods: Mapping[str, int], found: Decision, cushion_slots: int = 0
+    instance: Instance, periods: Mapping[str, int], found: FitDecision, cushion_slots: int = 0
 ) -> None:
     """Check offsets by the judge, a refutation by trying all offsets of its jobs and of fewer."""
     if found.offsets is not None:

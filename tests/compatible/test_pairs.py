@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible.choices import at_periods, load
+from metronome_opt.compatible.choices import FitTask, at_periods, load
 from metronome_opt.compatible.decider import Pairs
 from metronome_opt.instance import Job
 from tests.builders import job, network
@@ -21,13 +21,10 @@ def test_pairs_fit_as_trying_all_offsets_says(seed: int) -> None:
     instance = tiny_instance(draw)
     free = [job.model_copy(update={"fixed_offset": None}) for job in instance.jobs[:2]]
     instance = instance.replace(jobs=tuple(free))
-    pairs = Pairs(instance, cushion)
+    pairs = Pairs(FitTask(instance, cushion))
     periods = {job.name: job.period + draw.randint(0, 3) for job in instance.jobs}
-    first, second = periods
     if not pairs.impossible:
-        one, other = periods.values()
-        assert pairs.fit(0, 1, one, other) == fits(instance, periods, cushion)
-        assert pairs.fit_named(second, other, first, one) == pairs.fit(0, 1, one, other)
+        assert pairs.fit(0, 1, *periods.values()) == fits(instance, periods, cushion)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible import Choice, Choices, Reason, Refutation, largest_set
-from metronome_opt.compatible.choices import Task
+from metronome_opt.compatible import Choices, PeriodChoice, Reason, Refutation, largest_set
+from metronome_opt.compatible.choices import FitTask
 from metronome_opt.compatible.choose import CpsatMaster, MilpMaster, choose
 from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.instance import Instance
@@ -30,7 +30,7 @@ def allowed(statement: CpsatMaster, taken: dict[str, int | None]) -> bool:
 def several_periods(draw: Random, instance: Instance) -> Choices:
     return {
         job.name: tuple(
-            Choice(period, Fraction(0))
+            PeriodChoice(period, Fraction(0))
             for period in (*sorted(draw.sample(range(job.period, job.period + 7), 3)), None)
         )
         for job in instance.jobs
@@ -42,7 +42,7 @@ def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
     draw = Random(seed)
     instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
     choices = several_periods(draw, instance)
-    task = Task(instance, cushion)
+    task = FitTask(instance, cushion)
     decider = Decider(task)
     statement = CpsatMaster(task, choices, decider.pairs)
     names = list(choices)
@@ -67,7 +67,7 @@ def by_hand() -> tuple[Instance, Choices]:
     jobs = [job(name, 6, (0, 1, 60)) for name in "abc"]
     periods = {"a": (6, 12, 9), "b": (10, 30, 15), "c": (14, 7, 28)}
     choices = {
-        name: tuple(Choice(period, Fraction(0)) for period in each)
+        name: tuple(PeriodChoice(period, Fraction(0)) for period in each)
         for name, each in periods.items()
     }
     return network(*jobs), choices
@@ -80,7 +80,7 @@ def test_a_refutation_stands_for_periods_whose_divisors_divide_its_own() -> None
     7 has 1 in common with all, 28 has 4 in common with 12.
     """
     instance, choices = by_hand()
-    statement = CpsatMaster(Task(instance), choices, Pairs(instance))
+    statement = CpsatMaster(FitTask(instance), choices, Pairs(FitTask(instance)))
     before = len(statement.rows)
     statement.forbid(Refutation(Reason.SEARCH, {"a": 6, "b": 10, "c": 14}))
     (row,) = statement.rows[before:]
@@ -92,30 +92,38 @@ def test_a_refutation_stands_for_periods_whose_divisors_divide_its_own() -> None
 def test_pairs_are_stated_as_long_as_there_is_time() -> None:
     """Bursts of 2 need 4 slots, more than two different periods from 5 to 9 have in common."""
     instance = network(job("a", 5, (0, 2, 60)), job("b", 5, (0, 2, 60)))
-    choices = dict.fromkeys("ab", tuple(Choice(period, Fraction(0)) for period in range(5, 10)))
+    choices = dict.fromkeys(
+        "ab", tuple(PeriodChoice(period, Fraction(0)) for period in range(5, 10))
+    )
     answers = iter((False, False, True))
-    task = Task(instance, budget=Budget(None, lambda: next(answers)))
-    rows = CpsatMaster(task, choices, Pairs(instance)).rows
+    task = FitTask(instance, budget=Budget(None, lambda: next(answers)))
+    rows = CpsatMaster(task, choices, Pairs(FitTask(instance))).rows
     assert len([row for row in rows if row.most == 1]) == 0
     assert next(answers, None) is None
-    whole = CpsatMaster(Task(instance), choices, Pairs(instance)).rows
+    whole = CpsatMaster(FitTask(instance), choices, Pairs(FitTask(instance))).rows
     assert len([row for row in whole if row.most == 1]) == 5
 
 
 @pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
 def test_proposals_get_dearer_until_none_is_allowed(master: type[CpsatMaster | MilpMaster]) -> None:
     instance = network(job("a", 4, (0, 1, 60)))
-    choices = {"a": (Choice(4, Fraction(1, 2)), Choice(None, Fraction(2)), Choice(5, Fraction(3)))}
-    proposer = master(Task(instance), choices, Pairs(instance))
+    choices = {
+        "a": (
+            PeriodChoice(4, Fraction(1, 2)),
+            PeriodChoice(None, Fraction(2)),
+            PeriodChoice(5, Fraction(3)),
+        )
+    }
+    proposer = master(FitTask(instance), choices, Pairs(FitTask(instance)))
     assert proposer.solve() == ({"a": 4}, Fraction(1, 2))
     # A lone job has no divisors with others: what is refuted at one period is at all.
     proposer.forbid(Refutation(Reason.HYPERPERIOD, {"a": 4}))
     assert proposer.solve() == ({"a": None}, Fraction(2))
     kept = {"a": tuple(choice for choice in choices["a"] if choice.period is not None)}
-    proposer = master(Task(instance), kept, Pairs(instance))
+    proposer = master(FitTask(instance), kept, Pairs(FitTask(instance)))
     proposer.forbid(Refutation(Reason.SEARCH, {"a": 4}))
     assert proposer.solve() == (None, None)
-    late = master(Task(instance, budget=Budget(0)), kept, Pairs(instance))
+    late = master(FitTask(instance, budget=Budget(0)), kept, Pairs(FitTask(instance)))
     assert late.solve()[0] is None
 
 
@@ -123,7 +131,7 @@ def test_what_fits_at_its_cheapest_needs_no_master(monkeypatch: pytest.MonkeyPat
     """OR-Tools takes a third of a second to load."""
     monkeypatch.setattr("metronome_opt.compatible.choose.import_cp_model", None)
     instance = network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)))
-    task = Task(instance)
+    task = FitTask(instance)
     found = choose(task, largest_set(instance), Decider(task))
     assert found.kept is not None
     assert found.kept.periods == {"a": 4, "b": 4}

@@ -13,13 +13,13 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.export import export_text
-from metronome_opt.instance import Instance
-from metronome_opt.solvers import solve
+from tests.landscape import optimum
 from tests.solvers.test_every_solver import CASES, CROWDED
 
 # In a process of its own, away from OR-Tools: both bring a library called libhighs.
 HIGHS = """
 import highspy, json, sys
+from tests.solving import solve
 highs = highspy.Highs()
 highs.silent()
 highs.setOptionValue("mip_rel_gap", 0.0)
@@ -36,10 +36,6 @@ def stated_scale(text: str) -> Fraction:
     return Fraction(match.group(1))
 
 
-def exhaustive(instance: Instance) -> Fraction:
-    return solve(instance, "exhaustive", time_limit=None).evaluation.contention
-
-
 @pytest.mark.parametrize("format_", ["mps", "lp"])
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_highs_reads_the_file_and_finds_the_optimum(
@@ -54,7 +50,7 @@ def test_highs_reads_the_file_and_finds_the_optimum(
     ).stdout
     status, objective = json.loads(told.splitlines()[-1])
     assert status in ("Optimal", "Empty")
-    assert round(objective) * stated_scale(text) == exhaustive(instance)
+    assert round(objective) * stated_scale(text) == optimum(instance)
     assert abs(objective - round(objective)) < 1e-6
 
 
@@ -71,7 +67,7 @@ def test_cpsat_reads_the_text_and_finds_the_optimum(case: str) -> None:
     model.proto.parse_text_format(text_format.MessageToString(proto))
     solver = cp_model.CpSolver()
     assert solver.solve(model) == cp_model.OPTIMAL
-    assert round(solver.objective_value) * stated_scale(text) == exhaustive(instance)
+    assert round(solver.objective_value) * stated_scale(text) == optimum(instance)
 
 
 def test_the_text_is_the_same_every_time() -> None:

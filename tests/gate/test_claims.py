@@ -198,7 +198,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("content", "said"), BAD)
-def test_what_cannot_be_obeyed_is_one_line(tmp_path: Path, content: Any, said: str) -> None:
+def test_invalid_claim_file_is_one_line(tmp_path: Path, content: Any, said: str) -> None:
     text = content if isinstance(content, (str, bytes)) else json.dumps(content)
     with pytest.raises(ClaimError) as caught:
         read(tmp_path, text, "bert")
@@ -286,7 +286,7 @@ def test_plain_yaml_is_read_as_package_writes_it(documents: list[dict[str, Any]]
         (Claim(0, 10**90), "period_ns: an integer of 299 bits: longer than an hour"),
     ],
 )
-def test_a_broken_claim_of_a_program_is_told_and_lets_bursts_through(
+def test_invalid_claim_of_program_lets_bursts_through(
     claim: Claim, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()

@@ -63,7 +63,7 @@ def test_numbers_are_taken_exactly(
         ({"METRONOME_CLAIM": "/nowhere"}, "/nowhere: cannot be read (No such file or directory)"),
     ],
 )
-def test_what_is_wrong_is_one_warning(
+def test_invalid_variable_is_one_warning(
     environ: dict[str, str], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate.from_environment(environ)

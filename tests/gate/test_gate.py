@@ -34,7 +34,7 @@ def test_each_burst_of_an_iteration_has_a_slot() -> None:
     assert bursts[3].late_ns == 35 * MS
 
 
-def test_who_has_no_slots_never_waits_and_is_counted_all_the_same() -> None:
+def test_ungated_burst_never_waits_and_is_counted() -> None:
     clock = Clock()
     gate = clock.gate(Claim(10 * MS, 100 * MS, (0, 50 * MS), gated=False))
     bursts = run(clock, gate, 5, 0, 20, 20, 200, 20)
@@ -53,7 +53,7 @@ def test_who_has_no_slots_never_waits_and_is_counted_all_the_same() -> None:
     assert "metronome_gate_following 1" in gate.metrics()
 
 
-def test_the_block_s_own_exceptions_pass_and_the_burst_is_over() -> None:
+def test_exception_of_block_passes_and_ends_burst() -> None:
     clock = Clock()
     gate = clock.gate(claim(0, 100))
     with pytest.raises(ZeroDivisionError), gate.burst():
@@ -62,7 +62,7 @@ def test_the_block_s_own_exceptions_pass_and_the_burst_is_over() -> None:
     assert began_ms(run(clock, gate, 10, 10)) == [100]
 
 
-def test_ctrl_c_while_it_waits_leaves_the_gate_in_order() -> None:
+def test_interrupt_while_waiting_leaves_gate_usable() -> None:
     clock = Clock()
 
     def interrupt(seconds: float) -> None:

@@ -32,7 +32,7 @@ STEP = st.one_of(
 
 
 @given(claims(), st.lists(STEP, max_size=40))
-def test_nobody_waits_longer_than_a_period(first: Claim, steps: list[tuple[str, object]]) -> None:
+def test_no_burst_waits_longer_than_a_period(first: Claim, steps: list[tuple[str, object]]) -> None:
     clock = Clock()
     gate = clock.gate(first)
     for what, how in steps:
@@ -61,7 +61,7 @@ def test_nobody_waits_longer_than_a_period(first: Claim, steps: list[tuple[str, 
     st.integers(-(10**6), 10**6),
     st.booleans(),
 )
-def test_nobody_is_delayed_by_more_than_a_share_of_the_period(
+def test_delay_per_iteration_is_a_share_of_the_period(
     before: int, after: int, busy: int, jump: int, lost: bool
 ) -> None:
     clock = Clock()
@@ -138,9 +138,7 @@ class Unwilling:
 
 
 @pytest.mark.parametrize("told", ["many", -5, float("nan"), float("inf"), Unwilling(), [1]])
-def test_bytes_that_are_none_are_not_counted(
-    told: object, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_size_is_not_counted(told: object, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     gate = clock.gate(claim(0, 100), metrics="127.0.0.1:0")
     with gate.burst(7) as first:
@@ -156,7 +154,7 @@ def test_bytes_that_are_none_are_not_counted(
 
 
 @pytest.mark.parametrize("wrong", [None, "claim", Claim(0, 5, 3)])  # type: ignore[arg-type]
-def test_what_is_no_claim_is_one_warning(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_claim_is_one_warning(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     gate = clock.gate(claim(50, 100))
     gate.follow(wrong)
@@ -166,7 +164,7 @@ def test_what_is_no_claim_is_one_warning(wrong: Any, caplog: pytest.LogCaptureFi
     assert line.endswith("; bursts do not wait")
 
 
-def test_a_gate_that_breaks_lets_everything_through(caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_gate_lets_bursts_through(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
 
     def broken(seconds: float) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import Neighbours, neighbours_of
-from metronome_opt.kernels.tables import Compiled, Ints, State, compile_instance
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints, compile_instance
 from metronome_opt.verify import evaluate
 from tests.strategies import assigned, instances
 
@@ -23,7 +23,7 @@ class Scheduled(NamedTuple):
     compiled: Compiled
     around: Neighbours
     offsets: Ints
-    state: State
+    state: DemandState
 
     @property
     def periods(self) -> Ints:

@@ -22,7 +22,7 @@ from metronome_opt.kernels.conditional import (
     users_of,
 )
 from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_use
-from metronome_opt.kernels.tables import Compiled, Ints, State, compile_instance
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints, compile_instance
 from metronome_opt.presolve import restrict
 from metronome_opt.verify import evaluate
 from tests import builders
@@ -132,7 +132,7 @@ def test_contacts_are_those_of_the_rates(instance: Instance) -> None:
 CASES = crowded(max_jobs=5, most_schedules=2000, fixed=False)
 
 
-def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[State, Ints]:
+def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[DemandState, Ints]:
     """Return the state with some jobs and the offset per job, -1 for the others."""
     state = compiled.empty()
     chosen = [offsets.get(job.name, -1) for job in compiled.instance.jobs]
@@ -143,7 +143,7 @@ def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[State, Ints]
 
 
 @kernel
-def added(state: State, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
+def added(state: DemandState, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
     return least_addition(state, contacts, users, offset, link)
 
 

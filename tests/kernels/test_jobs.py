@@ -19,7 +19,7 @@ from metronome_opt.kernels.jobs import (
     score_two,
     state_of,
 )
-from metronome_opt.kernels.tables import Compiled, State, compile_instance
+from metronome_opt.kernels.tables import Compiled, DemandState, compile_instance
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.strategies import assigned, instances
@@ -33,7 +33,7 @@ def contention_at(instance: Instance, offsets: dict[str, int]) -> Fraction:
     return evaluate(instance, offsets).contention
 
 
-def all_costs(compiled: Compiled, state: State, job: int) -> np.ndarray:
+def all_costs(compiled: Compiled, state: DemandState, job: int) -> np.ndarray:
     cost = np.empty(compiled.instance.jobs[job].period, np.int64)
     score_job(state, job, cost)
     return cost

@@ -177,7 +177,7 @@ def test_the_stack_is_as_large_as_it_can_grow() -> None:
 
 
 def test_a_tree_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_ENTRIES", 100)
+    monkeypatch.setattr(module, "_MAX_ENTRIES", 100)
     instance = tangle(3, 2, 0, periods=(4,), lengths=(3, 3))
     with pytest.raises(TreeTooLargeError, match="tangle: a search tree of 3 jobs on 2 links"):
         Grown(instance, dict(instance.unshifted), frozenset(), 8.0)

@@ -44,7 +44,7 @@ def two_jobs(**changes: Any) -> tuple[Instance, Schedule, Deployment]:
         "status": Status.OPTIMAL,
         "objectives": {"contention": Fraction(0)},
         "lower_bound": Fraction(0),
-        "solver": "exhaustive",
+        "solver": "branch-bound",
         "seed": 0,
         "runtime_s": 0.0,
     }

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import SolverError
-from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto, solve
 from metronome_opt.multiobjective.nondominated import Nondominated
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Event, Result, Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import solve as solve_contention
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.solve import Arguments, solve_contention
 from metronome_opt.verify import check
 from tests.builders import HARD, HARMLESS, job, network
 from tests.multiobjective.enumeration import costs, final
+from tests.solving import solve
 
 ALL_LEVELS = ["contention", "latency", "wait", "moves", "cushion"]
 
@@ -28,7 +29,7 @@ ALL_LEVELS = ["contention", "latency", "wait", "moves", "cushion"]
 @pytest.mark.parametrize("names", [ALL_LEVELS, ALL_LEVELS[::-1]])
 def test_short_limit_gives_schedule_without_proof(names: list[str]) -> None:
     began = time.process_time()
-    result = solve(HARD, objectives=names, time_limit=0.3, workers=1)
+    result = solve(HARD, objective=names, time_limit=0.3, workers=1)
     assert result.stop is Stop.TIME_LIMIT
     assert check(HARD, result.schedule) == ()
     assert costs(result.levels) == final(result, names)
@@ -41,11 +42,11 @@ def test_short_limit_gives_schedule_without_proof(names: list[str]) -> None:
 
 def test_epsilon_not_reached_in_time_is_an_error() -> None:
     with pytest.raises(SolverError, match=r"no schedule with contention of 0 was found in time"):
-        solve(HARD, objectives=["wait"], epsilon={"contention": 0}, time_limit=0.3, workers=1)
+        solve(HARD, objective="wait", epsilon={"contention": 0}, time_limit=0.3, workers=1)
 
 
 @pytest.mark.parametrize(
-    "goal", [{"objectives": ALL_LEVELS}, {"weights": dict.fromkeys(ALL_LEVELS[:4], 1)}]
+    "goal", [{"objective": ALL_LEVELS}, {"objective": dict.fromkeys(ALL_LEVELS[:4], 1)}]
 )
 def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
@@ -57,39 +58,30 @@ def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     assert check(HARD, result.schedule) == ()
 
 
-def test_callback_ends_all_levels() -> None:
-    result = solve(HARD, objectives=ALL_LEVELS, workers=1, callback=lambda _: True)
-    assert result.stop is Stop.CALLBACK
-    assert [event.source for event in result.trajectory] == ["loads", "greedy"]
-    assert not any(level.proved for level in result.levels)
-    assert check(HARD, result.schedule) == ()
-
-
 def test_callback_is_notified_of_every_level() -> None:
     heard: list[str] = []
 
     def note(event: Event) -> bool:
-        heard.append(event.source)
+        heard.extend(filter(None, [event.source]))
         return bool(event.source == "moves")
 
-    found = solve(HARMLESS, objectives=["wait", "moves", "cushion"], callback=note, workers=1)
+    found = solve(HARMLESS, objective=["wait", "moves", "cushion"], stop=note, workers=1)
     assert heard[0] == "wait"
     assert heard[-1] == "moves"
-    assert found.stop is Stop.CALLBACK
+    assert found.stop is Stop.RULE
     assert [level.proved for level in found.levels] == [True, False, False]
 
 
 def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[Result] = []
 
-    def hurried(instance: Instance, *arguments: Any, **options: Any) -> Result:
-        options["time_limit"] = None if reached else 0
-        reached.append(solve_contention(instance, *arguments, **options))
+    def hurried(arguments: Arguments, budget: Budget) -> Result:
+        reached.append(solve_contention(arguments, budget if reached else Budget(0)))
         return reached[-1]
 
     monkeypatch.setattr("metronome_opt.multiobjective.offsets.solve_contention", hurried)
     crowd = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
-    result = solve(crowd, objectives=["contention", "latency"], workers=1)
+    result = solve(crowd, objective=["contention", "latency"], workers=1)
     assert [each.stop for each in reached] == [Stop.TIME_LIMIT, Stop.PROVED]
     assert not any(level.proved for level in result.levels)
     assert result.stop is Stop.TIME_LIMIT

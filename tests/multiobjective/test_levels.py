@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import offsets, solve
+from metronome_opt.multiobjective import offsets
 from metronome_opt.multiobjective.costs import Offsets
 from metronome_opt.multiobjective.groups import Answer
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.multiobjective.enumeration import allowed, contested, cost
+from tests.solving import solve
 from tests.tiers import examples
 
 NAMES = ("wait", "moves", "cushion")
@@ -45,7 +46,7 @@ def test_descent_worsens_no_objective(
     before = evaluate(instance, instance.unshifted).objectives
     later = [*names, "contention", "latency"]
     shares = dict.fromkeys(names, tolerance)
-    found = solve(instance, objectives=later, tolerance=shares, workers=1)
+    found = solve(instance, objective=later, tolerance=shares, workers=1)
     assert cost(names[0], found.levels[0].value) <= cost(names[0], before[names[0]])
     after = found.evaluation.objectives
     for level in found.levels:
@@ -56,6 +57,6 @@ def test_descent_worsens_no_objective(
 def test_descent_rotates_whole_group() -> None:
     # The jobs fill the link, 1 slot later than they are ready: none can move by itself.
     instance = network(job("a", 6, (0, 3, 60), ready=4), job("b", 6, (3, 3, 60), ready=5))
-    found = solve(instance, objectives=["moves", "contention", "wait"], workers=1)
+    found = solve(instance, objective=["moves", "contention", "wait"], workers=1)
     assert found.offsets == {"a": 5, "b": 5}
     assert [level.value for level in found.levels] == [0, 0, 1]

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, FrontEvent, pareto, solve
+from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.multiobjective.nondominated import Nondominated
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
 from tests.builders import HARD, job, network, tangle
 from tests.multiobjective.enumeration import contested, cost, every, front
+from tests.solving import solve
 from tests.tiers import examples
 
 TWO = st.permutations(("contention", "latency", "wait", "moves")).map(lambda names: names[:2])

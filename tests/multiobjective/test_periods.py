@@ -73,21 +73,6 @@ def test_truncated_choice_is_not_called_optimal(instance: Instance) -> None:
     assert not chosen.proved or chosen.price == best.price
 
 
-def test_job_on_two_links_has_one_period() -> None:
-    both = {"link": 1, "other": 1}
-    instance = network(
-        job("a", 8, BURST, max_stretch=4),
-        job("b", 9, BURST, max_stretch=9, links=both),
-        job("c", 18, BURST, links={"other": 1}, max_stretch=1),
-        other=100,
-    )
-    # On the first link 9 and 9 cost 1/8; then 18 may stay. 12 and 12 would cost more.
-    assert choose_periods(instance, limit=18).stretch == {"a": 1, "b": 0, "c": 0}
-    # Within 17 nothing goes on the second link, whatever the first one likes.
-    with pytest.raises(InputError, match="3 jobs around link"):
-        choose_periods(instance, limit=17)
-
-
 def test_stretched_keeps_fixed_offsets_and_counts_moves() -> None:
     instance = network(
         job("a", 10, BURST, max_stretch=3, fixed_offset=9),

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given
 
 from metronome_opt import solve
-from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job, write_instance
-from metronome_opt.multiobjective import pareto
+from metronome_opt.instance import Instance, Job
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARMLESS, job, network
 from tests.multiobjective.enumeration import contested
 from tests.tiers import examples
 
 PACKAGE = """
-from metronome_opt.multiobjective.objectives import JobObjective
+from metronome_opt.objectives import JobObjective
 
 class Toy(JobObjective):
     name, unit = "toy", "weight x slots"
@@ -35,6 +34,27 @@ class Odd(JobObjective):
     def cost(self, job, offset):
         return offset - 3
 
+class Text(JobObjective):
+    name, unit = "text", "slots"
+
+    def cost(self, job, offset):
+        return "much"
+
+class Exits(JobObjective):
+    name, unit = "exits", "slots"
+
+    def cost(self, job, offset):
+        raise SystemExit(4)
+
+class Size(JobObjective):
+    name, unit = "size", "slots"
+
+    def cost(self, job, offset):
+        return 1
+
+    def natural_size(self, instance):
+        return float("nan")
+
 nobody = 3
 """
 POINTS = """[metronome_opt.objectives]
@@ -43,6 +63,9 @@ odd = toyshop:Odd
 renamed = toyshop:Toy
 nobody = toyshop:nobody
 missing = toyshop:missing
+text = toyshop:Text
+exits = toyshop:Exits
+size = toyshop:Size
 """
 
 
@@ -78,55 +101,53 @@ def test_plugin_objective_is_optimised_and_held(instance: Instance) -> None:
         for offsets in itertools.product(*ranges)
     ]
     schedules = [(value(instance, each), evaluate(instance, each).contention) for each in every]
-    first = solve(instance, objectives=["toy", "contention"], workers=1)
+    first = solve(instance, objective=["toy", "contention"], workers=1)
     assert [level.name for level in first.levels] == ["toy", "contention"]
     assert tuple(level.value for level in first.levels) == min(schedules)
     assert all(level.proved for level in first.levels)
     assert value(instance, dict(first.offsets)) == first.levels[0].value
     assert check(instance, first.schedule) == ()
     assert "toy" not in first.schedule.objectives
-    second = solve(instance, objectives=["contention", "toy"], workers=1)
+    second = solve(instance, objective=["contention", "toy"], workers=1)
     assert tuple(level.value for level in second.levels) == min((b, a) for a, b in schedules)
-    kept = solve(instance, objectives=["contention"], epsilon={"toy": first.levels[0].value})
+    kept = solve(instance, objective="contention", epsilon={"toy": first.levels[0].value})
     assert kept.evaluation.contention == min(schedules)[1]
 
 
 def test_plugin_objective_in_sum_is_divided_by_1() -> None:
     # Where b stays beside a it costs 20 in 2 of 4 slots, as much as 3 slots of weight 3 and 1.
     instance = network(job("a", 4, (0, 2, 60), fixed_offset=2), job("b", 4, (0, 2, 60), weight=3))
-    found = solve(instance, weights={"toy": 1, "contention": "1/1000"}, workers=1)
+    found = solve(instance, objective={"toy": 1, "contention": "1/1000"}, workers=1)
     assert found.offsets == {"a": 2, "b": 2}
-    assert solve(instance, objectives=["contention", "toy"], workers=1).offsets == {"a": 2, "b": 0}
+    assert solve(instance, objective=["contention", "toy"], workers=1).offsets == {"a": 2, "b": 0}
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tow", "objectives: 'tow' is not known; choose from contention, .*moves, cushion, .*toy"),
+        (
+            "tow",
+            "objectives: 'tow' is not known; choose from slowdown, .*moves, cushion, .*toy",
+        ),
         ("renamed", "objectives: renamed is no JobObjective of this name; mend or remove"),
         ("nobody", r"objectives: nobody is no JobObjective of this name; .*toyshop:nobody"),
-        ("missing", "objectives: missing cannot be loaded .*; mend or remove the package"),
+        (
+            "missing",
+            "objectives: 'missing': toyshop:missing cannot be loaded .*; mend or remove",
+        ),
+        ("text", "text: what job 'a' costs at offset 0 must be an integer from 0 on, got 'much'"),
+        ("exits", r"exits: the cost of job 'a' failed \(SystemExit: 4\); mend or remove"),
         ("odd", "odd: what job 'a' costs at offset 0 must be an integer from 0 on, got -3; mend"),
     ],
 )
 def test_broken_plugin_is_refused_in_one_line(name: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
-        solve(HARMLESS, objectives=[name, "contention"], workers=1)
+        solve(HARMLESS, objective=[name, "contention"], workers=1)
     assert "\n" not in str(refusal.value)
 
 
 def test_other_solvers_and_fronts_refuse_plugin_objective() -> None:
     with pytest.raises(InputError, match=r"solver greedy cannot; .* those that can: auto$"):
-        solve(HARMLESS, "greedy", objectives=["toy"])
+        solve(HARMLESS, "greedy", objective="toy")
     with pytest.raises(InputError, match=r"objectives: toy is another package's.*use solve"):
         pareto(HARMLESS, ["toy", "contention"])
-
-
-def test_command_knows_plugin_objective(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "harmless.json"
-    write_instance(HARMLESS, file)
-    target = tmp_path / "schedule.json"
-    asked = ["solve", str(file), "--objectives", "toy,contention", "--output", str(target)]
-    assert main(asked) == 0
-    assert "toy" in capsys.readouterr().out
-    assert main(["verify", str(file), str(target)]) == 0

@@ -1,27 +1,21 @@
-"""What weights promise the heaviest jobs, and what strict priority does."""
+"""Strict priority, and layered objectives as contention of other weights, by enumeration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
+from metronome_opt.objectives import class_cost, weigh
 from metronome_opt.verify import Evaluation, check, evaluate
-from tests.builders import job, network
 from tests.multiobjective.enumeration import contested, cost, costs, evaluations
+from tests.solving import solve
+from tests.strategies import assigned, crowded, instances
 from tests.tiers import examples
 
 ZERO = Fraction(0)
-
-
-def heaviest_unserved(instance: Instance, unserved: Mapping[str, Fraction]) -> Fraction:
-    """Return what the heaviest jobs lack in all, Mbit/s."""
-    heaviest = max(each.weight for each in instance.jobs)
-    return sum((unserved[each.name] for each in instance.jobs if each.weight == heaviest), ZERO)
 
 
 def of_classes(instance: Instance, weights: tuple[int, ...]) -> Instance:
@@ -51,28 +45,35 @@ def test_strict_priority_serves_class_after_class(
         ]
         return [*ranks, *(cost(name, each.objectives[name]) for name in later[:count])]
 
-    result = solve(instance, objectives=["contention", *later[:count]], strict=True, workers=1)
+    result = solve(instance, objective=["contention", *later[:count]], strict=True, workers=1)
     assert costs(result.levels) == lacking(result.evaluation) == min(map(lacking, judged))
     assert [level.name for level in result.levels[len(classes) :]] == later[:count]
     assert all(level.proved for level in result.levels)
     assert check(instance, result.schedule) == ()
 
 
-def test_large_weight_is_not_strict_priority() -> None:
-    """Two heavy jobs give up 1 Mbit/s each, so that a light one does not lack 51."""
-    instance = network(
-        job("a", 4, (0, 2, 51), weight=100),
-        job("b", 4, (0, 2, 51), weight=100),
-        job("c", 4, (0, 2, 100), weight=10),
-    )
-    result = solve(instance, workers=1)
-    # Together a and b lack 2 in 2 of 4 slots, and c has the other two for itself.
-    assert result.objective == Fraction(100 * 2 * 2, 4)
-    assert heaviest_unserved(instance, result.evaluation.unserved) == 1
-    # Side by side they lack nothing, and c 51 in both of its slots.
-    apart = evaluate(instance, {"a": 0, "b": 2, "c": 0})
-    assert apart.contention == Fraction(10 * 51 * 2, 4)
-    assert heaviest_unserved(instance, apart.unserved) == 0
-    strict = solve(instance, strict=True, workers=1)
-    assert strict.objective == apart.contention
-    assert [level.value for level in strict.levels] == [0, Fraction(51 * 2, 4)]
+Prices = st.fractions(0, 50, max_denominator=12)
+
+
+@given(
+    assigned(instances(max_jobs=4, weights=(0, 1, 2, 5)) | crowded()), st.lists(Prices, min_size=4)
+)
+@examples(60)
+def test_weights_give_sum_of_layered_objectives(
+    drawn: tuple[Instance, dict[str, int]], prices: list[Fraction]
+) -> None:
+    instance, offsets = drawn
+    judged = evaluate(instance, offsets)
+    values = {
+        "contention": judged.contention,
+        "latency": sum((link.late for link in judged.links), Fraction(0)),
+    }
+    for weight in {each.weight for each in instance.jobs}:
+        values[class_cost(weight)] = sum(
+            (judged.unserved[each.name] for each in instance.jobs if each.weight >= weight),
+            Fraction(0),
+        )
+    priced = dict(zip(values, prices, strict=False))
+    weighted, scale = weigh(instance, priced)
+    found = evaluate(weighted, offsets).contention * scale
+    assert found == sum(price * values[name] for name, price in priced.items())

@@ -8,9 +8,9 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import CostTooLargeError
-from metronome_opt.multiobjective import solve
 from metronome_opt.verify import check
 from tests.builders import HARD, HARMLESS
+from tests.solving import solve
 
 
 @pytest.mark.parametrize(
@@ -18,17 +18,17 @@ from tests.builders import HARD, HARMLESS
     [
         (
             "greedy",
-            {"objectives": ["contention", "wait"]},
+            {"objective": ["contention", "wait"]},
             r"contention, wait: solver greedy cannot; .* and holds contention, latency; .*: auto$",
         ),
         (
             "cassini",
-            {"objectives": ["contention", "latency"]},
+            {"objective": ["contention", "latency"]},
             r"cassini cannot; it optimises contention, latency alone; those that can: auto, greedy",
         ),
         (
             "cpsat",
-            {"objectives": ["contention", "latency"], "tolerance": {"contention": "5%"}},
+            {"objective": ["contention", "latency"], "tolerance": {"contention": "5%"}},
             r"contention, latency with tolerance: solver cpsat cannot; .* that can: auto$",
         ),
         (
@@ -48,22 +48,21 @@ def test_unable_solver_is_refused_with_able_ones(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"objectives": []}, "objectives: none given; choose from contention,"),
-        ({"objectives": "latency"}, "objectives: must be a list of names, got 'latency'"),
-        ({"objectives": ["speed"]}, "objectives: 'speed' is not known; choose from"),
-        ({"objectives": ["wait", "wait"]}, "objectives: wait is given twice"),
+        ({"objective": []}, "objectives: none given; choose from contention,"),
+        ({"objective": ["speed"]}, "objectives: 'speed' is not known; choose from"),
+        ({"objective": ["wait", "wait"]}, "objectives: wait is given twice"),
         ({"tolerance": {"contention": "5%"}}, "contention is not followed by another"),
         ({"tolerance": {"wait": "5%"}}, "wait is not followed by another"),
         ({"tolerance": {"speed": "5%"}}, "tolerance: 'speed' is not known"),
         ({"epsilon": {"wait": -1}}, "epsilon.wait: must not be negative, got '-1'"),
         ({"epsilon": {"wait": 0.5}}, r"epsilon.wait: must be an exact number .* got 0\.5"),
         ({"epsilon": {"wait": "half"}}, "epsilon.wait: must be an exact number .* got 'half'"),
-        ({"weights": {"wait": 0}}, "weights: all are 0"),
-        ({"weights": {"wait": True}}, "weights.wait: must be an exact number"),
-        ({"weights": {"wait": 1, "cushion": 1}}, "weights: cushion has no place in a sum; give"),
-        ({"weights": {"stretch": 1}}, "weights: stretch has no place in a sum"),
-        ({"weights": {"wait": 1}, "tolerance": {"wait": 1}}, "a weighted sum has no levels"),
-        ({"strict": True, "objectives": ["wait"]}, "strict: orders contention by classes"),
+        ({"objective": {"wait": 0}}, "weights: all are 0"),
+        ({"objective": {"wait": True}}, "weights.wait: must be an exact number"),
+        ({"objective": {"wait": 1, "cushion": 1}}, "weights: cushion has no place in a sum; give"),
+        ({"objective": {"stretch": 1}}, "weights: stretch has no place in a sum"),
+        ({"objective": {"wait": 1}, "tolerance": {"wait": 1}}, "a weighted sum has no levels"),
+        ({"strict": True, "objective": ["wait"]}, "strict: orders contention by classes"),
         ({"strict": True, "epsilon": {"wait": 1}}, "strict: .* leave out weights, tolerance, eps"),
         ({"cushion_slots": -1}, "cushion_slots: must be a number of slots from 0 on, got -1"),
         ({"cushion_slots": "two"}, "cushion_slots: must be a number of slots from 0 on"),
@@ -84,10 +83,10 @@ def test_reserve_beyond_period_is_refused() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        {"weights": {"contention": "1e400"}},
-        {"weights": {"contention": "1e99999999"}},
+        {"objective": {"contention": "1e400"}},
+        {"objective": {"contention": "1e99999999"}},
         {"epsilon": {"contention": 10**50}},
-        {"tolerance": {"contention": "1" * 60}, "objectives": ["contention", "wait"]},
+        {"tolerance": {"contention": "1" * 60}, "objective": ["contention", "wait"]},
     ],
 )
 def test_overlong_numbers_are_refused(asked: dict[str, Any]) -> None:
@@ -99,12 +98,12 @@ def test_overlong_numbers_are_refused(asked: dict[str, Any]) -> None:
     "asked",
     [
         {"epsilon": {"contention": "1e30"}},
-        {"epsilon": {"wait": "1e20"}, "objectives": ["wait", "moves"]},
-        {"tolerance": {"wait": "1e23"}, "objectives": ["wait", "moves"]},
-        {"weights": {"contention": "1e-30", "wait": 1}},
-        {"weights": {"moves": "1e30", "wait": 1}},
+        {"epsilon": {"wait": "1e20"}, "objective": ["wait", "moves"]},
+        {"tolerance": {"wait": "1e23"}, "objective": ["wait", "moves"]},
+        {"objective": {"contention": "1e-30", "wait": 1}},
+        {"objective": {"moves": "1e30", "wait": 1}},
         {
-            "weights": {
+            "objective": {
                 "moves": "1/1000000007",
                 "wait": "1/1000000009",
                 "contention": "1/998244353",

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
@@ -23,6 +22,7 @@ from tests.multiobjective.enumeration import (
     final,
     in_order,
 )
+from tests.solving import solve
 from tests.tiers import examples
 
 Shares = st.fractions(0, 2, max_denominator=4)
@@ -31,7 +31,7 @@ Shares = st.fractions(0, 2, max_denominator=4)
 @given(contested(), ORDERS)
 @examples(60)
 def test_lexicographic_order_is_optimal(instance: Instance, names: list[str]) -> None:
-    result = solve(instance, objectives=names, workers=1)
+    result = solve(instance, objective=names, workers=1)
     assert [level.name for level in result.levels] == names
     assert costs(result.levels) == final(result, names) == in_order(every(instance), names)
     assert all(level.proved for level in result.levels)
@@ -47,7 +47,7 @@ def test_tolerance_lets_later_objectives_improve(
     instance: Instance, names: list[str], data: st.DataObject
 ) -> None:
     tolerance = {name: data.draw(Shares) for name in names[:-1]}
-    result = solve(instance, objectives=names, tolerance=tolerance, workers=1)
+    result = solve(instance, objective=names, tolerance=tolerance, workers=1)
     assert costs(result.levels) == in_order(every(instance), names, tolerance)
     assert all(level.proved for level in result.levels)
     assert check(instance, result.schedule) == ()
@@ -57,40 +57,15 @@ def test_tolerance_lets_later_objectives_improve(
         assert reached <= allowed(level.name, cost(level.name, level.value), level.tolerance)
 
 
-def test_tolerance_is_relative_to_minimum() -> None:
-    # a waits 1 slot whatever happens, weight 2. b is out of its way if it waits 1 slot as well:
-    # that is all that 100% allow. For c to stay it would have to wait 1 slot, weight 4.
-    instance = network(
-        job("a", 4, (0, 1, 60), weight=2, fixed_offset=1),
-        job("b", 4, (0, 1, 60), weight=2, ready=1),
-        job("c", 4, (0, 1, 60), weight=4, links={}, current_offset=1),
-    )
-    names = ["wait", "contention", "moves"]
-    result = solve(instance, objectives=names, tolerance={"wait": "100%"}, workers=1)
-    assert [level.value for level in result.levels] == [2, 0, 4]
-    assert result.offsets == {"a": 1, "b": 2, "c": 0}
-
-
-def test_jobs_of_weight_0_count_for_cushion() -> None:
-    # Halfway round b is 2 slots away from a on either side.
-    burst = (0, 1, 60)
-    instance = network(
-        job("a", 6, burst, weight=0, fixed_offset=3), job("b", 6, burst, weight=0, ready=4)
-    )
-    result = solve(instance, objectives=["latency", "cushion"], workers=1)
-    assert [level.value for level in result.levels] == [0, 2]
-    assert result.offsets == {"a": 3, "b": 0}
-
-
 @given(contested(most_schedules=80), ORDERS, st.integers(1, 3))
 @examples(30)
 def test_reserve_is_that_of_longer_bursts(
     instance: Instance, names: list[str], wanted: int
 ) -> None:
     slots = min(wanted, max(each.period for each in instance.jobs))
-    result = solve(instance, objectives=names, cushion_slots=slots, workers=1)
+    result = solve(instance, objective=names, cushion_slots=slots, workers=1)
     assert costs(result.levels) == in_order(every(instance, longer=slots), names)
-    longer = solve(lengthen(instance, slots), objectives=names, workers=1)
+    longer = solve(lengthen(instance, slots), objective=names, workers=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots
     assert check(instance, result.schedule) == ()
@@ -103,7 +78,7 @@ def test_every_solver_minimises_latency(solver: str, names: list[str]) -> None:
         job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4), job("c", 6, (1, 2, 70))
     )
     best = in_order(every(instance), names)
-    result = solve(instance, solver, objectives=names, workers=1)
+    result = solve(instance, solver, objective=names, workers=1)
     assert check(instance, result.schedule) == ()
     assert result.schedule.first == names[0]
     assert [level.name for level in result.levels] == names

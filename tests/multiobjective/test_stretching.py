@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import pareto, solve
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Stop
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
 from tests.multiobjective.enumeration import cost, every, front, in_order, stretchable
+from tests.solving import solve
 from tests.tiers import examples
 
 ALL = ("contention", "latency", "stretch", "wait", "moves", "cushion")
@@ -37,7 +38,7 @@ TOO_LONG = network(
 def test_lexicographic_order_with_stretch_is_optimal(
     instance: Instance, names: list[str], longer: int
 ) -> None:
-    found = solve(instance, objectives=names, cushion_slots=longer, workers=1)
+    found = solve(instance, objective=names, cushion_slots=longer, workers=1)
     least = in_order(every(instance, longer), names)
     values = [cost(name, found.evaluation.objectives[name]) for name in names]
     assert values == least
@@ -71,10 +72,10 @@ def test_overlong_hyperperiods_are_shortened() -> None:
 def test_latency_of_stretched_jobs_is_share_of_unstretched_traffic() -> None:
     # Each of two bursts of 60 on 100 lasts 2 of 4 slots, or 2 of 5.
     two = network(job("a", 4, (0, 2, 60), max_stretch=1), job("b", 4, (0, 2, 60), fixed_offset=0))
-    found = solve(two, objectives=["stretch", "latency"], workers=1)
+    found = solve(two, objective=["stretch", "latency"], workers=1)
     assert found.levels[1].value == evaluate(two, found.offsets).objectives["latency"] == 0
     reserved = lengthen(two, 1)
-    assert solve(two, objectives=["stretch", "latency"], cushion_slots=1, workers=1).levels[
+    assert solve(two, objective=["stretch", "latency"], cushion_slots=1, workers=1).levels[
         1
     ].value == min(
         evaluate(reserved, {"a": offset, "b": 0}).objectives["latency"] or Fraction(0)
@@ -85,14 +86,14 @@ def test_latency_of_stretched_jobs_is_share_of_unstretched_traffic() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"objectives": ["contention", "stretch"], "tolerance": {"contention": "5%"}}, "tolerance"),
-        ({"objectives": ["stretch"], "epsilon": {"contention": 1}}, "epsilon"),
+        ({"objective": ["contention", "stretch"], "tolerance": {"contention": "5%"}}, "tolerance"),
+        ({"objective": ["stretch"], "epsilon": {"contention": 1}}, "epsilon"),
         ({"strict": True}, "strict"),
     ],
 )
 def test_goals_for_given_periods_are_refused(asked: dict[str, object], told: str) -> None:
     with pytest.raises(InputError, match=f"^{told}: "):
-        solve(TOO_LONG, **asked)  # type: ignore[arg-type]
+        solve(TOO_LONG, **asked)
 
 
 def test_callback_ends_choice_of_stretches() -> None:
@@ -103,21 +104,11 @@ def test_callback_ends_choice_of_stretches() -> None:
         return True
 
     found = solve(
-        TOO_LONG, objectives=["contention", "stretch"], callback=enough, time_limit=30, workers=1
+        TOO_LONG, objective=["contention", "stretch"], stop=enough, time_limit=30, workers=1
     )
     assert len(calls) == 1
-    assert found.stop is Stop.CALLBACK
+    assert found.stop is Stop.RULE
     assert check(TOO_LONG, found.schedule) == ()
-
-
-def test_default_order_of_all_objectives() -> None:
-    two = network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60), current_offset=3))
-    found = solve(two, objectives=["all"], workers=1)
-    order = ["contention", "stretch", "latency", "cushion", "wait", "moves"]
-    assert [level.name for level in found.levels] == order
-    assert all(level.proved for level in found.levels)
-    values = [cost(name, found.evaluation.objectives[name]) for name in order]
-    assert values == in_order(every(two), order)
 
 
 @pytest.mark.parametrize("solver", ["greedy", "cpsat"])
@@ -135,7 +126,7 @@ def test_components_are_stretched_separately() -> None:
     )
     idle = job("e", 3, (0, 1, 60), max_stretch=2, links={})
     instance = network(*left, *right, idle, other=100)
-    found = solve(instance, objectives=["contention", "stretch"], workers=1)
+    found = solve(instance, objective=["contention", "stretch"], workers=1)
     assert found.stretch == {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0}
     assert [level.value for level in found.levels] == [0, Fraction(1, 5) + Fraction(1, 7)]
     assert found.stop is Stop.PROVED
@@ -159,7 +150,7 @@ def test_ctrl_c_keeps_stretched_schedule(monkeypatch: pytest.MonkeyPatch) -> Non
         return dict(instance.unshifted)
 
     monkeypatch.setattr("metronome_opt.multiobjective.stretching._quick", quick)
-    found = solve(hard(), objectives=["contention", "stretch"], workers=1)
+    found = solve(hard(), objective=["contention", "stretch"], workers=1)
     assert found.stop is Stop.INTERRUPTED
     assert check(hard(), found.schedule) == ()
 
@@ -177,4 +168,4 @@ def test_no_common_periods_are_an_error() -> None:
     )
     # Each link by itself could be within 12 slots, by 4 and 6, and by 7 and 7.
     with pytest.raises(InputError, match="at most 12 slots; allow more stretch"):
-        solve(instance, objectives=["contention", "stretch"], workers=1)
+        solve(instance, objective=["contention", "stretch"], workers=1)

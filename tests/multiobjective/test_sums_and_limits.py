@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
 from metronome_opt.result import Level
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
@@ -27,6 +26,7 @@ from tests.multiobjective.enumeration import (
     final,
     in_order,
 )
+from tests.solving import solve
 from tests.tiers import examples
 
 IN_SUMS = ("contention", "latency", "wait", "moves")
@@ -70,7 +70,9 @@ def weightings(draw: st.DrawFn) -> dict[str, Fraction]:
 def test_weighted_sum_is_optimal(instance: Instance, weights: dict[str, Fraction]) -> None:
     assume(any(weights.values()))
     least = min(weighted(instance, weights, each) for each in every(instance))
-    result = solve(instance, weights={name: str(each) for name, each in weights.items()}, workers=1)
+    result = solve(
+        instance, objective={name: str(each) for name, each in weights.items()}, workers=1
+    )
     assert weighted(instance, weights, result.evaluation.objectives) == least
     assert result.levels == (Level("weighted sum", least, proved=True),)
     assert check(instance, result.schedule) == ()
@@ -104,7 +106,7 @@ def test_epsilon_is_kept_and_order_is_optimal(
     schedules = every(instance)
     epsilon = data.draw(limits(schedules))
     stated = {name: str(most) for name, most in epsilon.items()}
-    result = solve(instance, objectives=names, epsilon=stated, workers=1)
+    result = solve(instance, objective=names, epsilon=stated, workers=1)
     kept = [each for each in schedules if within(each, epsilon)]
     assert within(result.evaluation.objectives, epsilon)
     assert costs(result.levels) == final(result, names) == in_order(kept, names)
@@ -116,7 +118,7 @@ def test_epsilon_is_kept_and_order_is_optimal(
 def test_minimum_within_epsilon_is_no_bound() -> None:
     # Where nobody waits both meet; within the limit one waits 2 slots.
     instance = network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)))
-    result = solve(instance, objectives=["wait"], epsilon={"contention": 0}, workers=1)
+    result = solve(instance, objective="wait", epsilon={"contention": 0}, workers=1)
     assert result.levels == (Level("wait", Fraction(2), proved=True),)
     assert result.lower_bound is None
     assert result.status is Status.FEASIBLE
@@ -130,7 +132,7 @@ def test_weighted_sum_keeps_epsilon(
     assume(any(weights.values()))
     schedules = every(instance)
     epsilon = data.draw(limits(schedules))
-    result = solve(instance, weights=weights, epsilon=epsilon, workers=1)
+    result = solve(instance, objective=weights, epsilon=epsilon, workers=1)
     assert within(result.evaluation.objectives, epsilon)
     assert result.levels[0].value == min(
         weighted(instance, weights, each) for each in schedules if within(each, epsilon)
@@ -156,4 +158,4 @@ def test_impossible_epsilon_is_refused_with_best(epsilon: dict[str, int], messag
         other=100,
     )
     with pytest.raises(InputError, match=message):
-        solve(instance, objectives=["latency"], epsilon=epsilon, workers=1)
+        solve(instance, objective="latency", epsilon=epsilon, workers=1)

@@ -1,4 +1,4 @@
-"""What is recorded says where it is from, and nothing of it can change unseen."""
+"""Records have an origin, and changes of them are noticed."""
 
 from __future__ import annotations
 

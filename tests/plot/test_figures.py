@@ -27,7 +27,6 @@ from metronome_opt.plot import (
 )
 from metronome_opt.plot.heatmap import select_rows, shades
 from metronome_opt.plot.picture import job_entries
-from metronome_opt.solvers import solve
 from tests.builders import two_jobs
 from tests.plot.examples import (
     AFTER,
@@ -41,6 +40,7 @@ from tests.plot.examples import (
     texts,
     with_id,
 )
+from tests.solving import solve
 
 # Every figure of one schedule, by name.
 Plot = Callable[[Instance, Any], Axes]

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from metronome_opt.errors import InputError
-from metronome_opt.multiobjective import Front
+from metronome_opt.multiobjective.front import Front
 from metronome_opt.plot import plot_front
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status

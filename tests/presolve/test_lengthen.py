@@ -1,37 +1,13 @@
-"""Bursts grown one slot at a time, and laws of growing."""
+"""Laws of growing bursts."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.lengthen import lengthen
-from tests.builders import job, network
 from tests.strategies import instances
-
-Bursts = list[tuple[int, int, int]]
-
-
-@pytest.mark.parametrize(
-    ("bursts", "slots", "expected"),
-    [
-        ([(1, 2, 60)], 0, [(1, 2, 60)]),
-        ([(1, 2, 60)], 3, [(1, 5, 60)]),
-        ([(5, 2, 60)], 3, [(0, 2, 60), (5, 3, 60)]),  # on into the next iteration
-        ([(5, 2, 60)], 1, [(5, 3, 60)]),  # just to the end
-        ([(5, 2, 60)], 6, [(0, 8, 60)]),
-        ([(5, 2, 60)], 10**12, [(0, 8, 60)]),
-        ([(0, 1, 30), (2, 1, 70)], 2, [(0, 2, 30), (2, 3, 70)]),  # the larger rate counts
-        ([(0, 1, 70), (2, 1, 30)], 2, [(0, 3, 70), (3, 2, 30)]),
-        ([(0, 1, 30), (1, 1, 70), (4, 1, 30)], 1, [(0, 1, 30), (1, 2, 70), (4, 2, 30)]),
-        ([(3, 1, 30), (0, 2, 30)], 1, [(0, 5, 30)]),  # of one rate they become one
-    ],
-)
-def test_bursts_grow_at_their_ends(bursts: Bursts, slots: int, expected: Bursts) -> None:
-    longer = lengthen(network(job("a", 8, *bursts)), slots).jobs[0]
-    assert [(phase.start, phase.length, phase.rate) for phase in longer.phases] == expected
 
 
 def pattern(of: Job) -> list[int]:

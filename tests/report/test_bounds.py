@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.multiobjective import solve
 from metronome_opt.report.bounds import known_bound
 from metronome_opt.solvers import proof
 from metronome_opt.solvers.proof import links_bound
 from metronome_opt.solvers.search import Search
 from tests.builders import HARD, job, network
+from tests.solving import solve
 
 # Bursts of 3 of 4 slots meet in 2 of them wherever they are: 20 of 120 are late for half the time.
 MEETING = network(job("a", 4, (0, 3, 60)), job("b", 4, (0, 3, 60)))
@@ -53,7 +53,7 @@ def test_longer_bursts_and_periods_are_those_of_the_schedule() -> None:
 
 def test_what_is_stated_and_other_objectives_are_left_alone() -> None:
     assert known_bound(MEETING, solve(MEETING).schedule) is None
-    assert known_bound(MEETING, solve(MEETING, "local", objectives=["latency"]).schedule) is None
+    assert known_bound(MEETING, solve(MEETING, "local", objective="latency").schedule) is None
 
 
 def test_the_links_bound_is_no_higher_than_any_schedule_and_repeatable() -> None:

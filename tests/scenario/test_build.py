@@ -164,7 +164,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     ),
     "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
     "model": (job(model="VGG12"), "jobs[0].model: there is no workload 'VGG12'; known are bert, c"),
-    "workers": (job(workers=3), "jobs[0].nodes: 4 tasks are placed, but workers is 3"),
+    "workers": (job(workers=3), "jobs[0].nodes: names 4 tasks, but workers is 3"),
     "no node": (
         job(nodes=["node-00", "node-01", "node-02", "node-6"]),
         "jobs[0].nodes: there is no node 'node-6'; there are node-00 to node-05",
@@ -178,7 +178,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     ),
     "full": (
         lambda document: document["jobs"][1].update(workers=9),
-        "jobs[1].workers: 9: only 8 GPUs are free",
+        "jobs[1].workers: 9: no room; free: 8 GPUs",
     ),
     "same name": (
         lambda document: document["jobs"][1].update(name="one"),
@@ -277,7 +277,7 @@ def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
     assert (one.period, two.period) == (20, 25)
 
 
-def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
+def test_job_that_overloads_a_link_alone_is_noted() -> None:
     document = shared()
     document["cluster"]["nic_gbps"] = 20  # 6 x 20 / 2: uplinks carry 30
     built = build_scenario(Scenario.from_dict(document))
@@ -289,7 +289,7 @@ def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
     assert node.startswith("job one overloads node-00 by itself: 2 x 12,500 Mbit/s at once, 20,000")
 
 
-def test_an_iteration_that_slots_lengthen_much_is_told() -> None:
+def test_iteration_extended_by_slots_is_noted() -> None:
     burst = {"period_ms": 12, "phases": [{"start_ms": 7, "length_ms": 1, "rate_gbps": 5}]}
     built = build_scenario(Scenario.from_dict(shared(traffic=burst)))
     # 7 ms are a slot, 1 ms takes one as well, and 4 ms are none.

@@ -73,7 +73,9 @@ def test_workers_take_the_gpus_that_each_needs() -> None:
     wide = job(nodes=None, workers=5, each={"gpus": 2})
     nodes = [task.node for task in built(wide).deployment.tasks]
     assert nodes == ["x", "x", "y", "y", "z"]
-    with pytest.raises(InputError, match=r"workers: 6: only 10 GPUs .* 5 workers of 2 find room"):
+    with pytest.raises(
+        InputError, match="workers: 6: no room; free: 10 GPUs, room for 5 workers of 2"
+    ):
         built({**wide, "workers": 6})
     with pytest.raises(InputError, match=r"jobs\[0\]\.nodes: z has 2 GPUs and more tasks"):
         built(job(nodes=["x", "z", "z"], each={"gpus": 2}))
@@ -117,7 +119,7 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
         ({"model": "VGG16"}, "jobs[0].model: the job states its traffic; leave one of the two"),
         ({"batch": 3}, "jobs[0].batch: the job states its traffic; leave one of the two out"),
         ({"each": {"gpus": 0}}, "jobs[0].each.gpus: 0: a worker needs at least 1"),
-        ({"pods": ["a"]}, "jobs[0].pods: 1 pods are named, but workers is 3"),
+        ({"pods": ["a"]}, "jobs[0].pods: names 1 pod, but workers is 3"),
         ({"pods": ["a", "b", "a"]}, "jobs[0].pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
         ({"nodes": ["x", "y", "q"]}, "jobs[0].nodes: there is no node 'q'; there are x to z"),
         ({"traffic": {"period_ms": 0, "phases": []}}, "jobs[0].traffic.period_ms: must be betw"),

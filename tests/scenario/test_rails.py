@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.solvers import solve
+from tests.solving import solve
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}
 

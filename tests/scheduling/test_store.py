@@ -205,7 +205,7 @@ def test_a_snapshot_that_could_not_be_read_again_is_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = (folder / "state.json").stat().st_size
-    monkeypatch.setattr("metronome_opt.cluster.store._MOST_BYTES", size)
+    monkeypatch.setattr("metronome_opt.cluster.store._MAX_BYTES", size)
     with Store(folder) as store:
         with pytest.raises(InputError, match=r"state\.json: would be \d+ bytes, too large to be"):
             store.compact()

@@ -80,7 +80,7 @@ def started(instance: Instance, offsets: Mapping[str, int]) -> dict[str, float]:
 
 @examples(100)
 @given(assigned(crowded(fixed=False)), CHANGES, SHARINGS)
-def test_whatever_changes_all_is_carried_and_no_link_carries_too_much(
+def test_volume_is_carried_within_changing_capacities(
     drawn: tuple[Instance, dict[str, int]], changes: Sequence[tuple[int, int, int]], sharing: str
 ) -> None:
     instance, offsets = drawn

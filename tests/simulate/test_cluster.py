@@ -70,7 +70,7 @@ def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> No
 
 
 @given(used(), st.integers(2, 12))
-def test_candidates_fit_and_are_told_once(made: Machines, workers: int) -> None:
+def test_candidates_fit_and_are_distinct(made: Machines, workers: int) -> None:
     found = list(made.candidates(job(workers), 100))
     assert bool(found) == (workers <= made.free_gpus)
     assert len({placement.nodes for placement in found}) == len(found)

@@ -84,9 +84,7 @@ def test_every_burst_carries_its_volume_and_never_faster_than_it_may(
 
 @examples(100)
 @given(DRAWN, SHARINGS)
-def test_links_tell_what_the_trace_tells(
-    drawn: tuple[Instance, dict[str, int]], sharing: str
-) -> None:
+def test_link_totals_match_trace(drawn: tuple[Instance, dict[str, int]], sharing: str) -> None:
     instance, _ = drawn
     run = free_run(*drawn, ITERATIONS, sharing)
     seen = moments(run.trace)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.gate.plan import Claim, Plan
+from metronome_opt.gate.plan import Claim, SlotPlan
 from metronome_opt.instance import Instance
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Lateness, Pattern, Runner, Slot
@@ -126,7 +126,7 @@ def sent_bursts(engine: Engine, names: list[str]) -> list[_Sent]:
 
 def gated(claim: Claim, pattern: Pattern, ends: list[float]) -> list[int]:
     """Return when the gate lets bursts begin that end so."""
-    plan = Plan(claim)
+    plan = SlotPlan(claim)
     ready = claim.offset_ns + int(pattern.compute[0])
     begins = []
     for end in ends:

@@ -101,11 +101,81 @@ def test_a_study_draws_the_jobs_of_the_generator_of_another_package(folder: Path
     assert told.stdout == "[4, 4]\n", told.stderr
 
 
-@pytest.mark.parametrize("point", ["policies]\nideal = toy:hesitant", "draws]\nstatic = toy:Twins"])
-def test_a_name_that_is_taken_is_refused(point: str, folder: Path) -> None:
-    (folder / "toy-1.dist-info" / "entry_points.txt").write_text(f"[metronome_opt.{point}\n")
-    found = run(folder, "-m", "metronome_opt", "simulate", "pairs.yaml", "--policy", "ideal")
-    assert found.returncode == 2
-    group, _, entry = point.partition("]\n")
-    named = f"metronome_opt.{group}: {entry.replace(' = ', ': ')}: must be a"
-    assert found.stderr.startswith(f"metronome: error: {named}")
+BROKEN = """
+from metronome_opt.simulate.draws import Generator
+from metronome_opt.simulate.policies import Registration
+from metronome_opt.simulate.policies.plain import Default
+
+class Lost(Default):
+    def place(self, job, state):
+        return 1 / 0
+
+class Quits(Generator):
+    def jobs(self, setup, seed):
+        raise SystemExit(7)
+
+lost = Registration("fails", Lost)
+number = 3
+"""
+POINTS = """
+[metronome_opt.solvers]
+missing = toy:missing
+[metronome_opt.policies]
+lost = toy:lost
+missing = toy:missing
+number = toy:number
+ideal = toy:lost
+[metronome_opt.draws]
+quits = toy:Quits
+missing = toy:missing
+static = toy:Quits
+"""
+
+
+def test_broken_plug_in_is_one_line_and_only_for_a_run_that_asks_for_it(folder: Path) -> None:
+    (folder / "toy.py").write_text(BROKEN)
+    (folder / "toy-1.dist-info" / "entry_points.txt").write_text(POINTS)
+    study = STUDY.replace("grid: {count: [1, 2]}\n", "")
+    (folder / "quits.yaml").write_text(study.replace("twins", "quits"))
+    (folder / "missing.yaml").write_text(study.replace("twins", "missing"))
+    code = """
+import json, sys
+from metronome_opt.__main__ import main
+for number, line in enumerate(sys.stdin):
+    status = main([*line.split(), "--output", f"out-{number}"])
+    print(flush=True)
+    print(status, file=sys.stderr, flush=True)
+"""
+    solve = "solve pair.yaml --objectives contention --json --solver"
+    simulate = "simulate pair.yaml --seeds 1 --json --policy"
+    cannot = "toy:missing cannot be loaded (AttributeError: "
+    cases = {
+        f"{solve} greedy": "",
+        f"{solve} missing": f"solver: 'missing': {cannot}",
+        f"{simulate} ideal": "",
+        f"{simulate} lost": "policy lost failed (ZeroDivisionError: division by zero); mend",
+        f"{simulate} missing": f"policy: 'missing': {cannot}",
+        f"{simulate} number": "policy: 'number': toy:number must be a Registration; mend",
+        "simulate quits.yaml --json --policy ideal": "its generator failed (SystemExit: 7); mend",
+        "simulate missing.yaml --json --policy ideal": f"draw: 'missing': {cannot}",
+    }
+    path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="\n".join(cases),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = iter(done.stderr.splitlines())
+    for arguments, message in cases.items():
+        printed = []
+        while not (line := next(lines)).isdigit():
+            printed.append(line)
+        assert int(line) == (2 if message else 0), (arguments, printed)
+        if message:
+            assert len(printed) <= 2  # the case, and the error
+            assert message in printed[-1]
+            assert "Traceback" not in "".join(printed)

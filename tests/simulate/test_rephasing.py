@@ -32,7 +32,7 @@ def finish(engine: Engine) -> list[float]:
 
 @ALL
 @pytest.mark.parametrize("start", [110.0, 120.0, 150.0])
-def test_who_waits_for_a_slot_can_be_given_another(lateness: Lateness, start: float) -> None:
+def test_waiting_job_takes_a_new_slot(lateness: Lateness, start: float) -> None:
     """From 100 to 130 it waits; at 110 it is told to begin at another time than 130."""
     engine = lonely(4)
     engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, lateness))

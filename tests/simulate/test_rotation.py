@@ -76,7 +76,7 @@ def test_the_best_rotation_adds_what_the_judge_says(
 
 
 @pytest.mark.parametrize("start", [20.0, 20.3, 20.5, 20.7])
-def test_who_stays_does_not_wait_whatever_the_grid(start: float) -> None:
+def test_job_that_stays_does_not_wait(start: float) -> None:
     """Off the grid of slots by less than one, b may be moved by no more than that."""
     given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
     state = at(given, 130.0, {0: 0.0, 1: start})

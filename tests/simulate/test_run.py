@@ -68,7 +68,7 @@ def test_a_job_alone_takes_its_iterations_and_no_more(policy: str) -> None:
 
 
 @EVERYBODY
-def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
+def test_job_waits_for_free_gpus(policy: str) -> None:
     given = four(work("a", workers=8), work("b", workers=8, arrival_s=1))
     run = simulate(given, policy)
     rows = job_table(run)
@@ -79,7 +79,7 @@ def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
 
 
 @EVERYBODY
-def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
+def test_waiting_jobs_start_by_priority(policy: str) -> None:
     given = four(
         work("a", workers=8),
         work("late", workers=8, arrival_s=0.2, priority=1),
@@ -95,7 +95,7 @@ def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
 
 @EVERYBODY
 @pytest.mark.parametrize("jitter", [0.0, 0.1])
-def test_nobody_is_faster_than_in_a_network_of_their_own(policy: str, jitter: float) -> None:
+def test_no_job_is_faster_than_alone(policy: str, jitter: float) -> None:
     """The same placement, the same chance: contention can only add to each job's iterations."""
     given = scene(
         switch(4, 4),
@@ -140,7 +140,7 @@ def test_samples_add_up_to_what_is_carried(policy: str) -> None:
 
 
 @EVERYBODY
-def test_of_jobs_that_the_horizon_cuts_off_no_end_is_told(policy: str) -> None:
+def test_job_cut_off_by_horizon_has_no_end(policy: str) -> None:
     run = simulate(crowd(), policy, conditions=Conditions(horizon_s=2.5))
     cut = run.jobs[~run.jobs["finished"]]
     assert len(cut)
@@ -173,7 +173,7 @@ def test_a_job_that_can_never_run_is_refused(policy: str, sample_s: float | None
         ({"sample_s": -1.0}, "sample_s"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_line(changes: dict[str, Any], named: str) -> None:
+def test_invalid_argument_is_refused_in_one_line(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named) as caught:
         simulate(four(work("a")), **{"policy": "default", **changes})
     assert "\n" not in str(caught.value)

@@ -31,7 +31,7 @@ def test_a_schedule_may_allow_more_stretch_than_a_job() -> None:
     ("offsets", "iterations", "named"),
     [({"a": 10}, 1, "a"), ({}, 1, "a"), ({"a": 0, "b": 0}, 1, "b"), ({"a": 0}, 0, "iterations")],
 )
-def test_what_is_no_schedule_of_the_instance_is_refused(
+def test_schedule_of_another_instance_is_refused(
     offsets: Mapping[str, int], iterations: int, named: str
 ) -> None:
     with pytest.raises(InputError, match=named) as caught:
@@ -86,7 +86,7 @@ def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict
         (Slot(100, 10, Lateness.HOLD), [120, 100, 100, 100, 100], [120, 100, 100, 100, 100]),
     ],
 )
-def test_who_is_late_does_as_its_manner_says(
+def test_late_job_follows_its_lateness_rule(
     slot: Slot, of_a: list[float], of_c: list[float]
 ) -> None:
     assert times(slot) == {"a": of_a, "c": of_c}
@@ -113,7 +113,7 @@ def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
 # ------------------------------------------------------------------ at any moment
 
 
-def test_a_run_says_what_the_model_predicts() -> None:
+def test_run_has_model_predictions() -> None:
     """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
     instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
     run = play(instance, {"a": 0, "b": 0}, iterations=3)

@@ -9,7 +9,6 @@ import pytest
 
 from metronome_opt import evaluate
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
 from metronome_opt.scenario import (
     build_scenario,
 )
@@ -21,6 +20,7 @@ from tests.simulate.studies import (
     stored,
     traffic,
 )
+from tests.solving import solve
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,7 +92,7 @@ def test_static_jobs_are_the_same_wherever_they_run_and_take_the_same_time_alone
 
 
 def test_disturbances_meet_the_same_jobs() -> None:
-    for name in ("drift", "wrong-profile", "control"):
+    for name in ("drift", "wrong-profile"):
         made = stored(name)
         drawn = {(cell.settings.get("mix"), made.scenario(cell, 3).jobs) for cell in made.cells}
         assert len(drawn) == len(made.grid["mix"])

@@ -56,9 +56,7 @@ from tests.simulate.studies import (
         ({"format": "metronome-scenario/1"}, "format: must be 'metronome-study/1'"),
     ],
 )
-def test_a_bad_study_is_refused_with_one_line_that_names_the_place(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_invalid_study_is_refused_with_its_place(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         study(**changes)
     assert str(caught.value).startswith(message)
@@ -90,9 +88,7 @@ def test_a_bad_study_is_refused_with_one_line_that_names_the_place(
         ({"workloads": "nowhere"}, "workloads: there is no folder 'nowhere'"),
     ],
 )
-def test_jobs_that_cannot_be_drawn_are_told_of_in_one_line(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_impossible_draw_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
     made = study(**changes)
     with pytest.raises(InputError) as caught:
         made.scenario(made.cells[0], 0)
@@ -143,7 +139,7 @@ def test_studies_are_found_by_name_from_below_and_by_file(tmp_path: Path) -> Non
     assert find_study("mine", below).name == "by-name"
     assert find_study("file.yaml", below).name == "by-file"
     assert find_study("paper-24", below).name == "paper-24"
-    with pytest.raises(InputError, match=r"'yours' is not known, .*snapshot.*, mine$"):
+    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, mine$"):
         find_study("yours", below)
 
 

@@ -56,7 +56,7 @@ def test_bursts_that_are_ready_together_have_their_turns_too(
 # ------------------------------------------------------------------ within a turn, and all in all
 
 
-def test_what_takes_no_time_happens_in_the_same_turn() -> None:
+def test_events_without_duration_are_in_order() -> None:
     """a's second burst follows its first without computing, before b's ends at that moment."""
     first, second = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
     runners = [Runner(each.name, Pattern.of_job(each, 10), 1, 1, 1) for each in (first, second)]

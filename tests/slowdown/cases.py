@@ -1,4 +1,4 @@
-"""Instances of few jobs in slots of 5 ms, and what every answer must be true to."""
+"""Instances of few jobs in slots of 5 ms, and properties of every result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIGHT = network(*(job(name, 20, (0, 6, 100)) for name in "abc"))
 """They fit, but not with a cushion, for which they need a slot more."""
 
 ENDLESS = network(*(job(name, 20, (0, 20, 100)) for name in "ab"))
-"""Who bursts all the time gains nothing by waiting."""
+"""A job that bursts all the time gains nothing by waiting."""
 
 APART = network(job("a", 20, (0, 6, 100)), job("b", 20, (0, 6, 100), links={"other": 1}), other=100)
 ROOMY = network(*(job(name, 20, (0, 6, 40)) for name in "ab"))
@@ -34,8 +34,8 @@ _FRESH = 1000  # seeds that nothing is judged by
 
 
 @cache
-def least(instance: Instance, **options: Any) -> Result:
-    """Return the answer that is the same on every machine."""
+def minimum(instance: Instance, **options: Any) -> Result:
+    """Return the result that is the same on every machine."""
     return solve(instance, time_limit=None, workers=1, **options)
 
 
@@ -44,25 +44,26 @@ def gated_jobs(result: Result) -> str:
 
 
 def assert_sound(result: Result) -> None:
-    """Assert what holds of every answer, whatever it has found."""
+    """Assert what holds of every result."""
     instance, schedule = result.instance, result.schedule
     assert check(instance, schedule) == ()
     assert schedule.first == "slowdown"
     assert schedule.lower_bound == 1
     assert schedule.expected_ms is not None
-    assert result.unshifted_ms is not None
+    assert result.simulated is not None
     assert result.objective == result.levels[0].value
     assert result.levels[0].proved is (schedule.status == "optimal")
-    assert result.waits is not None
-    assert result.waits.keys() == result.unshifted_ms.keys() == schedule.expected_ms.keys()
+    assert result.simulated.waits is not None
+    assert result.simulated.waits.keys() == schedule.expected_ms.keys()
+    assert result.simulated.unshifted_ms.keys() == schedule.expected_ms.keys()
 
 
 def assert_harmless(result: Result, sharings: Sequence[str] = SAFE) -> None:
-    """Assert that nobody is slower than unshifted, by what is stated and by plays of our own."""
-    assert result.unshifted_ms is not None
+    """Assert that no job is slower than unshifted, as stated and as simulated here."""
+    assert result.simulated is not None
     assert result.schedule.expected_ms is not None
     for name, expected in result.schedule.expected_ms.items():
-        assert float(expected) <= MOST_HARM * result.unshifted_ms[name]
+        assert float(expected) <= MOST_HARM * result.simulated.unshifted_ms[name]
     player = Player(result.instance, plays(_FRESH, 4, sharings))
     unshifted = player.slowdowns(Plan(result.instance.unshifted))
     assert np.all(

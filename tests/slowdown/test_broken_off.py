@@ -16,17 +16,32 @@ from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, plays
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
-from tests.builders import HARD
+from tests.builders import HARD, job, network
 from tests.slowdown.cases import ALTERNATING, TIGHT, assert_sound, gated_jobs, twice
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01])
-def test_without_time_to_simulate_it_is_least_contention(seconds: float) -> None:
+def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
     result = solve(HARD, time_limit=seconds, workers=1)
     assert check(HARD, result.schedule) == ()
-    assert result.schedule.first == "contention"
+    assert result.schedule.first == "slowdown"
+    assert result.objective is None
+    assert result.gap is None
+    assert result.lower_bound == 1
     assert set((result.schedule.gated or {}).values()) == {False}  # they do not fit
+    assert "slowdown not simulated, lower bound 1, " in result.summary()
+    assert str(result.levels[0]) == "slowdown not simulated (not proved)"
     assert result.notes[-1].startswith("no time to simulate, for which")
+
+
+def test_job_of_weight_0_that_overloads_a_link_is_not_gated() -> None:
+    # Whatever the offsets are, 60 + 60 on 100: no weight, so no contention, but it does not fit.
+    light = network(*(job(name, 20, (0, 20, 60), weight=0) for name in "ab"))
+    result = solve(light, time_limit=0, workers=1)
+    assert result.evaluation.contention == 0
+    assert result.schedule.gated == {"a": False, "b": False}
+    assert "not all bursts fit, so no job is gated" in result.notes[-1]
+    assert check(light, result.schedule) == ()
 
 
 @pytest.mark.parametrize("step", ["choose", "anneal"])
@@ -49,7 +64,7 @@ def test_ctrl_c_at_any_step_is_noticed(step: str, monkeypatch: pytest.MonkeyPatc
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
 
-def test_ctrl_c_while_the_answer_is_judged_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_evaluation_keeps_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["metronome_opt.slowdown.solve"]
     real = module.evaluate
 
@@ -63,30 +78,30 @@ def test_ctrl_c_while_the_answer_is_judged_keeps_it(monkeypatch: pytest.MonkeyPa
     assert gated_jobs(result) == "a b"
 
 
-def test_a_callback_ends_everything() -> None:
+def test_stopping_rule_ends_the_run() -> None:
     heard: list[Event] = []
 
     def enough(event: Event) -> bool:
         heard.append(event)
-        return True
+        return bool(event.source)
 
-    result = solve(twice(ALTERNATING), time_limit=None, workers=1, callback=enough)
-    assert result.stop is Stop.CALLBACK
+    result = solve(twice(ALTERNATING), time_limit=None, workers=1, stop=enough)
+    assert result.stop is Stop.RULE
     assert_sound(result)
-    assert tuple(heard) == result.trajectory
+    assert tuple(event for event in heard if event.source) == result.trajectory
     assert gated_jobs(result) == "a b"  # and nothing was tried for the others
     assert [result.offsets[name] for name in "cd"] == [0, 0]
 
 
 @pytest.mark.parametrize("seconds", [1, 2])
-def test_little_time_is_enough_for_an_answer(seconds: float) -> None:
+def test_short_time_limits_are_kept(seconds: float) -> None:
     began = time.process_time()
     result = solve(ALTERNATING, time_limit=seconds, workers=1)
     assert time.process_time() - began < seconds + 5
     assert_sound(result)
 
 
-def test_when_the_time_is_over_no_further_plan_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_plan_is_judged_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = Budget()
     judged = []
     real = Judge.is_harmless
@@ -102,8 +117,8 @@ def test_when_the_time_is_over_no_further_plan_is_judged(monkeypatch: pytest.Mon
     assert len(judged) == 1
 
 
-def test_when_the_time_is_over_nobody_else_is_let_go() -> None:
+def test_no_job_is_ungated_after_the_time_limit() -> None:
     judge = Judge(ALTERNATING, plays(0, 1))
-    told = Plan(ALTERNATING.unshifted, {job.name: job.period for job in ALTERNATING.jobs})
+    told = Plan(ALTERNATING.unshifted, {each.name: each.period for each in ALTERNATING.jobs})
     assert _let_go(judge, told, Budget()) != told  # they meet in these slots as they do without
     assert _let_go(judge, told, Budget(0)) == told

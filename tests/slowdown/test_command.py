@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -13,6 +14,7 @@ import pytest
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, write_instance
 from metronome_opt.schedule import read_schedule
+from tests.builders import job, network
 from tests.slowdown.cases import ALTERNATING, TIGHT
 
 Captured = pytest.CaptureFixture[str]
@@ -30,14 +32,14 @@ def solved(capsys: Captured, *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
+def test_solve_prints_gated_jobs(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
     lines = solved(capsys, path, "--output", str(out))
     assert lines[0].startswith("auto: feasible, slowdown 1.00")
     assert any("2 of 2 jobs gated" in line for line in lines)
     row = next(line for line in lines if line.startswith("a "))
     assert "200.2" in row  # computing times vary, and there is no idle time
-    assert row.rstrip().endswith("nobody")
+    assert row.rstrip().endswith("none")
     assert read_schedule(out).gated == {"a": True, "b": True}
     assert main(["verify", path, str(out)]) == 0
 
@@ -70,7 +72,10 @@ def test_a_stretch_limit_is_typed_as_a_share(tmp_path: Path, capsys: Captured) -
     ("arguments", "message"),
     [
         (["--objectives", "slowdown,wait"], "slowdown stands alone"),
-        (["--objectives", "slowdown", "--solver", "greedy"], "greedy does not know slowdown"),
+        (
+            ["--objectives", "slowdown", "--solver", "greedy"],
+            "greedy does not minimise slowdown",
+        ),
         (["--stretch-limit", "much"], "stretch_limit: must be an exact number"),
         (["--stretch-limit", "-1"], "stretch_limit: must be at least 0"),
         (["--stretch-limit", "5%", "--objectives", "wait"], "stretch_limit: is for slowdown alone"),
@@ -95,7 +100,7 @@ def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
     assert "2 of 2 jobs gated" in done.stdout
 
 
-def test_a_false_time_is_found(tmp_path: Path, capsys: Captured) -> None:
+def test_verify_refuses_a_false_time(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
     solved(capsys, path, "--output", str(out))
     document = json.loads(out.read_text())
@@ -105,3 +110,24 @@ def test_a_false_time_is_found(tmp_path: Path, capsys: Captured) -> None:
     said = capsys.readouterr().err
     assert "expected_ms.b: stated 199, but it takes 200 ms at least" in said
     assert "objectives.slowdown: stated " in said
+
+
+def test_of_many_jobs_the_most_affected_are_printed(tmp_path: Path, capsys: Captured) -> None:
+    # In groups of two; only those of the last group meet unshifted, so that slots change them most.
+    jobs = [
+        job(f"j{n}", 20, (0, 6, 100), links={f"l{n // 2}": 1}, ready=10 * (n % 2) if n < 40 else 0)
+        for n in range(42)
+    ]
+    many = network(*jobs, **{f"l{n}": 100 for n in range(21)})
+    lines = solved(capsys, file_of(many, tmp_path), "--objectives", "contention")
+    rows = [line.split()[0] for line in lines if re.match(r"j\d+ ", line)]
+    assert set(rows[:2]) == {"j40", "j41"}
+    assert len(rows) == 20
+    assert "20 of 42 jobs, most affected; all with --output or --json" in lines
+    document = json.loads(
+        "\n".join(solved(capsys, file_of(many, tmp_path), "--objectives", "contention", "--json"))
+    )
+    assert len(document["offsets"]) == 42
+    few = many.replace(jobs=many.jobs[2:])
+    lines = solved(capsys, file_of(few, tmp_path), "--objectives", "contention")
+    assert len([line for line in lines if re.match(r"j\d+ ", line)]) == 40

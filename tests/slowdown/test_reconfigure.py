@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.objectives import normal
+from metronome_opt.objectives import normal
 from metronome_opt.slowdown.reconfigure import resolve
 from metronome_opt.verify import evaluate
 from tests.builders import job, network

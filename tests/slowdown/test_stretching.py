@@ -18,7 +18,7 @@ from tests.slowdown.cases import (
     assert_harmless,
     assert_sound,
     gated_jobs,
-    least,
+    minimum,
 )
 
 
@@ -30,7 +30,7 @@ def stretchable(slots: int) -> Instance:
 
 @pytest.mark.parametrize("slots", [0, 1, 3])
 def test_nobody_is_stretched_beyond_what_the_instance_says(slots: int) -> None:
-    result = least(stretchable(slots))
+    result = minimum(stretchable(slots))
     assert_sound(result)
     assert_harmless(result)
     assert max(result.stretch.values()) <= slots
@@ -44,7 +44,7 @@ def test_nobody_is_stretched_beyond_what_the_instance_says(slots: int) -> None:
 
 
 def test_a_limit_allows_more_and_is_stated() -> None:
-    result = least(TIGHT, stretch_limit="20%")
+    result = minimum(TIGHT, stretch_limit="20%")
     assert_sound(result)
     assert_harmless(result)
     assert gated_jobs(result) == "a b c"
@@ -107,9 +107,9 @@ def test_periods_without_a_common_denominator_are_no_obstacle() -> None:
 
 
 def test_a_limit_below_what_the_instance_says_changes_nothing() -> None:
-    result = least(stretchable(1), stretch_limit="1%")
-    assert result.offsets == least(stretchable(1)).offsets
-    assert result.stretch == least(stretchable(1)).stretch
+    result = minimum(stretchable(1), stretch_limit="1%")
+    assert result.offsets == minimum(stretchable(1)).offsets
+    assert result.stretch == minimum(stretchable(1)).stretch
     assert result.schedule.stretch_limit is None
 
 
@@ -119,4 +119,4 @@ def test_a_limit_of_no_slot_is_an_answer(limit: str | Fraction) -> None:
     assert_sound(result)
     assert set(result.stretch.values()) == {0}
     assert result.schedule.stretch_limit is None
-    assert result.offsets == least(ALTERNATING).offsets
+    assert result.offsets == minimum(ALTERNATING).offsets

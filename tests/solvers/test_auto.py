@@ -18,7 +18,7 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
-from metronome_opt.solvers import auto, elimination, local, solve
+from metronome_opt.solvers import auto, elimination, local
 from metronome_opt.solvers.auto import _Portfolio
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
@@ -28,6 +28,7 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.running import let_work
+from tests.solving import solve
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than those of HARD
@@ -115,8 +116,8 @@ def test_a_callback_stops_all_workers() -> None:
         seen.append(getattr(event, "bound", None))
         return seen[-1] is not None
 
-    result = solve(HARD, time_limit=100, workers=2, callback=enough)
-    assert result.stop is Stop.CALLBACK
+    result = solve(HARD, time_limit=100, workers=2, stop=enough)
+    assert result.stop is Stop.RULE
     assert result.lower_bound == seen[-1]
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from metronome_opt.instance import Instance
 from metronome_opt.presolve import simplify_links, split
 from metronome_opt.result import Result, Stop
-from metronome_opt.solvers import solve
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import hard_instance
 from tests.landscape import optimum
+from tests.solving import solve
 from tests.strategies import crowded
 from tests.tiers import examples
 

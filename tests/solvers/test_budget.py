@@ -16,7 +16,7 @@ def test_parts_end_with_the_whole_and_interrupt_it() -> None:
     part = whole.fraction(0.5).child(2000)
     assert part.remaining == pytest.approx(500, abs=1)
     assert not part.stopped
-    part.end(Stop.CALLBACK)
+    part.end(Stop.RULE)
     assert part.stopped
     assert not whole.stopped
     part.interrupt()
@@ -72,3 +72,13 @@ def test_a_call_ends_with_its_budget(cancelled: bool) -> None:
 def test_what_a_call_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         run_interruptibly(Budget(), lambda: 1 // 0)
+
+
+def test_reason_of_the_whole_counts_before_that_of_a_part() -> None:
+    whole = Budget()
+    part = whole.child()
+    whole.end(Stop.RULE)
+    part.end(Stop.TIME_LIMIT)  # as a back end that was cut short says
+    reasons = [part.stop]
+    whole.interrupt()
+    assert [*reasons, part.stop] == [Stop.RULE, Stop.INTERRUPTED]

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import cassini, solve
+from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
+from tests.solving import solve
 from tests.strategies import instances, jobs
 from tests.tiers import examples
 
@@ -38,7 +39,7 @@ def network(*members: Job, capacity: int = 100, **capacities: int) -> Instance:
 
 
 def solved(instance: Instance, **options: float) -> Result:
-    result = solve(instance, "cassini", **options)  # type: ignore[arg-type]
+    result = solve(instance, "cassini", **options)
     assert check(instance, result.schedule) == ()
     return result
 
@@ -245,18 +246,6 @@ def test_a_cycle_is_said_to_be_cut() -> None:
     # x and y are what they want; b and c both moved out of a's way by 3, into each other's.
     assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
     assert result.objective == Fraction(3 * 20, 8)
-
-
-def test_links_that_bear_everything_say_nothing() -> None:
-    result = solved(network(job("a", 8, 3, ready=5), job("b", 8, 3, ready=6), capacity=120))
-    assert dict(result.offsets) == {"a": 5, "b": 6}
-
-
-def test_a_job_between_two_fixed_ones_follows_the_first() -> None:
-    ends = job("a", 8, 3, "x", fixed_offset=0), job("c", 8, 3, "y", fixed_offset=3)
-    result = solved(network(*ends, job("b", 8, 3, "x", "y")))
-    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
-    assert says(result, "1 of 4 edges")
 
 
 def test_no_time_leaves_everybody_unshifted() -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.presolve import simplify_links, split
 from metronome_opt.solvers import link_groups as module
-from metronome_opt.solvers import solve
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
+from tests.solving import solve
 from tests.strategies import crowded
 from tests.tiers import examples
 
@@ -91,7 +91,7 @@ def test_what_is_stopped_stays_true() -> None:
 def test_trees_that_are_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from metronome_opt.kernels import tree
 
-    monkeypatch.setattr(tree, "_MOST_ENTRIES", 10)
+    monkeypatch.setattr(tree, "_MAX_ENTRIES", 10)
     instance = hard_instance(6, 3)
     for solver in ("branch-bound", "auto"):  # they end, though there is no limit
         result = solve(instance, solver, time_limit=None, workers=1)

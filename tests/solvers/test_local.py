@@ -15,11 +15,13 @@ from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import neighbours_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.result import Stop
-from metronome_opt.solvers import greedy, local, solve
+from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.local import _Neighbourhoods
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
+from tests.landscape import optimum
+from tests.solving import solve
 from tests.strategies import instances
 from tests.tiers import examples
 
@@ -55,9 +57,8 @@ def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("seed", range(25))
 def test_small_instances_are_solved(seed: int) -> None:
     instance = tangle(4, 3, seed, periods=(6, 8, 12), lengths=(2, 5), each=3)
-    optimum = solve(instance, "exhaustive").evaluation.contention
-    assert optimum > 0
-    assert solve(instance, "local", seed=seed).objective == optimum
+    assert optimum(instance) > 0
+    assert solve(instance, "local", seed=seed).objective == optimum(instance)
 
 
 @pytest.mark.parametrize("time_limit", [0.0, 0.1, 0.5])

@@ -15,10 +15,10 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import backends, models, solve
-from metronome_opt.solvers.backends import solve_cbc, solve_cpsat, solve_highs
+from metronome_opt.solvers import backends, models
+from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.models import StrongForm, textbook
-from metronome_opt.solvers.network import Eliminated, Network, build, eliminate, tables
+from metronome_opt.solvers.network import CostNetwork, Eliminated, build, eliminate, tables
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import TimeIndexed
@@ -26,6 +26,7 @@ from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import searching
+from tests.solving import solve
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
@@ -52,12 +53,11 @@ def by_itself(kind: type[Program], back_end: Callable[..., None], **options: boo
 PROGRAMS = {
     "isolated": by_itself(CpsatProgram, solve_cpsat, isolated=True),
     "highs": by_itself(MilpProgram, solve_highs),
-    "cbc": by_itself(MilpProgram, solve_cbc),
 }
 
 
 @st.composite
-def modelled(draw: st.DrawFn) -> tuple[Search, Network, list[Eliminated], int]:
+def modelled(draw: st.DrawFn) -> tuple[Search, CostNetwork, list[Eliminated], int]:
     """Draw a search with any incumbent, a network that may be cut down, and a cell limit."""
     search = searching(*draw(assigned(crowded())))
     gone: list[Eliminated] = []
@@ -70,7 +70,9 @@ def modelled(draw: st.DrawFn) -> tuple[Search, Network, list[Eliminated], int]:
     return search, network, gone, draw(st.sampled_from((3, 20, 5000)))
 
 
-def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with: Solve) -> None:
+def check_model(
+    drawn: tuple[Search, CostNetwork, list[Eliminated], int], solve_with: Solve
+) -> None:
     """Solve a model; the incumbent ends as the optimum, proved."""
     search, network, gone, cells = drawn
     left = [cost.excess for cost in network.costs if cost.link is None and cost.excess is not None]
@@ -87,7 +89,7 @@ def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with
 @given(modelled())
 @examples(120, suppress_health_check=OFTEN_PROVED)
 def test_cpsat_agrees_with_all_schedules(
-    drawn: tuple[Search, Network, list[Eliminated], int],
+    drawn: tuple[Search, CostNetwork, list[Eliminated], int],
 ) -> None:
     check_model(drawn, in_process)
 
@@ -96,7 +98,7 @@ def test_cpsat_agrees_with_all_schedules(
 @given(modelled())
 @examples(10, suppress_health_check=OFTEN_PROVED)
 def test_other_programs_agree_with_all_schedules(
-    solve_with: Solve, drawn: tuple[Search, Network, list[Eliminated], int]
+    solve_with: Solve, drawn: tuple[Search, CostNetwork, list[Eliminated], int]
 ) -> None:
     check_model(drawn, solve_with)
 
@@ -216,7 +218,7 @@ def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
 
 
-@pytest.mark.parametrize("name", ["cpsat", "milp", "milp-cbc"])
+@pytest.mark.parametrize("name", ["cpsat", "milp"])
 @pytest.mark.parametrize("limit", [0.1, 0.3])
 def test_next_to_no_time_gives_the_incumbent(name: str, limit: float) -> None:
     instance = hard_instance(120, 80)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import load
 from metronome_opt.solvers import elimination
-from metronome_opt.solvers.network import Network, build, condition, decide, eliminate, tables
+from metronome_opt.solvers.network import CostNetwork, build, condition, decide, eliminate, tables
 from metronome_opt.solvers.network.eliminate import prune
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
@@ -26,7 +27,7 @@ Drawn = tuple[Instance, dict[str, int]]
 SCHEDULES = assigned(crowded())
 
 
-def stated(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def stated(network: CostNetwork) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return what the tables add up to at every schedule within the domains, in units."""
     total = np.full(network.sizes, network.floor, dtype=np.int64)
     for cost in network.costs:
@@ -36,7 +37,7 @@ def stated(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     return total
 
 
-def judged(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def judged(network: CostNetwork) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return the true units of the same schedules."""
     instance = network.compiled.instance
     rows = [
@@ -157,3 +158,12 @@ def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
     assert (np.minimum(told, network.limit + 1) <= true).all()
     if all(size == 1 for size in known.sizes) and known.slack >= 0:
         assert known.floor == int(true.min())  # all decided: nothing is left open
+
+
+def test_cells_beyond_64_bits_are_refused_in_a_line() -> None:
+    """Bursts of 3 in 4 slots share 2 at least, 20 unserved: 10 on average, 10 * 2**64 units."""
+    instance = builders.network(*(builders.job(name, 4, (0, 3, 60)) for name in "ab"))
+    search = searching(instance)
+    domains, scale = tables.domains_of(instance), Fraction(1, 2**64)
+    with pytest.raises(InputError, match=r"'link': its cost may reach .* 64-bit integers"):
+        tables.contention_cells(search, search.compiled, 0, domains, scale)

@@ -15,13 +15,14 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.presolve import restrict
 from metronome_opt.result import Stop
-from metronome_opt.solvers import link_groups, solve
+from metronome_opt.solvers import link_groups
 from metronome_opt.solvers import proof as module
 from metronome_opt.solvers.proof import Known, Proof, link_bound, search_part
 from metronome_opt.solvers.search import Search, load_bound
 from tests.builders import HARD, job, network
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
+from tests.solving import solve
 from tests.strategies import assigned, crowded, tight
 from tests.tiers import examples
 
@@ -185,7 +186,7 @@ def loads(instance: Instance) -> Fraction:
     return total
 
 
-@given(crowded(), st.sampled_from(["auto", "branch-bound", "elimination", "exhaustive"]))
+@given(crowded(), st.sampled_from(["auto", "branch-bound", "elimination"]))
 @examples(60)
 def test_no_prover_states_less_than_the_loads_prove(instance: Instance, name: str) -> None:
     for time_limit in (0, 1e-6):

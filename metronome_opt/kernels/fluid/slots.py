@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import math
 
-from metronome_opt.kernels.compiling import apart
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.fluid.world import HOLD, YIELD, World
 
 
-@apart
+@kernel
 def next_start(world: World, job: int) -> float:
     """Return when a job that has just ended an iteration begins the next one, not before now."""
     row = world.jobs[job]
@@ -58,7 +58,7 @@ def next_start(world: World, job: int) -> float:
     return start
 
 
-@apart
+@kernel
 def burst_start(world: World, job: int, at: float) -> float:
     """Return when a burst that is ready begins, not before now.
 
@@ -88,7 +88,7 @@ def burst_start(world: World, job: int, at: float) -> float:
     return start
 
 
-@apart
+@kernel
 def _take_near_slot(world: World, job: int, at: float) -> None:
     """Move the plan of a job on by whole periods until it is late by no more than half of one.
 
@@ -105,7 +105,7 @@ def _take_near_slot(world: World, job: int, at: float) -> None:
         row.rephasings += 1
 
 
-@apart
+@kernel
 def postponed(world: World, job: int, at: float) -> float:
     """Return when a job begins that has waited until now: later if its group was held meanwhile.
 
@@ -123,7 +123,7 @@ def postponed(world: World, job: int, at: float) -> float:
     return start
 
 
-@apart
+@kernel
 def _take_part(world: World, job: int, at: float) -> None:
     """Shift the plan of a job as far as that of its group has been shifted.
 

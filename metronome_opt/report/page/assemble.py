@@ -7,6 +7,7 @@ import hashlib
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 
 from jinja2 import Template
@@ -16,6 +17,7 @@ from metronome_opt.report.page.data import embedded, page_data
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import CUSHION_LEGEND
 from metronome_opt.scenario import Problem
+from metronome_opt.verify import comparable_part
 
 # In the order of their imports: each uses only what stands above it.
 MODULES = (
@@ -69,10 +71,15 @@ def build_page(
     InputError
         If numbers are too large for a browser to count with.
     """
+    title = f"{problem.instance.name}: schedule report"
+    part, schedule = comparable_part(problem.instance, points[0].schedule)
+    if part is not problem.instance and len(points) == 1:
+        title += " (gated jobs only)"
+        problem, points = Problem(part), [replace(points[0], schedule=schedule)]
     style, script = read_asset("page.css"), joined_script()
     fields = {
         "policy": content_policy(style, script),
-        "title": html.escape(f"{problem.instance.name}: schedule report"),
+        "title": html.escape(title),
         "style": style,
         "data": embedded(page_data(problem, points, group=group, namespace=namespace)),
         "script": script,

@@ -17,13 +17,14 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.files import dump_objects
+from metronome_opt.objectives import find_objective
 from metronome_opt.records import dump_document
 from metronome_opt.report.bounds import known_bound
 from metronome_opt.report.page.sources import Point
-from metronome_opt.report.tables import UNITS, where_jobs_run
+from metronome_opt.report.tables import where_jobs_run
 from metronome_opt.result import relative_gap
 from metronome_opt.scenario import Problem
-from metronome_opt.schedule import Schedule
+from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.times import iteration_times
 from metronome_opt.verify import Evaluation, evaluate
@@ -71,7 +72,7 @@ def page_data(
     }
     return {
         "generator": f"metronome-opt {version('metronome-opt')}",
-        "units": UNITS,
+        "units": {name: find_objective(name).unit for name in OBJECTIVES},
         "instance": _instance(problem),
         "unshifted_ms": _times_ms(instance, Plan(instance.unshifted)),
         "points": [
@@ -176,7 +177,7 @@ def _times_ms(instance: Instance, plan: Plan) -> list[float]:
 def _gap(schedule: Schedule, truth: Evaluation, bound: Fraction | None) -> Fraction | None:
     """Return the gap of the first objective; a cushion is maximised and has none."""
     value = {**truth.objectives, **schedule.objectives}[schedule.first]
-    return None if schedule.first == "cushion" else relative_gap(value, bound)
+    return None if find_objective(schedule.first).maximised else relative_gap(value, bound)
 
 
 def _values(truth: Evaluation) -> dict[str, str | None]:

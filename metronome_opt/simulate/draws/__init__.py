@@ -8,12 +8,13 @@ generator is a subclass of `Generator`. Other packages add theirs as entry point
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Any, Self
+from importlib.metadata import EntryPoint
+from typing import Annotated, Any, Self
 
-from pydantic import create_model, model_validator
+from pydantic import BeforeValidator, create_model, model_validator
 
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, quote
+from metronome_opt.plugins import load_plugin, plugins
 from metronome_opt.records import Record, refuse
 from metronome_opt.simulate.draws.generators import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulate.draws.setup import Generator, Setup
@@ -51,23 +52,29 @@ class AnyDraw(Record):
 
 @cache
 def _draw() -> Any:
-    """Return the class with a field for each generator: ours, then those of other packages."""
-    found: dict[str, type[Generator]] = {
-        "given": Given,
-        "snapshot": Snapshot,
-        "static": Static,
-        "dynamic": Dynamic,
+    """Return the class with a field for each generator; ours keep their names."""
+    added = {name: _added(point) for name, point in plugins(_ENTRY_POINTS).items()}
+    ours = {"given": Given, "snapshot": Snapshot, "static": Static, "dynamic": Dynamic}
+    fields: dict[str, Any] = {
+        **{name: (kind | None, None) for name, kind in ours.items()},
+        **{name: (kind | None, None) for name, kind in added.items() if name not in ours},
     }
-    for point in entry_points(group=_ENTRY_POINTS):
-        kind = point.load()
-        if point.name in found or not (isinstance(kind, type) and issubclass(kind, Generator)):
-            raise InputError(
-                f"{_ENTRY_POINTS}: {point.name}: {point.value}: must be a Generator, and the name "
-                "one that no other generator has"
-            )
-        found[point.name] = kind
-    fields: dict[str, Any] = {name: (kind | None, None) for name, kind in found.items()}
     return create_model("Draw", __base__=AnyDraw, __module__=__name__, **fields)
+
+
+def _added(point: EntryPoint) -> Any:
+    """Return the generator of another package; one that cannot be loaded refuses any value."""
+    try:
+        kind = load_plugin(point, "draw")
+        if not (isinstance(kind, type) and issubclass(kind, Generator)):
+            raise InputError(
+                f"draw: {quote(point.name)}: {point.value} must be a Generator; mend or remove "
+                "the package that adds it"
+            )
+    except InputError as error:
+        message = str(error)
+        return Annotated[Generator, BeforeValidator(lambda _: refuse(point.name, message))]
+    return kind
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
 from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.model import Work
@@ -312,7 +312,9 @@ class Dynamic(_ByModel):
         """Return the jobs in order of arrival."""
         setup = setup.of(self.traffic)
         if self.workers[1] > setup.gpus:
-            raise InputError(f"workers: {self.workers[1]}: the cluster has {setup.gpus} GPUs")
+            raise InputError(
+                f"workers: {self.workers[1]}: the cluster has {counted(setup.gpus, 'GPU')}"
+            )
         endless = self._draw(setup, seed)
         gpus = self.load * setup.gpus  # GPU-seconds that arrive per second
         if self.hours is None:

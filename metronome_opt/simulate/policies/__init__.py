@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from metronome_opt.errors import InputError, quote
+from metronome_opt.plugins import guarded, load_plugin, plugins
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from metronome_opt.simulate.policies.plain import Default
 
 _ENTRY_POINTS = "metronome_opt.policies"
@@ -116,17 +118,29 @@ _OURS |= {
 
 @cache
 def _registered() -> dict[str, Registration]:
-    """Return all policies by name: ours, then those of other packages."""
-    found = dict(_OURS)
-    for point in entry_points(group=_ENTRY_POINTS):
-        registration = point.load()
-        if point.name in found or not isinstance(registration, Registration):
+    """Return all policies by name; one of another package does not take the name of one of ours."""
+    return {
+        **{name: _added(point) for name, point in plugins(_ENTRY_POINTS).items()},
+        **_OURS,
+    }
+
+
+def _added(point: EntryPoint) -> Registration:
+    """Return the policy of another package; a broken one is refused when it is used."""
+    try:
+        registration = load_plugin(point, "policy")
+        if not isinstance(registration, Registration):
             raise InputError(
-                f"{_ENTRY_POINTS}: {point.name}: {point.value}: must be a Registration, and the "
-                "name one that no other policy has"
+                f"policy: {quote(point.name)}: {point.value} must be a Registration; mend or "
+                "remove the package that adds it"
             )
-        found[point.name] = registration
-    return found
+    except InputError as error:
+        return Registration(f"cannot be used ({error})", partial(_refuse, error))
+    return registration
+
+
+def _refuse(error: InputError, *_: object, **__: object) -> NoReturn:
+    raise error
 
 
 def __getattr__(name: str) -> Any:
@@ -153,5 +167,11 @@ def find_policy(name: str, seed: int) -> Default:
     if isinstance(make, str):
         module, _, attribute = make.partition(":")
         make = getattr(import_module(module), attribute)
-    policy: Default = make(seed, **found.options)
+    with guarded(f"policy {name}", foreign=is_plugin(name)):
+        policy: Default = make(seed, **found.options)
     return policy
+
+
+def is_plugin(name: str) -> bool:
+    """Return whether a policy is one of another package."""
+    return name not in _OURS

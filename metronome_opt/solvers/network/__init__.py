@@ -1,13 +1,13 @@
 """A block as a cost network: what each link costs, as a table over the offsets of its jobs."""
 
 from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
-from metronome_opt.solvers.network.model import Cost, Network
+from metronome_opt.solvers.network.model import Cost, CostNetwork
 from metronome_opt.solvers.network.tables import build, condition, turned
 
 __all__ = [
     "Cost",
+    "CostNetwork",
     "Eliminated",
-    "Network",
     "build",
     "condition",
     "decide",

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network.model import Cells, Cost, Network, spread
+from metronome_opt.solvers.network.model import Cells, Cost, CostNetwork, spread
 from metronome_opt.solvers.network.tables import SMALL, tabulate
 from metronome_opt.solvers.search import Search
 
@@ -47,8 +47,8 @@ class Eliminated:
 
 
 def eliminate(
-    search: Search, network: Network, most_cells: int, most_left: int
-) -> tuple[Network, list[Eliminated]]:
+    search: Search, network: CostNetwork, most_cells: int, most_left: int
+) -> tuple[CostNetwork, list[Eliminated]]:
     """Make tables and eliminate jobs, first as far as small tables go, then larger ones.
 
     Parameters
@@ -82,7 +82,7 @@ def eliminate(
     return network, gone
 
 
-def _next(network: Network, most_left: int) -> int | None:
+def _next(network: CostNetwork, most_left: int) -> int | None:
     """Return the job that leaves the smallest table, if that is small enough."""
     left = {job: _cells_left(network, job) for job, size in enumerate(network.sizes) if size > 1}
     job = min(left, key=left.__getitem__, default=None)
@@ -101,7 +101,7 @@ def decide(gone: Sequence[Eliminated], offsets: Sequence[int]) -> list[int]:
     return decided
 
 
-def _cells_left(network: Network, job: int) -> float:
+def _cells_left(network: CostNetwork, job: int) -> float:
     """Return the cells of the table that eliminating a job leaves; infinite without all tables."""
     around = {job}
     for cost in network.costs:
@@ -112,7 +112,9 @@ def _cells_left(network: Network, job: int) -> float:
     return math.prod(len(network.domains[other]) for other in around - {job})
 
 
-def _without(search: Search, network: Network, job: int) -> tuple[Network, Eliminated] | None:
+def _without(
+    search: Search, network: CostNetwork, job: int
+) -> tuple[CostNetwork, Eliminated] | None:
     """Return the network without a job, and how the job is decided; None if there is no time."""
     mine = [cost for cost in network.costs if job in cost.scope]
     scope = tuple(sorted({other for cost in mine for other in cost.scope} - {job}))
@@ -142,7 +144,7 @@ def _without(search: Search, network: Network, job: int) -> tuple[Network, Elimi
     return smaller, Eliminated(job, scope, domains, choice)
 
 
-def shrink(search: Search, network: Network, most_cells: int) -> Network:
+def shrink(search: Search, network: CostNetwork, most_cells: int) -> CostNetwork:
     """Make tables, small ones first: each cuts down the domains that the next are made over.
 
     The bound is raised on the way. Ends early when the search does.
@@ -164,7 +166,7 @@ def shrink(search: Search, network: Network, most_cells: int) -> Network:
     return network
 
 
-def _fitting(network: Network, most_cells: int) -> list[int]:
+def _fitting(network: CostNetwork, most_cells: int) -> list[int]:
     """Return which costs to tabulate next: all small ones, or else the least of the others."""
     cells = [network.cells(cost) for cost in network.costs]
     missing = [position for position, cost in enumerate(network.costs) if cost.excess is None]
@@ -176,7 +178,7 @@ def _fitting(network: Network, most_cells: int) -> list[int]:
     return [least] if cells[least] <= min(most_cells, 2 * most_cells - made) else []
 
 
-def prune(search: Search, network: Network) -> Network:
+def prune(search: Search, network: CostNetwork) -> CostNetwork:
     """Take out cells and offsets that are in no better schedule, until none is found.
 
     If there is no better schedule at all, the slack of what is returned is negative.
@@ -208,7 +210,7 @@ def _without_hopeless(position: int, costs: Sequence[Cost], slack: int) -> Cells
     return np.where(total > slack, cost.excess.dtype.type(slack + 1), cost.excess)
 
 
-def _compressed(network: Network) -> Network:
+def _compressed(network: CostNetwork) -> CostNetwork:
     """Leave out the offsets without a cell within the slack, and make the least excess 0 again."""
     kept = [np.ones(size, dtype=np.bool_) for size in network.sizes]
     for cost in network.costs:

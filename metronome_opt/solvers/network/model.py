@@ -55,7 +55,7 @@ class Cost:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything but `low` is known."""
+        """True if anything but `low` is known."""
         return self.excess is not None or bool(self.singles)
 
     def with_table(self, excess: Cells) -> Cost:
@@ -85,7 +85,7 @@ combination of them, or None if there was no time."""
 
 
 @dataclass(frozen=True)
-class Network:
+class CostNetwork:
     """The schedules of a block that are better than the incumbent, up to rotation.
 
     Attributes
@@ -137,16 +137,16 @@ class Network:
 
     @property
     def solved(self) -> bool:
-        """Whether no choice is left: the floor is reached by the only offsets there are."""
+        """True if no choice is left: the floor is reached by the only offsets there are."""
         known = all(cost.excess is not None for cost in self.costs)
         return self.slack >= 0 and known and all(size == 1 for size in self.sizes)
 
-    def having(self, position: int, cost: Cost) -> Network:
+    def having(self, position: int, cost: Cost) -> CostNetwork:
         """Return the network with another cost at `position`."""
         costs = (*self.costs[:position], cost, *self.costs[position + 1 :])
         return replace(self, costs=costs)
 
-    def given(self, job: int, entry: int) -> Network:
+    def given(self, job: int, entry: int) -> CostNetwork:
         """Return the network with a job at one of the places in its domain."""
         costs = []
         for cost in self.costs:
@@ -161,7 +161,7 @@ class Network:
         domains[job] = domains[job][entry : entry + 1]
         return replace(self, costs=tuple(costs), domains=tuple(domains))
 
-    def within(self, kept: Sequence[NDArray[np.bool_]]) -> Network:
+    def within(self, kept: Sequence[NDArray[np.bool_]]) -> CostNetwork:
         """Return the network with some offsets of each job; hopeless if a job has none left."""
         if not all(mask.any() for mask in kept):
             beyond = Cost(None, max(0, self.slack + 1), (), np.zeros((), dtype=self.dtype))

@@ -14,7 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import Orbits, orbits, restrict
-from metronome_opt.solvers.network.model import Cells, Cost, Network
+from metronome_opt.solvers.network.model import Cells, Cost, CostNetwork
 from metronome_opt.solvers.proof import link_bound
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
@@ -24,7 +24,9 @@ SMALL = 2**16
 _LARGEST = 2**62
 
 
-def build(search: Search, *, most: Fraction | None = None, turned_alike: bool = True) -> Network:
+def build(
+    search: Search, *, most: Fraction | None = None, turned_alike: bool = True
+) -> CostNetwork:
     """Return the network of a block with an incumbent: small tables, and bounds of other links.
 
     Of schedules that are rotations of one another one is kept. Without fixed jobs, one that is on
@@ -60,7 +62,7 @@ def build(search: Search, *, most: Fraction | None = None, turned_alike: bool = 
         int((search.incumbent or Fraction(0)) / scale) - 1 if most is None else int(most / scale)
     )
     dtype = np.int32 if (limit + 2) * (len(costs) + 1) < 2**31 else np.int64
-    network = Network(search.compiled, scale, domains, tuple(costs), limit, dtype)
+    network = CostNetwork(search.compiled, scale, domains, tuple(costs), limit, dtype)
     for position, cost in enumerate(costs):
         if search.stopped:
             break
@@ -104,7 +106,7 @@ def scale_of(compiled: Compiled) -> Fraction:
     )
 
 
-def tabulate(search: Search, network: Network, position: int) -> Network:
+def tabulate(search: Search, network: CostNetwork, position: int) -> CostNetwork:
     """Return the network with a table of the cost at `position`, a link that has none.
 
     If the search is stopped meanwhile, the network is returned as it is.
@@ -143,6 +145,11 @@ def contention_cells(
     -------
     array
         Units, shape (offsets of each user that has several).
+
+    Raises
+    ------
+    ModelTooLargeError
+        If units do not fit 64-bit integers.
     """
     shared = compiled.links[link]
     alone = compile_instance(restrict(compiled.instance, frozenset([shared.name])))
@@ -150,8 +157,14 @@ def contention_cells(
     if scaled is None:
         return None
     step = math.gcd(*shared.prices) or 1
-    factor = Fraction(alone.unit * step, shared.hyperperiod) / scale
-    return scaled // step * int(factor)
+    factor = int(Fraction(alone.unit * step, shared.hyperperiod) / scale)
+    worst = int(scaled.max(initial=0)) // step * factor
+    if worst >= _LARGEST:
+        raise ModelTooLargeError(
+            f"link {quote(shared.name)}: its cost may reach {quote(worst)} units, which does not "
+            "fit 64-bit integers; use greedy or local, or coarser numbers"
+        )
+    return scaled // step * (factor if worst else 0)
 
 
 def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints | None:
@@ -202,7 +215,7 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
     return None if search.stopped else values
 
 
-def condition(network: Network) -> Network:
+def condition(network: CostNetwork) -> CostNetwork:
     """Return the network with what links without a table cost, given the jobs that are decided.
 
     What a job adds to a link never falls as others are placed: contention is supermodular. So a
@@ -218,7 +231,7 @@ def condition(network: Network) -> Network:
     return network
 
 
-def _conditioned(network: Network, cost: Cost) -> Cost:
+def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
     """Return a cost without a table, with what its jobs add to those that are decided."""
     assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
     tables = network.compiled.tables
@@ -242,7 +255,7 @@ def _conditioned(network: Network, cost: Cost) -> Cost:
     return _with_singles(cost, low, added, network)
 
 
-def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: Network) -> Cost:
+def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNetwork) -> Cost:
     """Return a cost of at least `low` and what its jobs add, or of more if more is known.
 
     If `low` is less than what is known, what exceeds the latter is what counts of a job.

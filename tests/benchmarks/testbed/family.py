@@ -39,7 +39,7 @@ def ranks(pid: int) -> list[psutil.Process]:
 
 
 def is_there(process: psutil.Process) -> bool:
-    """Whether a process has not ended; one that nobody has asked about yet has."""
+    """Return whether a process has not ended; a zombie has."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

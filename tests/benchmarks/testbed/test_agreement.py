@@ -1,4 +1,4 @@
-"""What is said of recorded and simulated runs, for a few that were made by hand."""
+"""Statistics of recorded and simulated runs, for a few made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line prints of records, and mistakes in one line."""
+"""Output of the command line on records, and mistakes in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored of the network, and how near the simulator comes to it."""
+"""Stored records of the network, and the error of the simulator."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from metronome_opt.cluster.gates import GateCounter
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import RemoteError
 from metronome_opt.gate.plan import Claim as Told
-from metronome_opt.gate.plan import Plan
+from metronome_opt.gate.plan import SlotPlan
 from metronome_opt.instance import Phase
 from metronome_opt.kubernetes.controller.rephase import THREAD, Rephasing
 from tests.kubernetes.controller.fake import spec_of
@@ -42,7 +42,7 @@ class Worker:
     rate: float  # Mbit/s
     weight: int = 1
     told: Told | None = None
-    plan: Plan | None = None
+    plan: SlotPlan | None = None
     ready_ms: float = 0.0
     slot_ms: float | None = None
     began_ms: float | None = None
@@ -208,7 +208,7 @@ class Fleet:
             worker.plan = None
             return self.now_ms, None
         if worker.plan is None:
-            worker.plan = Plan(told)
+            worker.plan = SlotPlan(told)
         elif worker.plan.claim != told:
             worker.plan.follow(told)
         begin, slot = worker.plan.take(round(1e6 * self.now_ms))

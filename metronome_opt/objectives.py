@@ -1,9 +1,10 @@
-"""The objectives: one class each, how they are registered, and how other packages add theirs.
+"""Objectives: one class each with its unit, direction and format, and one registration.
 
-Presolve and solvers ask an objective what they may do; nothing else tells objectives apart by their
-names. There are four kinds. A `LayeredObjective` is the contention of the same jobs with other
-weights, a `JobObjective` a sum over jobs, and stretch a matter of periods alone. The cushion is not
-a cost: that it is at least so many slots is a matter of which combinations of offsets are allowed.
+Presolve, solvers, tables and figures ask an objective what it depends on and how it is written;
+nothing else distinguishes objectives by their names. There are five kinds. A `LayeredObjective` is
+the contention of the same jobs with other weights, a `JobObjective` a sum over jobs, stretch
+depends on periods alone, and slowdown is simulated. The cushion is not a cost: a cushion of some
+slots is a constraint on combinations of offsets.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from importlib.metadata import entry_points
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
+from metronome_opt.plugins import guarded, load_plugin, plugins
 from metronome_opt.schedule import OBJECTIVES
 from metronome_opt.verify import evaluate
 
@@ -25,6 +26,7 @@ DEFAULT_ORDER = ("contention", "stretch", "latency", "cushion", "wait", "moves")
 CUSHION = "cushion"
 STRETCH = "stretch"
 MIXTURE = "weighted sum"
+SLOWDOWN = "slowdown"
 _CLASS = "unserved of weight >= "
 
 
@@ -36,24 +38,43 @@ class Objective:
     name
         As in files.
     unit
-        For people.
+        For people; of a percentage what it is a share of.
+    percent
+        Whether values are shares, to be written as percentages.
+    unknown
+        How a value of None is written.
     rotation_invariant
         Whether rotating jobs that meet on links, all by the same amount, leaves it as it is: then
-        blocks can be solved apart, and of rotations of one another one will do.
+        blocks can be solved separately, and of rotations of one another one suffices.
     adds_up
-        Whether that of the whole is the sum over its parts; otherwise it is the least of them.
+        Whether that of the whole is the sum over its parts; otherwise it is their minimum.
     maximised
         Whether more is better.
     at_given_periods
-        Whether it says something about offsets; if not, it is a matter of periods alone.
+        Whether it depends on offsets; if not, it depends on periods alone.
+    simulated
+        Whether it is what a simulation measures, so that no schedule can be judged without one.
     """
 
     name: str
     unit: str
+    percent = False
+    unknown = "unknown"
     rotation_invariant = True
     adds_up = True
     maximised = False
     at_given_periods = True
+    simulated = False
+
+    def format(self, value: Fraction | None, digits: int = 1) -> str:
+        """Return a value with some digits, as it is written in tables."""
+        if value is None:
+            return self.unknown
+        return format_share(value, digits) if self.percent else format_number(value, digits)
+
+    def format_exactly(self, value: Fraction | None) -> str:
+        """Return a value with six significant digits, as it is written in a sentence."""
+        return self.unknown if value is None else f"{float(value):,.6g}"
 
     def natural_size(self, instance: Instance) -> Fraction:  # noqa: ARG002 (subclasses use it)
         """Return what a weighted sum divides the objective by; 0 stands for 1."""
@@ -113,9 +134,9 @@ class JobObjective(Objective):
             def cost(self, job, offset):
                 return job.weight if offset < job.period // 3 else 0
 
-    That is all: its value is the sum of these costs, less is better, and ``auto`` optimises it,
-    holds it and weighs it against others. Schedule files state the six objectives of the package
-    alone; what another one came to is said by `Result.levels`.
+    Its value is the sum of these costs, less is better, and ``auto`` minimises it, holds it and
+    weighs it against others. Schedule files state the six objectives of this package alone; the
+    value of another one is in `Result.levels`.
     """
 
     rotation_invariant = False
@@ -134,7 +155,7 @@ class JobObjective(Objective):
         return Fraction(sum(self.units(job, offsets[job.name]) for job in instance.jobs))
 
     def max_cost(self, job: Job) -> int:
-        """Return what a job costs at most."""
+        """Return the maximum cost of a job."""
         return max(self.units(job, offset) for offset in range(job.period))
 
     def units(self, job: Job, offset: int) -> int:
@@ -145,7 +166,8 @@ class JobObjective(Objective):
         InputError
             If it is not an integer, or negative.
         """
-        cost = self.cost(job, offset)
+        with guarded(f"objectives: {self.name}: the cost of job {quote(job.name)}"):
+            cost = self.cost(job, offset)
         if type(cost) is not int or cost < 0:
             raise InputError(
                 f"objectives: {self.name}: what job {quote(job.name)} costs at offset {offset} "
@@ -169,7 +191,8 @@ class _Contention(LayeredObjective):
 class _Latency(LayeredObjective):
     """Late bandwidth, as a share of all traffic: the lowest layer alone."""
 
-    name, unit = "latency", "share of all traffic"
+    name, unit = "latency", "of all traffic"
+    percent = True
 
     def weight(self, weight: int) -> int:  # noqa: ARG002 (that is the objective)
         return 1
@@ -235,6 +258,7 @@ class _Cushion(Objective):
     """Slots by which all bursts may grow; None where nothing limits it."""
 
     name, unit = CUSHION, "slots"
+    unknown = "no limit"
     adds_up = False
     maximised = True
 
@@ -242,8 +266,27 @@ class _Cushion(Objective):
         return Fraction(max(job.period for job in instance.jobs))
 
 
-_ALL: tuple[Objective, ...] = (_Contention(), _Latency(), _Stretch(), _Wait(), _Moves(), _Cushion())
+class _Slowdown(Objective):
+    """Mean iteration time over period, weighted, as simulated."""
+
+    name, unit = SLOWDOWN, "iteration time over period"
+    unknown = "not simulated"
+    adds_up = False
+    simulated = True
+
+
+class _Mixture(Objective):
+    """Weighted sum of other objectives."""
+
+    name, unit = MIXTURE, ""
+    adds_up = False
+
+
+_ALL: tuple[Objective, ...] = (
+    *(_Slowdown(), _Contention(), _Latency(), _Stretch(), _Wait(), _Moves(), _Cushion()),
+)
 BY_NAME: dict[str, Objective] = {objective.name: objective for objective in _ALL}
+_SUM = _Mixture()
 
 
 # ------------------------------------------------------------------ looking them up
@@ -259,6 +302,8 @@ def find_objective(name: str, place: str = "objectives") -> Objective:
     """
     if name in BY_NAME:
         return BY_NAME[name]
+    if name == MIXTURE:
+        return _SUM
     if name.startswith(_CLASS):
         return _ClassCost(int(name.removeprefix(_CLASS)))
     return _added(name, place)
@@ -267,19 +312,18 @@ def find_objective(name: str, place: str = "objectives") -> Objective:
 @cache
 def _added(name: str, place: str) -> JobObjective:
     """Load an objective of another package; once, but for failures."""
-    points = entry_points(group=ENTRY_POINTS)
-    if name not in points.names:
-        known = ", ".join(dict.fromkeys((*OBJECTIVES, *sorted(points.names))))
+    added = plugins(ENTRY_POINTS)
+    if name not in added:
+        known = ", ".join(dict.fromkeys((*BY_NAME, *sorted(added))))
         raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
-    point = points[name]
-    remedy = f"mend or remove the package that adds it ({point.value})"
-    try:
-        loaded = point.load()
+    loaded = load_plugin(added[name], place)
+    with guarded(f"{place}: {name}"):
         made = loaded() if isinstance(loaded, type) else loaded
-    except Exception as error:  # whatever a foreign package does
-        raise InputError(f"{place}: {name} cannot be loaded ({error}); {remedy}") from None
     if not isinstance(made, JobObjective) or made.name != name:
-        raise InputError(f"{place}: {name} is no JobObjective of this name; {remedy}")
+        raise InputError(
+            f"{place}: {name} is no JobObjective of this name; mend or remove the package that "
+            f"adds it ({added[name].value})"
+        )
     return made
 
 
@@ -296,10 +340,11 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
     if not names:
         raise InputError(f"{place}: none given; choose from {', '.join(OBJECTIVES)}")
     for index, name in enumerate(names):
-        if not isinstance(name, str) or name.startswith(_CLASS):
+        if not isinstance(name, str) or name.startswith((_CLASS, MIXTURE)):
             known = ", ".join(OBJECTIVES)
             raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
-        find_objective(name, place)
+        if find_objective(name, place).simulated:
+            raise InputError(f"{place}: {name} stands alone; leave the others out")
         if name in names[:index]:
             raise InputError(f"{place}: {name} is given twice; name each once")
     return tuple(names)
@@ -307,12 +352,12 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
 
 def can_rotate(names: Collection[str]) -> bool:
     """Return whether rotating what meets on links changes none of some objectives."""
-    return all(find_objective(name).rotation_invariant for name in names if name != MIXTURE)
+    return all(find_objective(name).rotation_invariant for name in names)
 
 
 def is_layered(name: str) -> bool:
     """Return whether an objective is the contention of other weights."""
-    return name != MIXTURE and isinstance(find_objective(name), LayeredObjective)
+    return isinstance(find_objective(name), LayeredObjective)
 
 
 def find_layered(name: str) -> LayeredObjective:
@@ -327,6 +372,23 @@ def class_cost(weight: int) -> str:
     return f"{_CLASS}{weight}"
 
 
+# ------------------------------------------------------------------ as text
+
+
+def format_number(value: Fraction | None, digits: int = 1) -> str:
+    """Return an exact number with some digits; a dash for None."""
+    if value is None:
+        return "-"
+    # Only 0 is written as 0: reaching it is a proof.
+    small = 0 < abs(value) < Fraction(1, 2 * 10**digits)
+    return f"{float(value):.1g}" if small else f"{float(value):,.{digits}f}"
+
+
+def format_share(value: Fraction | None, digits: int = 1) -> str:
+    """Return a share in percent; a dash for None."""
+    return "-" if value is None else f"{float(value):.{digits}%}"
+
+
 # ------------------------------------------------------------------ as numbers
 
 
@@ -335,14 +397,14 @@ _NO_LIMIT = Fraction(10**12)
 
 
 def to_minimise(name: str, value: Fraction | None) -> Fraction:
-    """Return an objective as a number of which less is better; None is a cushion without limit."""
+    """Return an objective as a number to minimise; None is a cushion without limit."""
     if value is None:
         return -_NO_LIMIT
     return -value if find_objective(name).maximised else value
 
 
 def as_stated(name: str, value: Fraction) -> Fraction | None:
-    """Return what `to_minimise` was given."""
+    """Return the inverse of `to_minimise`."""
     if value == -_NO_LIMIT:
         return None
     return -value if find_objective(name).maximised else value
@@ -355,7 +417,13 @@ def normal(instance: Instance, name: str) -> Fraction:
     Stretch: the sum of the weights. Wait: the weighted periods, slots. Moves: the weights of the
     jobs that run. Cushion: the longest period, slots. Of another package: what it says, or 1.
     """
-    return find_objective(name).natural_size(instance) or Fraction(1)
+    size = find_objective(name).natural_size(instance)
+    if not isinstance(size, int | Fraction) or size < 0:
+        raise InputError(
+            f"objectives: {name}: its natural size must be an exact number from 0 on, got "
+            f"{quote(size)}; mend the package that adds it"
+        )
+    return Fraction(size) or Fraction(1)
 
 
 def weighted_sum(
@@ -368,7 +436,7 @@ def weighted_sum(
     Parameters
     ----------
     original
-        The jobs as they are if nobody is stretched.
+        The jobs without stretch.
     prices, values
         The weight and the value of each objective, by name.
     """

@@ -1,0 +1,87 @@
+"""Short way to build an instance in Python, link by link and job by job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
+from metronome_opt.result import Result
+from metronome_opt.solving import solve
+
+
+class Model:
+    """Rotation problem to which links and jobs are added; `instance` checks it.
+
+    >>> model = Model(slot_ms=5).add_link("uplink", capacity=50_000)
+    >>> for name in ("a", "b"):
+    ...     model = model.add_job(name, period=40, phases=[(0, 12, 40_000)], links=["uplink"])
+    >>> dict(model.solve("greedy", "contention").offsets)
+    {'a': 0, 'b': 20}
+
+    Parameters
+    ----------
+    name
+        Of the instance.
+    slot_ms
+        Length of a slot, ms.
+    """
+
+    def __init__(self, name: str = "model", *, slot_ms: int = 1) -> None:
+        self._fields = {"format": INSTANCE_FORMAT, "name": name, "slot_ms": slot_ms}
+        self._links: list[dict[str, Any]] = []
+        self._jobs: list[dict[str, Any]] = []
+
+    def add_link(self, name: str, *, capacity: int) -> Self:
+        """Add a link that carries so many Mbit/s; return the model."""
+        self._links.append({"name": name, "capacity": capacity})
+        return self
+
+    def add_job(
+        self,
+        name: str,
+        *,
+        period: int,
+        phases: Sequence[tuple[int, int, int] | Mapping[str, int]],
+        links: Mapping[str, int] | Sequence[str],
+        **fields: int | None,
+    ) -> Self:
+        """Add a job; return the model.
+
+        Parameters
+        ----------
+        period
+            Length of one iteration, slots.
+        phases
+            The bursts of one iteration: start and length in slots, rate in Mbit/s.
+        links
+            Flows on each link, by name; or names of links, each with one flow.
+        fields
+            Further fields of `metronome_opt.Job`, such as ``weight=4``.
+        """
+        keys = ("start", "length", "rate")
+        bursts = [each if isinstance(each, Mapping) else _named(keys, each) for each in phases]
+        flows = links if isinstance(links, Mapping) else dict.fromkeys(links, 1)
+        job = {"name": name, "period": period, "phases": bursts, "links": dict(flows), **fields}
+        self._jobs.append(job)
+        return self
+
+    def instance(self, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Instance:
+        """Return the instance.
+
+        Raises
+        ------
+        InputError
+            If anything is missing, of the wrong type, out of range or inconsistent.
+        """
+        document = {**self._fields, "links": self._links, "jobs": self._jobs}
+        return Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+
+    def solve(self, *arguments: Any, **options: Any) -> Result:
+        """Solve the instance; the arguments are those of `metronome_opt.solve`."""
+        return solve(self.instance(), *arguments, **options)
+
+
+def _named(keys: Sequence[str], values: Sequence[int]) -> dict[str, int]:
+    """Return values by name; those without a name are refused as unknown fields."""
+    return dict(zip((*keys, *map(str, range(len(keys), len(values)))), values, strict=False))

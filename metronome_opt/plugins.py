@@ -1,0 +1,80 @@
+"""Plug-ins of other packages: listed by entry point, imported one by one when they are used.
+
+A plug-in that cannot be imported is one line, and only for a run that asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from metronome_opt.errors import InputError, MetronomeError, quote, sanitize
+
+_MAX_REASON = 200
+
+
+def plugins(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name, without importing any."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def load_plugin(point: EntryPoint, place: str) -> Any:
+    """Import what an entry point names.
+
+    Parameters
+    ----------
+    point
+        The entry point.
+    place
+        Where its name was given, to begin the message with.
+
+    Raises
+    ------
+    InputError
+        In one line, whatever the package does while it is imported.
+    """
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"{place}: {quote(point.name)}: {point.value} cannot be loaded "
+            f"({describe_failure(error)}); mend or remove the package that adds it"
+        ) from error
+
+
+@contextmanager
+def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
+    """Report in one line what goes wrong in code of another package.
+
+    Parameters
+    ----------
+    what
+        The plug-in, to begin the message with.
+    foreign
+        Whether the code is of another package; errors in our own pass.
+
+    Raises
+    ------
+    InputError
+        If the code raises anything but an error of this package, or exits.
+    """
+    try:
+        yield
+    except MetronomeError:
+        raise
+    except (Exception, SystemExit) as error:
+        if not foreign:
+            raise
+        raise InputError(
+            f"{what} failed ({describe_failure(error)}); mend or remove the package that adds it"
+        ) from error
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return what went wrong in code of another package, in one short line."""
+    text = sanitize(str(error), _MAX_REASON)
+    if isinstance(error, MetronomeError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,240 @@
+"""Entry to all solvers: check the arguments once, pick a driver by the objective, run it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.goals import Exact, Goal, check_reserve, make_goal
+from metronome_opt.objectives import BY_NAME, SLOWDOWN
+from metronome_opt.result import Result
+from metronome_opt.scenario import Problem, load
+from metronome_opt.schedule import Schedule
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
+from metronome_opt.solvers.solve import (
+    DEFAULT_TIME_LIMIT,
+    Arguments,
+    check_numbers,
+    check_start,
+    interrupt_stops,
+    load_kernels,
+)
+from metronome_opt.stopping import MaxRuntime, StoppingRule, Watch
+
+
+def solve(
+    problem: Instance | Problem | str | Path,
+    solver: str | Run | Solver = "auto",
+    objective: str | Sequence[str] | Mapping[str, Exact] = SLOWDOWN,
+    *,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    stop: StoppingRule | Sequence[StoppingRule] = (),
+    seed: int = 0,
+    workers: int | None = None,
+    start: Schedule | None = None,
+    cushion_slots: int = 0,
+    stretch_limit: Exact | None = None,
+    sharing: str | None = None,
+    tolerance: Mapping[str, Exact] | None = None,
+    epsilon: Mapping[str, Exact] | None = None,
+    strict: bool = False,
+) -> Result:
+    """Choose for every job when it may burst.
+
+    The slowdown is the weighted mean of iteration time over period, as the jobs are simulated: the
+    mean over fair sharing and TCP, with computing times that vary by 1 %. In that mean no job is
+    made slower by more than 1 % than it is if no job is shifted, and under neither of them by more
+    than 2 % both than that and than its slots are apart.
+
+    Parameters
+    ----------
+    problem
+        An instance, what `load` returns, a file, or the name of a shipped scenario.
+    solver
+        A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.Search`.
+    objective
+        A name; or several, most important first, each with the earlier ones held at their values;
+        or exact weights by name, for a sum of objectives that are each divided by their natural
+        size (see `metronome_opt.objectives.normal`). ``"all"`` stands for contention, stretch,
+        latency, cushion, wait, moves. Every solver minimises contention or latency, ``auto`` all
+        objectives. Slowdown stands alone. Jobs are stretched only if ``stretch`` is among the
+        objectives, or if hyperperiods are too long without, or a `stretch_limit` allows it.
+    time_limit
+        Seconds, model building and judging included, loading of kernels not; None for no limit.
+        The best schedule found is returned.
+    stop
+        Further rules that end the run, see `metronome_opt.stopping`: objects such as
+        ``MaxIterations(100)``, or any function of an `Event` that returns True to stop. A
+        ``MaxRuntime`` takes the place of the time limit.
+    seed
+        For everything that is random.
+    workers
+        Threads; None for one per core. Repeatable is a run with one worker and without a time
+        limit, or with one so generous that no part of it uses up its share.
+    start
+        A schedule to begin with, of an earlier call or another instance with the same jobs. For
+        slowdown it is tried first, for contention alone nothing worse is returned.
+    cushion_slots
+        A reserve: bursts may be longer by so many slots without disturbing one another. All values
+        of the result are those of the longer bursts.
+    stretch_limit
+        For slowdown: the share of its period by which a gated job may be stretched, if that is
+        more than the instance says: ``"20%"``, or an exact number.
+    sharing
+        For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
+        priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
+        good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
+    tolerance
+        By what share of it an objective may become worse for the sake of the later ones, by name:
+        ``{"contention": "5%"}``.
+    epsilon
+        The maximum of objectives, by name; of a cushion the minimum.
+    strict
+        Whether priority is strict: minimum unserved bandwidth of the heaviest jobs first, then of
+        those of the next weight, and so on, where contention weighs them against each other.
+
+    Returns
+    -------
+    Result
+        Always with a schedule. Ctrl-C returns the best one found, with `stop` saying so.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense, or the solver cannot minimise the objective.
+    MissingBackendError
+        If the solver's back end is not installed; the text says what to install.
+    SolverError
+        If the solver fails before it has found anything.
+    """
+    instance = _instance(problem)
+    chosen = find_solver(solver)
+    rules = [stop] if callable(stop) else list(stop)
+    time_limit = _time_limit(time_limit, rules)
+    check_numbers(time_limit, seed, workers)
+    check_start(instance, start)
+    check_reserve(instance, cushion_slots)
+    names, weights = _names(objective)
+    simulated = names == (SLOWDOWN,)
+    if simulated:
+        _refuse(
+            "other objectives than slowdown", tolerance=tolerance, epsilon=epsilon, strict=strict
+        )
+        _check_solver(chosen)
+    else:
+        _refuse("slowdown alone", stretch_limit=stretch_limit, sharing=sharing)
+        goal = make_goal(names, tolerance, weights, epsilon, strict=strict)
+        _check_able(chosen, goal, stretching=instance.needs_stretch)
+    load: Callable[[], None]
+    run: Callable[..., Result]
+    # A run loads its own driver alone; what is loaded before the budget starts is not counted.
+    if simulated:
+        from metronome_opt.slowdown.solve import load_player, solve_slowdown
+
+        load = load_player
+        run = partial(solve_slowdown, stretch_limit=stretch_limit, sharing=sharing)
+    else:
+        from metronome_opt.multiobjective.solve import solve_goal
+
+        load = partial(load_kernels, chosen)
+        run = partial(solve_goal, goal=goal)
+    if time_limit != 0:
+        load()
+    asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
+    budget = Budget(time_limit, watch=Watch(asked) if asked else None)
+    threads = workers or os.cpu_count() or 1
+    arguments = Arguments(instance, chosen, seed, threads, budget.note, start)
+    with interrupt_stops(budget):
+        return run(arguments, budget, cushion_slots=cushion_slots)
+
+
+def _instance(problem: object) -> Instance:
+    if isinstance(problem, str | Path):
+        problem = load(problem)
+    if isinstance(problem, Problem):
+        return problem.instance
+    if not isinstance(problem, Instance):
+        raise InputError(
+            f"problem: must be an Instance, a Problem, which `load` returns, or a file, got "
+            f"{type(problem).__name__}"
+        )
+    return problem
+
+
+def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | None:
+    """Return the time limit, that of rules if there is one."""
+    limits = [rule.seconds for rule in rules if isinstance(rule, MaxRuntime)]
+    if limits and given != DEFAULT_TIME_LIMIT:
+        raise InputError("time_limit: MaxRuntime says it already; give one of the two")
+    return min(limits, default=given)
+
+
+def _names(
+    objective: str | Sequence[str] | Mapping[str, Exact],
+) -> tuple[tuple[str, ...], Mapping[str, Exact] | None]:
+    """Return the objectives, and their weights if they are added up."""
+    if isinstance(objective, Mapping):
+        return (), objective
+    if isinstance(objective, str):
+        return (objective,), None
+    if not isinstance(objective, Sequence):
+        raise InputError(f"objective: must be a name or several, got {quote(objective)}")
+    return tuple(objective), None
+
+
+def _refuse(of: str, **arguments: object) -> None:
+    for name, value in arguments.items():
+        if value:
+            raise InputError(f"{name}: is for {of}; leave it out")
+
+
+def _check_solver(solver: Solver) -> None:
+    if SLOWDOWN not in solver.objectives:
+        able = ", ".join(each.name for each in SOLVERS.values() if SLOWDOWN in each.objectives)
+        raise InputError(
+            f"{solver.name} does not minimise slowdown; name an objective: "
+            f"{', '.join(solver.objectives)} (solvers of slowdown: {able})"
+        )
+
+
+def _check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
+    """Refuse a goal that a solver cannot minimise, and name the solvers that can.
+
+    `stretching` says whether jobs have to be stretched, asked for or not.
+    """
+    if _can(solver, goal, stretching):
+        return
+    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
+    wish = ", ".join(dict.fromkeys((*goal.names, *(["stretch"] if stretching else []))))
+    extra = [
+        word
+        for word, given in (
+            ("tolerance", goal.tolerance),
+            ("epsilon", goal.epsilon),
+            ("strict", goal.strict),
+        )
+        if given
+    ]
+    raise InputError(
+        f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
+        f"{solver.name} cannot; it optimises {', '.join(solver.objectives)}"
+        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
+        f"those that can: {', '.join(able) or 'none'}"
+    )
+
+
+def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
+    held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
+    added = [name for name in goal.names if name not in BY_NAME]
+    return (
+        set(goal.names) <= {*solver.objectives, *added}
+        and ("stretch" in solver.objectives or not stretching)
+        and set(held) <= {*solver.holds, *added}
+        # What holds costs at any value knows costs of any kind.
+        and (solver.limits or not (goal.tolerance or goal.epsilon or added))
+    )

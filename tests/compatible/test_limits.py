@@ -1,0 +1,80 @@
+"""Time limits and Ctrl-C, on more jobs of one link than can be placed in any short time."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.compatible import decide, largest_set, solve_choices
+from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
+from metronome_opt.result import Stop
+
+PERIODS = (1000, 2000, 4000, 5000, 10_000, 20_000)
+
+
+def many_jobs(count: int = 2082) -> Instance:
+    """Make jobs that take turns on a link that they keep busy for 0.9 of the time."""
+    draw = Random(1)
+    jobs = []
+    for index in range(count):
+        period = draw.choice(PERIODS)
+        length = max(1, round(draw.expovariate(1) * 0.5 * period / count))
+        phase = Phase(start=0, length=length, rate=1)
+        jobs.append(Job(name=f"j{index}", period=period, phases=(phase,), links={"l": 1}))
+    return Instance(name="many", slot_ms=1, links=(Link(name="l", capacity=1),), jobs=tuple(jobs))
+
+
+MANY = many_jobs()
+
+
+@contextmanager
+def computing_at_most(seconds: float) -> Iterator[None]:
+    """Fail if the block computes for longer; other processes do not count."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
+@contextmanager
+def ctrl_c_after(seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    yield
+    timer.join()
+
+
+@pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
+@pytest.mark.parametrize("limit", [1.0, 4.0])
+def test_limits_hold_on_many_jobs_of_a_link(solver: str, limit: float) -> None:
+    decide(MANY, solver=solver, time_limit=1e-6, workers=1)  # loads what no limit counts
+    with computing_at_most(1.05 * limit + 0.6):
+        decide(MANY, solver=solver, time_limit=limit, workers=1)
+    with computing_at_most(1.05 * limit + 0.6):
+        solve_choices(MANY, largest_set(MANY), solver=solver, time_limit=limit, workers=1)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
+def test_ctrl_c_is_answered_on_many_jobs_of_a_link(solver: str) -> None:
+    decide(MANY, solver=solver, time_limit=1e-6, workers=1)
+    with computing_at_most(3.0), ctrl_c_after(1.5):
+        chosen = solve_choices(MANY, largest_set(MANY), solver=solver, time_limit=None, workers=1)
+    assert chosen.stop is Stop.INTERRUPTED
+
+
+def test_interrupted_fit_exits_with_130(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output = tmp_path / "many.json", tmp_path / "kept.json"
+    write_instance(MANY, path)
+    decide(MANY, solver="milp", time_limit=1e-6)
+    with ctrl_c_after(4.0):
+        arguments = ["--time-limit", "60", "--solver", "milp", "--workers", "1"]
+        assert main(["fit", str(path), "--drop", *arguments, "--output", str(output)]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert output.exists()

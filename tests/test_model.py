@@ -1,0 +1,66 @@
+"""`Model`: the instances that it builds, and the messages of what cannot be one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from metronome_opt import Instance, Job, Link, Model, Phase
+from metronome_opt.errors import InputError
+
+
+def test_model_builds_the_instance_of_the_same_records() -> None:
+    model = Model("pair", slot_ms=5).add_link("l", capacity=100).add_link("m", capacity=50)
+    model.add_job("a", period=8, phases=[(0, 3, 60), (4, 1, 9)], links=["l", "m"])
+    model.add_job("b", period=4, phases=[{"start": 1, "length": 2, "rate": 7}], links={"l": 2})
+    model.add_job("c", period=4, phases=[(0, 1, 1)], links=[], weight=0, max_stretch=2)
+    assert model.instance() == Instance(
+        name="pair",
+        slot_ms=5,
+        links=(Link(name="l", capacity=100), Link(name="m", capacity=50)),
+        jobs=(
+            Job(
+                name="a",
+                period=8,
+                phases=(Phase(start=0, length=3, rate=60), Phase(start=4, length=1, rate=9)),
+                links={"l": 1, "m": 1},
+            ),
+            Job(name="b", period=4, phases=(Phase(start=1, length=2, rate=7),), links={"l": 2}),
+            Job(
+                name="c",
+                period=4,
+                phases=(Phase(start=0, length=1, rate=1),),
+                links={},
+                weight=0,
+                max_stretch=2,
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"links": ["other"]}, r"jobs\[0\]\.links\.other: there is no such link"),
+        ({"period": 2}, r"jobs\[0\]\.phases\[0\]\.length: 3: the burst ends at slot 3"),
+        ({"phases": [(0, 3)]}, r"jobs\[0\]\.phases\[0\]\.rate: missing"),
+        ({"phases": [(0, 3, 4, 5)]}, r"jobs\[0\]\.phases\[0\]\.3: "),
+        ({"phases": []}, r"jobs\[0\]\.phases: empty"),
+        ({"wait": 3}, r"jobs\[0\]\.wait: "),
+        ({"period": 8.0}, r"jobs\[0\]\.period: "),
+    ],
+)
+def test_messages_are_those_of_the_instance(change: dict[str, Any], message: str) -> None:
+    fields = {"period": 8, "phases": [(0, 3, 60)], "links": ["l"], **change}
+    with pytest.raises(InputError, match=message) as refusal:
+        Model().add_link("l", capacity=100).add_job("a", **fields).instance()
+    assert "\n" not in str(refusal.value)
+
+
+def test_model_solves() -> None:
+    model = Model().add_link("l", capacity=100)
+    for name in ("a", "b"):
+        model.add_job(name, period=10, phases=[(0, 5, 60)], links=["l"])
+    result = model.solve("greedy", "contention")
+    assert abs(result.offsets["a"] - result.offsets["b"]) == 5

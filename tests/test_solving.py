@@ -1,0 +1,268 @@
+"""The entry `solve`: its objective, problem, stopping rules and refusals."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt import (
+    SOLVERS,
+    Event,
+    Instance,
+    MaxIterations,
+    MaxRuntime,
+    NoImprovement,
+    Stop,
+    load,
+    read_instance,
+    solve,
+    write_instance,
+)
+from metronome_opt.__main__ import main
+from metronome_opt.errors import InputError, SolverError
+from metronome_opt.solvers import Search
+from metronome_opt.stopping import StoppingRule
+from metronome_opt.verify import check
+from tests.builders import HARD, job, network, two_jobs
+from tests.slowdown.cases import ALTERNATING, assert_sound
+
+COPRIME = Path(__file__).parents[1] / "benchmarks" / "suites" / "coprime"
+# The common multiple of these periods is above a million; they may all become 1000.
+NEEDY = network(*(job(f"j{p}", p, (0, 300, 60), max_stretch=30) for p in (997, 991, 983)))
+
+
+# ------------------------------------------------------------------ the objective
+
+
+@pytest.mark.parametrize("name", sorted(set(SOLVERS) - {"auto"}))
+def test_objective_does_not_depend_on_the_solver(name: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        solve(two_jobs(), name)
+    assert str(refusal.value) == (
+        f"{name} does not minimise slowdown; name an objective: contention, latency "
+        "(solvers of slowdown: auto)"
+    )
+    assert solve(two_jobs(), name, "contention", workers=1).schedule.first == "contention"
+    assert solve(two_jobs(), name, "latency", workers=1).schedule.first == "latency"
+
+
+def test_command_line_refuses_a_solver_without_objective(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_instance(two_jobs(), tmp_path / "two.json")
+    arguments = ["solve", str(tmp_path / "two.json"), "--solver", "cpsat"]
+    assert main(arguments) == 2
+    printed, error = capsys.readouterr()
+    assert printed == ""
+    assert error == (
+        "metronome: error: cpsat does not minimise slowdown; name an objective: contention, "
+        "latency (solvers of slowdown: auto)\n"
+    )
+    assert main([*arguments, "--objectives", "contention", "--json"]) == 0
+    assert next(iter(json.loads(capsys.readouterr().out)["objectives"])) == "contention"
+
+
+def test_objective_is_slowdown_whatever_the_instance() -> None:
+    assert_sound(solve(read_instance(COPRIME / "coprime-3x1-test-0.json"), time_limit=5))
+    assert NEEDY.needs_stretch
+    with pytest.raises(InputError, match="name an objective: contention with stretch"):
+        solve(NEEDY, time_limit=0.5)
+    result = solve(NEEDY, objective=["contention", "stretch"], time_limit=0.5, workers=1)
+    assert result.schedule.first == "contention"
+    assert check(NEEDY, result.schedule) == ()
+
+
+def test_slowdown_alone_states_times_and_gates() -> None:
+    result = solve(ALTERNATING, objective="contention", time_limit=None, workers=1)
+    assert (result.schedule.gated, result.schedule.expected_ms, result.simulated) == (None,) * 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"objective": ("slowdown", "wait")}, "slowdown stands alone; leave the others out"),
+        ({"objective": {"slowdown": 1}}, "slowdown stands alone; leave the others out"),
+        ({"objective": "speed"}, "'speed' is not known; choose from slowdown, contention, "),
+        ({"objective": "weighted sum"}, "'weighted sum' is not known"),
+        ({"objective": ()}, "none given; choose from"),
+        ({"objective": 3}, "objective: must be a name or several, got 3"),
+        ({"tolerance": {"wait": 1}}, "tolerance: is for other objectives than slowdown"),
+        ({"epsilon": {"wait": 1}}, "epsilon: is for other objectives than slowdown"),
+        ({"strict": True}, "strict: is for other objectives than slowdown"),
+        ({"stretch_limit": -1}, "stretch_limit: must be at least 0, got '-1'"),
+        ({"stretch_limit": "some"}, "stretch_limit: must be an exact number .* got 'some'"),
+        ({"stretch_limit": 0.2}, r"stretch_limit: must be an exact number .* got 0\.2"),
+        ({"stretch_limit": "5%", "objective": "contention"}, "stretch_limit: is for slowdown"),
+        ({"sharing": "best"}, "sharing: 'best' is not known; choose from fair, "),
+        ({"sharing": "fair", "objective": "contention"}, "sharing: is for slowdown alone"),
+        ({"cushion_slots": 41}, "cushion_slots: 41 is more than any burst can grow"),
+        ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on"),
+        ({"time_limit": float("nan")}, "time limit: must be"),
+        ({"stop": MaxRuntime(-1), "time_limit": 60}, "time limit: must be"),
+        ({"stop": MaxRuntime(1)}, "time_limit: MaxRuntime says it already"),
+        ({"workers": 0}, "workers: must be from 1 to 256, got 0"),
+        ({"seed": -1}, "seed: must be at least 0, got -1"),
+        ({"solver": "best"}, "solver: 'best' is not known; choose from auto,"),
+        ({"start": "schedule.json"}, "start: must be a Schedule, got str"),
+    ],
+)
+def test_arguments_are_refused_in_a_line(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as refusal:
+        solve(ALTERNATING, **{"time_limit": 1, **asked})
+    assert "\n" not in str(refusal.value)
+
+
+# ------------------------------------------------------------------ the problem
+
+
+def test_problem_may_be_a_problem_or_a_file(tmp_path: Path) -> None:
+    write_instance(two_jobs(), tmp_path / "two.json")
+    expected = solve(two_jobs(), "greedy", "contention").offsets
+    for problem in (tmp_path / "two.json", str(tmp_path / "two.json"), load(tmp_path / "two.json")):
+        assert solve(problem, "greedy", "contention").offsets == expected
+    assert solve("paper-24", "unshifted", "contention").instance.name == "paper-24"
+    with pytest.raises(InputError, match="problem: must be an Instance"):
+        solve(two_jobs().to_dict())  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ stopping rules
+
+
+def test_iterations_limit_a_run_repeatably() -> None:
+    first, again, longer = (
+        solve(HARD, "local", "contention", stop=MaxIterations(n), time_limit=None, workers=1)
+        for n in (40, 40, 400)
+    )
+    assert first.stop is Stop.RULE
+    assert first.offsets == again.offsets
+    assert [event.incumbent for event in first.trajectory] == [
+        event.incumbent for event in longer.trajectory[: len(first.trajectory)]
+    ]
+
+
+def test_run_without_improvement_ends() -> None:
+    seen: list[Event] = []
+    rules: list[StoppingRule] = [seen.append, NoImprovement(seconds=0.3)]
+    result = solve(HARD, "local", "contention", stop=rules, time_limit=60, workers=1)
+    assert result.stop is Stop.RULE
+    assert seen[-1].stalled_s >= 0.3
+    assert seen[-1].incumbent == result.objective
+    assert all(event.stalled_s < 0.3 for event in seen[:-1])
+    assert [event for event in seen if event.source] == list(result.trajectory)
+
+
+def test_rules_are_plain_functions_of_an_event() -> None:
+    event = Event(2.0, Fraction(3), None, "x", iteration=10, stalled=4, stalled_s=1.5)
+    assert [MaxRuntime(s)(event) for s in (2, 2.5)] == [True, False]
+    assert [MaxIterations(n)(event) for n in (10, 11)] == [True, False]
+    assert [NoImprovement(n)(event) for n in (4, 5)] == [True, False]
+    assert [NoImprovement(seconds=s)(event) for s in (1.5, 2)] == [True, False]
+    for rule, arguments in ((NoImprovement, ()), (NoImprovement, (-1,)), (MaxIterations, ("9",))):
+        with pytest.raises(InputError, match=rule.__name__):
+            rule(*arguments)
+
+
+def test_runtime_rule_is_the_time_limit() -> None:
+    result = solve(HARD, objective="contention", stop=MaxRuntime(0.2), workers=1)
+    assert result.stop is Stop.TIME_LIMIT
+    assert result.schedule.runtime_s < 5
+
+
+def test_rule_ends_a_run_of_several_objectives() -> None:
+    def enough(event: Event) -> bool:
+        return event.incumbent is not None
+
+    result = solve(HARD, objective=["contention", "wait"], stop=enough, time_limit=60, workers=1)
+    assert result.stop is Stop.RULE
+    assert not any(level.proved for level in result.levels)
+
+
+# ------------------------------------------------------------------ solvers of others that fail
+
+
+def raises(_: Search) -> None:
+    raise ValueError("no\nidea")
+
+
+def exits(_: Search) -> None:
+    raise SystemExit(3)
+
+
+def offers_text(search: Search) -> None:
+    search.offer("ab")  # type: ignore[arg-type]
+
+
+def offers_nan(search: Search) -> None:
+    search.offer([float("nan")] * len(search.instance.jobs))  # type: ignore[list-item]
+
+
+def offers_nothing(search: Search) -> None:
+    search.offer(None)  # type: ignore[arg-type]
+
+
+def bounds_by_nan(search: Search) -> None:
+    search.raise_bound(float("nan"))  # type: ignore[arg-type]
+
+
+def bounds_by_text(search: Search) -> None:
+    search.raise_bound("much")  # type: ignore[arg-type]
+
+
+FAILURES = {
+    raises: "solver raises failed (ValueError: no idea)",
+    exits: "solver exits failed (SystemExit: 3)",
+    offers_text: "'a' was offered for a, which is no offset",
+    offers_nan: "nan was offered for a, which is no offset",
+    offers_nothing: "None was offered for 2 jobs",
+    bounds_by_nan: "nan was given as a lower bound",
+    bounds_by_text: "'much' was given as a lower bound",
+}
+APART: Instance = network(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
+"""Two jobs that fit half a period apart, and nowhere else."""
+
+
+@pytest.mark.parametrize("solver", FAILURES)
+def test_solver_that_fails_is_one_line_and_keeps_its_schedule(solver: Any) -> None:
+    with pytest.raises(SolverError) as refusal:
+        solve(APART, solver, "contention")
+    assert str(refusal.value) == FAILURES[solver]
+
+    def later(search: Search) -> None:
+        search.offer([0, 4])
+        solver(search)
+
+    result = solve(APART, later, "contention")
+    expected = FAILURES[solver].replace(f"solver {solver.__name__}", "solver later")
+    assert result.offsets == {"a": 0, "b": 4}
+    assert f"stopped by an error: {expected}" in result.notes
+    assert check(APART, result.schedule) == ()
+
+
+def test_false_bound_is_not_stated() -> None:
+    # Bursts that meet in 1 of 10 slots leave 20 of 120 unserved there: a contention of 2.
+    def before(search: Search) -> None:
+        search.raise_bound(Fraction(3))
+        search.offer([0, 4])
+
+    def after(search: Search) -> None:
+        search.offer([0, 4])
+        search.raise_bound(Fraction(3))
+
+    def above_unshifted(search: Search) -> None:
+        search.raise_bound(Fraction(11))
+
+    for solver, value, source in ((before, 2, "before"), (after, 2, "after")):
+        result = solve(APART, solver, "contention")
+        assert result.objective == value
+        assert result.lower_bound is None
+        assert (
+            f"stopped by an error: {source}: 3 is no lower bound: a schedule of contention 2 was "
+            "offered"
+        ) in result.notes
+        assert check(APART, result.schedule) == ()
+    with pytest.raises(SolverError, match="11 is no lower bound: a schedule of contention 10 was"):
+        solve(APART, above_unshifted, "contention")
