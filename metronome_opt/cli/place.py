@@ -315,12 +315,3 @@ def export_state(state: ClusterState, folder: Path) -> None:
         return
     export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
     options.wrote(folder)
-
-
-def is_exported(state: ClusterState, folder: Path) -> bool:
-    """Return whether a folder holds all claims in force, and no others."""
-    from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
-    from metronome_opt.kubernetes import build_manifests, is_written
-
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
-    return is_written(manifests, folder)

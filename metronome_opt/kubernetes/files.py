@@ -72,15 +72,6 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def is_written(manifests: Manifests, directory: str | Path) -> bool:
-    """Return whether a folder holds just what `write_manifests` would write of these objects."""
-    try:
-        present = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
-    except OSError:
-        return False
-    return present == {name: text.encode() for name, text in _texts(manifests).items()}
-
-
 def check_folder(directory: str | Path) -> set[str]:
     """Return the names of the files in a folder, all written by exports.
 

@@ -64,13 +64,13 @@ def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[s
     changed, faults = [], Faults()
     for each in objects.workloads():
         with faults.collect():
-            if _inject(each, objects):
+            if _inject(each):
                 changed.append(each.title)
     faults.refuse()
     return [document for _, document in copies], changed
 
 
-def _inject(workload: KubernetesObject, objects: Objects) -> bool:
+def _inject(workload: KubernetesObject) -> bool:
     """Let the pods of a workload that hold GPUs wait; return whether there are any."""
     kind = kind_of(workload)
     if Annotations(workload.where, workload.annotations).ignored:
@@ -79,7 +79,7 @@ def _inject(workload: KubernetesObject, objects: Objects) -> bool:
         tasks, template, environment = kind.patch(workload)
         _gate(template, _annotations(workload, tasks, {}), [environment])
         return True
-    templates = list(kind.pods(workload, objects))
+    templates = list(kind.pods(workload))
     holding = [each for each in templates if each.needs.gpus]
     tasks = sum(len(each.names) for each in holding)
     if tasks < 2:

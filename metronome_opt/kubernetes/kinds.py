@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metronome_opt.kubernetes.fields import Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -16,9 +16,6 @@ from metronome_opt.kubernetes.resources import needs_of
 from metronome_opt.kubernetes.schemas import CAPACITIES, CAPACITY, CLAIM, VERSION
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.network import Resources
-
-if TYPE_CHECKING:
-    from metronome_opt.kubernetes.objects import Objects
 
 TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that say what a workload sends."""
@@ -64,30 +61,13 @@ class WorkloadKind(ObjectKind):
 
     _: KW_ONLY
     # Yields the pod templates of a workload, with the names of their pods.
-    pods: Callable[[KubernetesObject, Objects], Iterable[PodTemplate]]
-    makes: str | None = None  # the kind of the object that a workload leaves its pods to
+    pods: Callable[[KubernetesObject], Iterable[PodTemplate]]
     phases: tuple[str, ...] = ()  # where it states that it is done, beside its conditions
     job_labels: tuple[str, ...] = ()  # of its pods, with the name of their job
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
     # Where a workload does not hold the templates of its pods: returns their number, the template
     # to which `inject` writes, and what has their environment.
     patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
-
-    def made_by(self, workload: KubernetesObject, objects: Objects) -> KubernetesObject | None:
-        """Return the object that a workload leaves its pods to; None if there is none."""
-        made = objects.of(self.makes) if self.makes else ()
-        owner = workload.kind, workload.name
-        return next(
-            (each for each in made if (each.namespace, each.owner) == (workload.namespace, owner)),
-            None,
-        )
-
-    def templates(self, workload: KubernetesObject, objects: Objects) -> list[PodTemplate]:
-        """Return the pod templates of a workload, or of the object that it leaves its pods to."""
-        made = self.made_by(workload, objects)
-        if made is not None:
-            return kind_of(made).templates(made, objects)
-        return list(self.pods(workload, objects))
 
 
 KINDS: dict[tuple[str, str], ObjectKind] = {}
@@ -142,13 +122,13 @@ def _check_count(pods: int, field: Field) -> None:
 # ------------------------------------------------------------------ Kubeflow
 
 
-def _of_pytorch_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_pytorch_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for role in ("Master", "Worker"):
         prefix = f"{workload.name}-{role.lower()}"
         yield from _numbered(role, workload.at(f"spec.pytorchReplicaSpecs.{role}"), prefix)
 
 
-def _of_mpi_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_mpi_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     roles = workload.at("spec.mpiReplicaSpecs")
     name = f"{workload.name}-launcher"
     # Since v2beta1 the launcher is the pod of a Job.
@@ -157,7 +137,7 @@ def _of_mpi_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]
     yield from _numbered("Worker", roles / "Worker", f"{workload.name}-worker")
 
 
-def _of_train_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     """Yield the nodes of a TrainJob, as far as it does not leave them to its runtime."""
     trainer = workload.at("spec.trainer")
     nodes, resources = trainer / "numNodes", trainer / "resourcesPerNode"
@@ -169,7 +149,7 @@ def _of_train_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplat
         names = [f"{maker}-{index}" for index in range(_count(nodes))]
         yield PodTemplate(_TRAINER, names, template, ("Job", maker))
     elif {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES} & set(workload.annotations):
-        missing[0].fail("missing; state it, or read the JobSet that was made of it as well")
+        missing[0].fail("missing; state it, rather than leave it to the runtime")
 
 
 def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
@@ -189,13 +169,13 @@ def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
 # ------------------------------------------------------------------ Volcano, JobSet, Job
 
 
-def _of_volcano_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_volcano_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for index, task in enumerate(workload.at("spec.tasks").items()):
         title = (task / "name").text(f"default{index}")
         yield from _numbered(title, task, f"{workload.name}-{title}")
 
 
-def _of_job_set(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_job_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for group in workload.at("spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
         jobs = _count(group / "replicas")
@@ -204,7 +184,7 @@ def _of_job_set(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]
             yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
 
 
-def _of_plain_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_plain_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     yield _pods_of_job("pods", workload.name, workload / "spec", "NonIndexed")
 
 
@@ -234,7 +214,6 @@ register(
         "trainer.kubeflow.org",
         ("v1alpha1",),
         pods=_of_train_job,
-        makes="JobSet",
         patch=_patch_train_job,
     ),
     WorkloadKind("PyTorchJob", _KUBEFLOW, pods=_of_pytorch_job, **_TRAINING_OPERATOR),

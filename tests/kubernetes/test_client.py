@@ -177,10 +177,10 @@ FORBIDDEN = 'pods is forbidden: User "ann" cannot list resource "pods" in API gr
 @pytest.mark.parametrize(
     ("reply", "passing", "words"),
     [
-        (status(400, f"what is {TOKEN}?"), False, "status 400, what is ***?"),
-        (Reply(400, f"Bearer {TOKEN}", "text/plain"), False, "is it an API server?"),
+        (status(400, "what?"), False, "status 400, what?"),
+        (Reply(400, "<html>", "text/html"), False, "is it an API server?"),
         (status(401), False, "does not accept these credentials"),
-        (status(403, FORBIDDEN), False, f"{FORBIDDEN}; an administrator can grant it"),
+        (status(403, FORBIDDEN), False, FORBIDDEN),
         (Reply(404, "404 page not found", "text/plain"), False, "knows no /api/v1/namespaces/"),
         (status(404, "no", details={"name": "a"}), False, "status 404, no"),
         (status(409, "was modified\nsince"), False, "status 409, was modified since"),

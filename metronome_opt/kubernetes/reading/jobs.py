@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, KubernetesObject
 from metronome_opt.kubernetes.kinds import PodTemplate, kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -27,12 +27,6 @@ LeftOut = dict[str, list[str]]
 
 _DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
 _SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its pods
-_AGREED = {  # what the claims of a job agree on, and where it stands in their spec
-    "traffic": "traffic",
-    "priority": "traffic.priority",
-    "offset_us": "allocation.offsetMicroseconds",
-    "stretch_us": "allocation.stretchMicroseconds",
-}
 
 
 class UnsuitableError(Exception):
@@ -149,8 +143,8 @@ def _read_workloads(
             continue
         try:
             with faults.collect():
-                templates = kind_of(workload).templates(workload, objects)
-                jobs.append(_read_workload(workload, templates, objects, pods))
+                templates = list(kind_of(workload).pods(workload))
+                jobs.append(_read_workload(workload, templates, pods))
         except UnsuitableError as reason:
             left_out[str(reason)].append(workload.title)
     return jobs
@@ -159,7 +153,6 @@ def _read_workloads(
 def _read_workload(
     workload: KubernetesObject,
     templates: Iterable[PodTemplate],
-    objects: Objects,
     pods: _PodsByName,
 ) -> ImportedJob:
     """Read a workload.
@@ -186,7 +179,6 @@ def _read_workload(
         unlike = ", ".join(f"{each.title} {each.needs.gpus}" for each in holding)
         raise UnsuitableError(f"with unlike numbers of GPUs ({unlike})")
     stated = [each.template.at("metadata.annotations").texts() for each in holding]
-    made = kind.made_by(workload, objects)
     taken = [
         (name, pods.take(workload.namespace, each.stem or name, each.maker))
         for each in holding
@@ -199,7 +191,7 @@ def _read_workload(
         [name if pod is None else pod.name for name, pod in taken],
         [None if pod is None else pod.node for _, pod in taken],
         neediest(each.needs for each in holding),
-        merge(workload.annotations, {} if made is None else made.annotations, *stated),
+        merge(workload.annotations, *stated),
     )
 
 
@@ -220,7 +212,6 @@ def _fill(job: ImportedJob, slot_ms: int) -> None:
     if stated.ignored:
         raise UnsuitableError("by their annotation")
     stated.check()
-    _check_agreement(job.claims)
     claim = job.claim
     traffic = stated.traffic()
     if not traffic and claim is not None:
@@ -312,15 +303,3 @@ def _claimed_jobs(claims: Iterable[ClaimInForce]) -> list[ImportedJob]:
         nodes = [claim.node for claim in mine]
         result.append(ImportedJob(source, source.name, names, names, nodes, claims=mine))
     return result
-
-
-def _check_agreement(claims: Sequence[ClaimInForce]) -> None:
-    """Refuse claims of one job that state different things."""
-    for other in claims[1:]:
-        first = claims[0]
-        for term, path in _AGREED.items():
-            if getattr(other, term) != getattr(first, term):
-                raise InputError(
-                    f"{other.source.where}: spec.{path}: is not that of {first.source.name}, a "
-                    f"claim of the same job, got {quote(getattr(other, term))}"
-                )

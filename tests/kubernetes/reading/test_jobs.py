@@ -256,8 +256,6 @@ def test_a_job_of_which_some_pods_cross_a_link_is_a_ring() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("allocation.offsetMicroseconds", 5, "is not that of x-0, a claim of the same job, got 5"),
-        ("traffic.priority", 9, "is not that of x-0, a claim of the same job, got 9"),
         ("task", 0, "is that of x-0 too, got 0"),
         ("traffic.periodMicroseconds", 0, "must be between 1 and 1000000000000, got 0"),
         ("traffic.periodMicroseconds", "1s", "must be an integer, got '1s'"),

@@ -85,7 +85,7 @@ def test_the_example_has_one_job_of_each_kind() -> None:
 def test_a_kind_is_added_by_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import, inject and the controller read a kind that only its record describes."""
 
-    def pods(ring: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    def pods(ring: KubernetesObject) -> Iterator[PodTemplate]:
         names = [f"{ring.name}-peer-{index}" for index in range(ring.at("spec.peers").integer(1))]
         yield PodTemplate("peer", names, ring.at("spec.podTemplate"))
 
@@ -147,15 +147,6 @@ def test_a_job_set_of_too_many_pods_is_refused_before_they_are_named() -> None:
     assert "replicatedJobs[0].replicas: makes more than 100000" in fault(*machines(), large)
 
 
-def test_a_train_job_states_its_needs_or_its_job_set_does() -> None:
-    whole = train_job(numNodes=4, resourcesPerNode=ONE_EACH)
-    made = job_set("train", "node", 1, 4, **owned_by("TrainJob", "train"))
-    for objects, workers, gpus in (([whole], 4, 1), ([train_job(), made], 2, 4)):
-        read = jobs_of(imported(*machines(), *objects))
-        assert list(read) == ["train"]
-        assert (read["train"]["workers"], read["train"]["each"]["gpus"]) == (workers, gpus)
-
-
 def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
     names = ["train-node-0-0-abcde", "train-node-0-1-fghij"]
     owner = owned_by("Job", "train-node-0")
@@ -168,8 +159,8 @@ def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
-        ({}, "trainer.numNodes: missing; state it, or read the JobSet"),
-        ({"numNodes": 2}, "trainer.resourcesPerNode: missing; state it, or read the JobSet"),
+        ({}, "trainer.numNodes: missing; state it, rather than"),
+        ({"numNodes": 2}, "trainer.resourcesPerNode: missing; state it, rather than"),
         (
             {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "500m"}}},
             "its containers ask for 0.5 GPUs; GPUs are whole",
