@@ -46,8 +46,7 @@ def simulate(
         typer.Option(
             metavar="NAMES",
             help="Separated by commas: of default, exclusive, cassini, metronome-greedy, "
-            "metronome and ideal; and parts of metronome: placing, admitting, shifted-greedy, "
-            "shifted-cassini and shifted-local.",
+            "metronome and ideal.",
             show_default="those of the study",
         ),
     ] = None,
@@ -189,18 +188,17 @@ def _check_alone(others: Mapping[str, object]) -> None:
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
-    from metronome_opt.simulate import PARTS, POLICIES
+    from metronome_opt.simulate import POLICIES
 
     if text is None:
         return study.policies
     names = read_names(text)
     if not names:
         raise InputError(f"--policy: {quote(text)} names none")
-    known = (*POLICIES, *PARTS)
     for name in names:
-        if name not in known:
+        if name not in POLICIES:
             raise InputError(
-                f"--policy: {quote(name)} is not known; choose from {', '.join(known)}"
+                f"--policy: {quote(name)} is not known; choose from {', '.join(POLICIES)}"
             )
     return names
 

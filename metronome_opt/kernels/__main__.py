@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels import fitting
 from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.few import blames, end_release, room_for, start_release, try_offsets
-from metronome_opt.kernels.fluid import loop, sharing
+from metronome_opt.kernels.fluid import loop
 from metronome_opt.kernels.fluid.world import empty_world
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import (
@@ -132,7 +132,6 @@ def _let_flow() -> None:
         loop.wait_for(world, job, 1.0)
     loop.run(world, 3.0, 9, 0)
     loop.settle(world)
-    sharing.change_capacity(world, 0, 2.0)
     loop.add_sent(world, np.zeros(2))
 
 

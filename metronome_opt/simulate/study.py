@@ -36,7 +36,6 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder, find_workloads
 from metronome_opt.scenario.cluster import AnyCluster
-from metronome_opt.scenario.measured import find_measured
 from metronome_opt.scenario.model import Folder, in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
@@ -243,8 +242,7 @@ class Study(Record):
     @cached_property
     def _setup(self) -> Setup:
         hyperperiod = None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
-        files, records = find_workloads(self.workloads), find_measured(self.measured)
-        return Setup(self.cluster, self.slot_ms, hyperperiod, files, records)
+        return Setup(self.cluster, self.slot_ms, hyperperiod, find_workloads(self.workloads))
 
 
 def _own(record: Record, cell: Cell) -> dict[str, Setting]:
