@@ -88,8 +88,6 @@ def test_after_a_burst_that_never_ended_others_begin_anew(
         b'{"offset_ms": 1e99999999999999999999, "period_ms": 100}',
         b'{"offset_ms": "' + b"1" * 300_000 + b'", "period_ms": 100}',
         b"a: !!timestamp foo",
-        b"- !!binary x\n- !!omap 3",
-        b"? {a: b}\n: c",
     ],
 )
 def test_no_file_content_raises(

@@ -145,10 +145,8 @@ def top(**fields: Any) -> Change:
 FAULTS: dict[str, tuple[Change, str]] = {
     "missing": (lambda document: document.pop("slot_ms"), "slot_ms: missing"),
     "too long": (top(hyperperiod_ms=10**9), "hyperperiod_ms: 1000000000: is 100000000 slots, abov"),
-    "no racks": (cluster(racks=None), "cluster.racks: missing; a leaf-spine network needs the num"),
     "no uplink": (cluster(oversubscription=10**6), "cluster.oversubscription: 1000000: leaves an"),
     "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
-    "not a node": (job(nodes=["node-00", 1]), "jobs[0].nodes[1]: must be the name of a node, got"),
     "count": (job(nodes={"node-00": 0}), "jobs[0].nodes['node-00']: must be a positive number of"),
     "text": (job(nodes="node-00"), "jobs[0].nodes: must be a list of nodes or a mapping of nodes"),
     "groups": (job(model="GPT3", workers=2, nodes=None), "jobs[0].workers: 2: must be a multiple"),
@@ -156,7 +154,6 @@ FAULTS: dict[str, tuple[Change, str]] = {
         job(model="DLRM", allreduce="ring"),
         "jobs[0].allreduce: 'ring': what 'DLRM' sends is more than an all-reduce among all workers",
     ),
-    "all-reduce": (job(allreduce="tree"), "jobs[0].allreduce: must be 'tasks', 'ring' or 'hierarc"),
 }
 
 
@@ -196,10 +193,8 @@ def test_a_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
     ("periods", "longest", "expected"),
     [
         ({6, 4}, 12, 12),
-        ({7}, 7, 7),
         ({7, 8}, 55, 8),  # 7 may become 8 at 20 %, not at 10 %
         ({100, 97}, 9699, 100),  # 97 to 101 and 100 to 105: 100 is both
-        ({100, 49}, 4899, 100),  # 49 to 51: 50
         ({7}, 6, None),
         ({20_000_000, 19_999_997}, 10**6, None),  # took minutes, as did the next one
         ({400_000, 399_989}, 10**6, 400_000),  # 399,989 to 419,988
@@ -262,7 +257,6 @@ def test_job_that_overloads_a_link_alone_is_noted() -> None:
             {"allreduce": "hierarchical"},
             "jobs[1].allreduce: 'hierarchical': the job states what it sends; write ring",
         ),
-        ({"rate_gbps": 1, "rate_mbps": 1}, "jobs[1].rate_gbps: give either rate_gbps or rate_mbps"),
         ({"rate_gbps": 0.0001}, "jobs[1].rate_gbps: 0.0001: must be a whole number of Mbit/s"),
         ({"rate_gbps": 25_000}, "jobs[1].rate_gbps: 25000.0: no machine sends 25 Tbit/s; look at"),
         (

@@ -157,20 +157,3 @@ def test_leaf_spine() -> None:
     assert network.rack_cost == {("rack-0", "rack-1"): 2, ("rack-1", "rack-0"): 2}
     # 16 cores and 128 GiB for each GPU.
     assert network.nodes[0].has.vector == (2, 32_000, 262_144)
-
-
-@pytest.mark.parametrize(
-    ("placement", "expected"),
-    [
-        (
-            ["node-03", "node-00", "node-00", "node-01"],
-            {"node-00": 2, "node-01": 1, "node-03": 1, "rack-0-uplink": 3, "rack-1-uplink": 1},
-        ),
-        (["node-02", "node-00"], {"node-00": 1, "node-02": 1}),
-        (["node-04", "node-04"], {}),
-    ],
-)
-def test_flows_are_the_tasks_behind_a_link(placement: list[str], expected: dict[str, int]) -> None:
-    counts = alike().listed.flows(placement)
-    assert dict(counts) == expected
-    assert list(counts) == list(expected)  # in the order of the links

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Phase
 from metronome_opt.scenario.bursts import Burst, Iteration
 from metronome_opt.scenario.traffic import Training, iteration
 from tests.scenario.examples import workload
@@ -109,24 +108,6 @@ def test_dlrm() -> None:
 
 
 # ------------------------------------------------------------------ slots
-
-
-def burst(after: int | str, volume: int | str, rate: int) -> Burst:
-    return Burst(Fraction(after), Fraction(volume), rate)
-
-
-def test_pauses_go_to_the_nearest_slot_and_bursts_grow() -> None:
-    # 101 Mbit at 1000 Mbit/s take 101 ms, 11 slots; 101,000 / 110 = 918.2 Mbit/s, so 919.
-    exact = Iteration(Fraction(69), (burst(34, 101, 1000), burst(35, 20, 1000)))
-    rounded = exact.to_slots(10)
-    assert rounded.phases == (
-        Phase(start=3, length=11, rate=919),
-        Phase(start=18, length=2, rate=1000),
-    )
-    assert rounded.busy == rounded.period == 20
-    assert rounded.grid_error == Fraction(200, 190) - 1
-    assert rounded.idle_error == 0
-    assert rounded.volume_error == Fraction("121.09") / 121 - 1
 
 
 bursts = st.builds(
