@@ -16,10 +16,9 @@ from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
 from metronome_opt.scenario.cluster import ROOM, ListedCluster, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED, MEASURED, SCENARIO_FORMAT, Scenario, Source, Work
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.workload import data_folder
+from metronome_opt.scenario.workload import Workload, data_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -360,14 +359,14 @@ def _traffic_of(
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
     rate = job.fastest(share)
     exact = job.iteration(rate, source, network.gpu, len(set(placement)))
-    if isinstance(source, MeasuredStep):
-        model, batch, traffic = source.model, source.batch, f"measured on {source.device}"
-        assumptions = [source.provenance]
-        place, remedy = f"model: {quote(job.model)}", "raise hyperperiod_ms"
-    else:
+    if isinstance(source, Workload):
         model, batch, traffic = source.name, job.batch or 1, COMPUTED
         assumptions = [*source.assumptions, *_assumed_speed(network.gpu)]
         place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
+    else:
+        model, batch, traffic = source.model, source.batch, f"measured on {source.device}"
+        assumptions = [source.provenance]
+        place, remedy = f"model: {quote(job.model)}", "raise hyperperiod_ms"
     if link is None:
         assumptions.append("all tasks share a node, so that no link carries anything")
     elif share < network.nic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, model_validator
@@ -25,7 +25,6 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
@@ -35,6 +34,9 @@ from metronome_opt.scenario.workload import (
     megabits,
     workload_named,
 )
+
+if TYPE_CHECKING:
+    from metronome_opt.scenario.measured import MeasuredStep
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
@@ -89,7 +91,7 @@ _Traffic = Annotated[
 
 Folder = Annotated[str, Field(min_length=1)]
 
-Source = Workload | MeasuredStep
+Source: TypeAlias = "Workload | MeasuredStep"
 """The source of the traffic of a job by model."""
 
 
@@ -229,15 +231,13 @@ class Work(Record):
         """Return its iteration if each worker may send at `rate` Mbit/s; errors as of `setting`."""
         if self.stated is not None:
             return self.stated.iteration(self.fastest(rate))
-        match source:
-            case None:
-                raise InputError("traffic: missing; state it, or name a model")
-            case Workload():
-                return iteration(source, self.setting(rate, source, gpu, nodes))
-            case MeasuredStep():
-                source.check_batch(self.batch)
-                self._check_ring(source)
-                return source.iteration(self.gpus, self.fastest(rate), self._apart(nodes))
+        if source is None:
+            raise InputError("traffic: missing; state it, or name a model")
+        if isinstance(source, Workload):
+            return iteration(source, self.setting(rate, source, gpu, nodes))
+        source.check_batch(self.batch)
+        self._check_ring(source)
+        return source.iteration(self.gpus, self.fastest(rate), self._apart(nodes))
 
     def _apart(self, nodes: int | None) -> int | None:
         """Return how many nodes reduce with one another; None if the workers themselves do."""
@@ -390,16 +390,20 @@ def find_sources(
     workloads, measured
         Folders of one's own, as of a `Scenario`.
     """
-    files, records = find_workloads(workloads), find_measured(measured)
+    files = find_workloads(workloads)
     read: dict[tuple[str, bool], Source] = {}
 
     def find(job: Work, where: str) -> Source | None:
         if job.model is None:
             return None
         key = job.model, job.is_measured
-        if key not in read:
-            named = measured_named if job.is_measured else workload_named
-            read[key] = named(job.model, records if job.is_measured else files, where)
+        if key not in read and job.is_measured:
+            # Few scenarios need the records of measured steps.
+            from metronome_opt.scenario.measured import find_measured, measured_named
+
+            read[key] = measured_named(job.model, find_measured(measured), where)
+        elif key not in read:
+            read[key] = workload_named(job.model, files, where)
         return read[key]
 
     return find

@@ -19,8 +19,8 @@ import numpy as np
 
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.scheduling.cycle import Cycle, PlaceDecision, decide
-from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.budget import Budget, run_interruptibly
+from metronome_opt.solvers.imports import import_cp_model
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
