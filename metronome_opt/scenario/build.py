@@ -15,7 +15,6 @@ from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
 from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED, SCENARIO_FORMAT, Scenario, Source, Work
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import Traffic
@@ -326,12 +325,12 @@ def _traffic_of(
         case Traffic():
             model, kind, batch, origin = "stated", "stated", None, "stated"
             share = source.fastest
-        case MeasuredStep():
-            model, kind, batch = source.model, source.kind, source.batch
-            origin = f"measured on {source.device}"
         case Workload():
             model, kind, batch, origin = source.name, source.kind, job.batch, COMPUTED
             remedy += " or lower the batch"
+        case measured:
+            model, kind, batch = measured.model, measured.kind, measured.batch
+            origin = f"measured on {measured.device}"
     if not share:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
     exact = job.iteration(share, source, network.gpu, len(set(placement)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, model_validator
@@ -25,7 +25,6 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
@@ -35,6 +34,9 @@ from metronome_opt.scenario.workload import (
     megabits,
     workload_named,
 )
+
+if TYPE_CHECKING:
+    from metronome_opt.scenario.measured import MeasuredStep
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
@@ -89,7 +91,7 @@ _Traffic = Annotated[
 
 Folder = Annotated[str, Field(min_length=1)]
 
-Source = Workload | MeasuredStep | Traffic
+Source: TypeAlias = "Workload | MeasuredStep | Traffic"
 """The source of the traffic of a job."""
 
 
@@ -238,7 +240,7 @@ class Work(Record):
                 return source.iteration(self.fastest(rate))
             case Workload():
                 return iteration(source, self.setting(rate, source, gpu, nodes))
-            case MeasuredStep():
+            case _:
                 source.check_batch(self.batch)
                 members = self._members(source, nodes)
                 return source.iteration(self.gpus, self.fastest(rate), members)
@@ -392,16 +394,20 @@ def find_sources(workloads: str | None, measured: str | None) -> Callable[[Work,
     workloads, measured
         Folders of one's own, as of a `Scenario`.
     """
-    files, records = find_workloads(workloads), find_measured(measured)
+    files = find_workloads(workloads)
     read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
     def find(job: Work, where: str) -> Source:
         if job.stated is not None:
             return job.stated
         key = job.model or "", job.is_measured
-        if key not in read:
-            named = measured_named if job.is_measured else workload_named
-            read[key] = named(key[0], records if job.is_measured else files, where)
+        if key not in read and job.is_measured:
+            # Few scenarios need the records of measured steps.
+            from metronome_opt.scenario.measured import find_measured, measured_named
+
+            read[key] = measured_named(key[0], find_measured(measured), where)
+        elif key not in read:
+            read[key] = workload_named(key[0], files, where)
         return read[key]
 
     return find
