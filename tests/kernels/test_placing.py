@@ -110,23 +110,6 @@ def test_the_cushion_of_a_node_is_that_of_the_judge() -> None:
         assert cushion[0] == best
 
 
-def test_an_idle_node_limits_nothing() -> None:
-    job = Job(name="new", period=10, ready=3, phases=(Phase(start=0, length=4, rate=60),), links={})
-    offset, cost, cushion = score(
-        np.zeros((1, 1, 20), np.int32), np.array([100]), job, [1], 1, np.int64
-    )
-    assert (offset[0], cost[0], cushion[0]) == (3, 0, 10)
-
-
-def test_a_conflict_counts_wherever_something_is_paid() -> None:
-    job = Job(name="new", period=4, phases=(Phase(start=0, length=1, rate=60),), links={})
-    demand: Ints = np.array([[[80, 40, 41, 0]], [[0, 0, 0, 0]]], dtype=np.int32)
-    rows = np.empty((2, 4), dtype=np.int64)
-    what = burden(job, [1], 4)._replace(conflict=1000)
-    cost_rows(demand, np.array([100, 100]), np.array([80, 0]), what, np.array([0, 1]), 1, rows)
-    assert rows.tolist() == [[1040, 0, 1001, 0], [0, 0, 0, 0]]
-
-
 def test_what_is_paid_elsewhere_decides_together_with_the_link() -> None:
     job = Job(name="new", period=4, phases=(Phase(start=0, length=1, rate=60),), links={})
     demand: Ints = np.zeros((1, 1, 4), dtype=np.int32)
