@@ -17,7 +17,7 @@ from metronome_opt.solvers.registry import find_solver
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
 
-app = typer.Typer(cls=Group, help="Compare solvers on stored instances, or on those of a folder.")
+app = typer.Typer(cls=Group, help="Compare solvers on stored instances or on a folder of them.")
 
 
 _NAMED = 5  # instances that an error lists

@@ -56,7 +56,7 @@ def fit(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Say whether the jobs of FILE can keep slots without ever asking a link for too much.
+    """Decide whether all jobs of FILE can keep slots.
 
     If not, say which of them stand in the way. Exit status 1 if they do not fit, or if it is not
     known in time.

@@ -54,7 +54,7 @@ def import_(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Read nodes, links, workloads and claims of a cluster into one scenario.
+    """Read nodes, links, workloads and claims of a cluster into a scenario.
 
     From manifests, from the API server, or from both; docs/kubernetes.md lists what is read.
     """

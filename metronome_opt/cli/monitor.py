@@ -47,7 +47,7 @@ def monitor(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Compare what jobs do with what they claim, and give them other slots if that pays.
+    """Compare measured traffic with claims and correct them.
 
     With --once, --record or --dry-run the exit status is 1 if no job was measured.
     """

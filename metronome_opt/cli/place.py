@@ -66,7 +66,7 @@ def place(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Place all tasks of JOB together, in their best rotation; prints where, and what it costs.
+    """Place all tasks of JOB in a cluster, or none.
 
     What is reserved is on the disk in STATE before it is printed.
     """

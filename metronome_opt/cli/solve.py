@@ -64,7 +64,7 @@ def solve(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Choose when each job of FILE bursts and which jobs keep slots; print the iteration times.
+    """Choose offsets and gated jobs; print iteration times.
 
     The mean slowdown of the jobs, as simulated, is minimised. With stretch among the objectives
     periods are lengthened as well.

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import (
+    FrozenDict,
     FrozenMap,
     Name,
     NonNegative,
@@ -291,7 +291,7 @@ class Scenario(Record):
     workloads: Folder | None = None
     measured: Folder | None = None
     cluster: AnyCluster
-    patterns: FrozenMap[Name, Traffic] = Field(default_factory=immutabledict)
+    patterns: FrozenMap[Name, Traffic] = Field(default_factory=FrozenDict)
     jobs: Annotated[tuple[Work, ...], Field(strict=False)]
 
     @model_validator(mode="before")

@@ -10,7 +10,6 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from immutabledict import immutabledict
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -24,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import guarded
 from metronome_opt.records import (
+    FrozenDict,
     FrozenMap,
     Name,
     Positive,
@@ -128,7 +128,7 @@ class Study(Record):
     workloads: Folder | None = None
     measured: Folder | None = None
     draw: Annotated[SerializeAsAny[AnyDraw], BeforeValidator(_draw)]
-    grid: FrozenMap[Name, Settings] = immutabledict()
+    grid: FrozenMap[Name, Settings] = FrozenDict()
     conditions: Conditions = Conditions()
     policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _USUAL
     seeds: Positive = 10
@@ -196,7 +196,7 @@ class Study(Record):
     def cells(self) -> tuple[Cell, ...]:
         """All combinations of the values of the grid; one without settings if there is no grid."""
         return tuple(
-            Cell(immutabledict(zip(self.grid, values, strict=True)))
+            Cell(FrozenDict(zip(self.grid, values, strict=True)))
             for values in product(*self.grid.values())
         )
 
