@@ -70,7 +70,7 @@ def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(code.replace("time_limit=10", "time_limit=1"), {})
     printed = capsys.readouterr().out
     assert "auto: " in printed
-    assert "slowdown" in printed
+    assert "contention" in printed
     assert "wideresnet101" in printed
 
 
