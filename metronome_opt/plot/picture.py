@@ -22,6 +22,10 @@ WIDTH, HEIGHT = 6.4, 4.0  # inches, of one pair of axes
 _DPI = 150  # of a file
 _MAX_ENTRIES = 40
 
+# Load the backend now: that of notebooks makes pyplot interactive, which must outlast the
+# `rc_context` of the first figure, or later figures are not shown.
+pyplot.draw_if_interactive()
+
 # What would differ from run to run is left out of the files.
 _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import pairwise
@@ -373,3 +376,21 @@ def test_a_failure_leaves_the_previous_file(
         save_figure(axes, path)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_notebooks_stay_interactive_after_the_first_figure() -> None:
+    pytest.importorskip("matplotlib_inline")
+    code = """
+from IPython.core.interactiveshell import InteractiveShell
+InteractiveShell.instance()
+import matplotlib
+from metronome_opt.plot import plot_timeline
+from tests.builders import two_jobs
+plot_timeline(two_jobs(), two_jobs().unshifted, two_jobs().links[0].name)
+print(matplotlib.is_interactive())
+"""
+    inline = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    printed = subprocess.run(
+        [sys.executable, "-c", code], env=inline, capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == "True\n"
