@@ -130,15 +130,6 @@ def test_a_study_of_failures_has_a_report(tmp_path: Path) -> None:
     assert set(rows(text, "Means")["default"]) == {"-"}
 
 
-def test_policies_that_are_all_equal(tmp_path: Path) -> None:
-    records = [one(policy, 100.0, seed=seed) for policy in BY_HAND for seed in range(3)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        text = write_simulation_report(records, tmp_path).read_text()
-    changes = rows(text, "Change against default, in pairs of runs")
-    assert {cell for row in list(changes.values())[1:] for cell in row} == {"+0.0 %"}
-
-
 def test_bad_records_are_refused_in_one_line(tmp_path: Path) -> None:
     twice = [simulation("default"), simulation("default", conditions=Conditions(jitter=0.1))]
     other = [simulation("default"), simulation("default", study="other", study_sha256="cd" * 32)]
@@ -185,15 +176,6 @@ def test_a_seed_that_did_not_run_everywhere_is_left_out_and_marked(tmp_path: Pat
     assert rows(text, "Means")["metronome"][0] == "60.0 (50.0 to 70.0) *"
     assert rows(text, "How the runs ended")["metronome"] == ["2", "1", "2", "0"]
     assert "<li>example metronome seed 1: out of time (took too long)</li>" in text
-
-
-def test_a_class_that_no_scenario_of_a_seed_has_is_marked() -> None:
-    records = [
-        simulation("default", [job("a", priority=4 if seed else 1)], seed=seed) for seed in range(2)
-    ]
-    slowdown = whole(records).mean_slowdown("default", 4)
-    assert slowdown == Interval(1.0, None, None, 1)
-    assert not whole(records).complete(slowdown)
 
 
 def test_a_summary_has_no_mean_where_jobs_did_not_finish() -> None:
