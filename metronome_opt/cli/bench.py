@@ -180,8 +180,7 @@ def report(
     from metronome_opt.bench.report import write_report
     from metronome_opt.bench.trials import read_records
 
-    text = write_report(read_records(files), output, best_known=best_known)
-    options.wrote(text.with_suffix(".html"))
+    options.wrote(write_report(read_records(files), output, best_known=best_known))
     return 0
 
 

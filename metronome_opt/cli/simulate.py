@@ -248,14 +248,14 @@ def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
         tables = write_tables(records, output)
     with live_line("writing the report", str):
         report = write_simulation_report(records, output)
-    return [*tables, report.with_suffix(".html")]
+    return [*tables, report]
 
 
 # ------------------------------------------------------------------ output
 
 
 def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
-    from metronome_opt.bench.study_report import SHOWN, summarise
+    from metronome_opt.bench.study_report import SUMMARY, summarise
     from metronome_opt.report.tables import plain_table, terminal
 
     kinds = Counter(record.kind.replace("_", " ") for record in records)
@@ -263,10 +263,10 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
     for each in summarise(records):
-        means = ((measure, each[measure.name]) for measure in SHOWN)
+        means = ((measure, each[measure.name]) for measure in SUMMARY)
         texts = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
         rows.append((each["policy"], f"{each['runs']:,}", *texts, f"{each['unfinished']:,}"))
-    headings = ("policy", "runs", *(measure.heading for measure in SHOWN), "unfinished jobs")
+    headings = ("policy", "runs", *(measure.heading for measure in SUMMARY), "unfinished jobs")
     terminal().print(plain_table(headings, rows))
 
 

@@ -276,10 +276,3 @@ def test_conditions_are_those_of_the_cell_with_changes() -> None:
     ):
         with pytest.raises(InputError, match=message):
             plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)
-
-
-def test_unknown_cells_are_refused() -> None:
-    with pytest.raises(InputError, match=r"jitter: '1' is not in the grid, which has 0.0, 0.05"):
-        choose_cells(a_study(), {"jitter": "1"})
-    with pytest.raises(InputError, match="'load' is not in the grid of pair, which has jitter, "):
-        choose_cells(a_study(), {"load": "1"})
