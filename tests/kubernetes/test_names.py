@@ -49,14 +49,6 @@ def test_names_become_labels(name: str, label: str) -> None:
     assert labels([name]) == {name: label}
 
 
-def test_name_equal_to_label_of_another_is_kept() -> None:
-    taken = labels(["GPT 2"])["GPT 2"]
-    both = labels(["GPT 2", taken])
-    assert both[taken] == taken
-    assert both["GPT 2"].startswith(taken)
-    assert both["GPT 2"] != taken
-
-
 def test_tasks_of_jobs_that_end_in_numbers_differ() -> None:
     jobs = ("a", "a-1", "a_1", "a" * 63)
     names = naming(*(Task(job, index, "n", ()) for job in jobs for index in range(12))).tasks

@@ -143,18 +143,3 @@ def test_jobs_that_cannot_fit_keep_no_slots_and_those_that_can_again_do() -> Non
     fleet.run(90)
     assert [claim.gated for claim in fleet.state.claims.values()] == [True] * 2
     assert times(fleet) == pytest.approx({"a": 200, "b": 200}, rel=0.03)
-
-
-def test_without_answers_jobs_keep_their_slots() -> None:
-    fleet = three(measured=True)
-    fleet.down = True
-    computes_longer(fleet)
-    fleet.run(100)
-    assert fleet.rephasings == []
-    assert len(fleet.faults) >= 5
-    a_fourth_comes(fleet)  # is decided about all the same
-    fleet.run(20)
-    assert fleet.rephasings
-    fleet.down = False
-    fleet.run(100)
-    assert len(fleet.rephasings) >= 2

@@ -142,11 +142,6 @@ def test_a_job_set_has_the_pods_of_all_its_jobs() -> None:
     assert read["set"]["nodes"] == ["n0", "n0", "n1", "n1"]
 
 
-def test_a_job_set_of_too_many_pods_is_refused_before_they_are_named() -> None:
-    large = job_set("set", "w", 100_000, 1)
-    assert "replicatedJobs[0].replicas: makes more than 100000" in fault(*machines(), large)
-
-
 def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
     names = ["train-node-0-0-abcde", "train-node-0-1-fghij"]
     owner = owned_by("Job", "train-node-0")
