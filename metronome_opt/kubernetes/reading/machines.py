@@ -30,7 +30,6 @@ class Choices:
     name: str = "cluster"  # of the scenario
     slot_ms: int = 5
     nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
-    uplink_mbps: int | None = None  # of zones whose uplink is not stated; None for no limit
 
 
 @dataclass(frozen=True)
@@ -169,19 +168,12 @@ def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, An
 def cluster_document(
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
-    choices: Choices,
     notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``; what is assumed is appended to `notes`."""
     racks = _racks(machines)
     zones = dict.fromkeys(racks.values())
     uplinks = {racks[name]: each.uplink for name, each in machines.items() if each.uplink}
-    if choices.uplink_mbps is not None:
-        if not racks:
-            raise InputError(f"no node has the label {ZONE_KEY}, which states its zone; add it")
-        chosen = [rack for rack in zones if rack not in uplinks]
-        uplinks |= {rack: (f"{rack}-uplink", choices.uplink_mbps) for rack in chosen}
-        notes.append(f"{counted(len(chosen), 'uplink')} of {choices.uplink_mbps} Mbit/s chosen")
     links = dict(link for machine in machines.values() for link in machine.interfaces)
     for uplink, capacity in (uplinks[rack] for rack in zones if rack in uplinks):
         if uplink in links:

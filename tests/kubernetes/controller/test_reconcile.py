@@ -171,19 +171,6 @@ def test_pod_that_is_not_bound_restarts_its_gang(store: Store) -> None:
     check(cluster, store)
 
 
-def test_gang_of_failed_node_is_restarted_elsewhere(store: Store) -> None:
-    cluster = FakeCluster(4)
-    controller = Controller(store.state, cluster)
-    cluster.submit("a", 4)
-    reconcile(controller, cluster)
-    (failed, *_) = store.state.claims["default/a"].nodes
-    del cluster.ready[failed]
-    for _ in range(3):
-        reconcile(controller, cluster)
-    check(cluster, store)
-    assert failed not in store.state.claims["default/a"].nodes
-
-
 def test_cordoned_or_briefly_unready_node_keeps_its_pods(store: Store) -> None:
     cluster, clock = FakeCluster(4), Clock()
     controller = Controller(store.state, cluster, node_patience_s=300, clock=clock)
