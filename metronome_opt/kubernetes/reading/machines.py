@@ -135,7 +135,7 @@ def _megabits(capacity: Field) -> int:
     return whole
 
 
-def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, Any] | None:
+def _read_gpu(machines: Mapping[str, Machine]) -> dict[str, Any] | None:
     """Return the kind of GPU as a scenario has it; None if its speed is not known.
 
     A scenario has one kind: of several the slowest is taken, which the others wait for.
@@ -148,12 +148,7 @@ def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, An
     }
     if not stated:
         return None
-    speed, fastest = min(stated.values()), max(stated.values())
-    if speed != fastest:
-        notes.append(
-            f"GPUs sustain from {float(speed):g} to {float(fastest):g} TFLOP/s; the minimum is "
-            "taken for all"
-        )
+    speed = min(stated.values())
     product = next((each.labels[_PRODUCT] for each in sources if _PRODUCT in each.labels), "GPU")
     value = int(speed) if speed.denominator == 1 else float(speed)
     return {
@@ -168,9 +163,8 @@ def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, An
 def cluster_document(
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
-    notes: list[str],
 ) -> dict[str, Any]:
-    """Return a cluster of topology ``listed``; what is assumed is appended to `notes`."""
+    """Return a cluster of topology ``listed``."""
     racks = _racks(machines)
     zones = dict.fromkeys(racks.values())
     uplinks = {racks[name]: each.uplink for name, each in machines.items() if each.uplink}
@@ -198,7 +192,7 @@ def cluster_document(
             {"name": rack, **({"uplink": uplinks[rack][0]} if rack in uplinks else {})}
             for rack in zones
         ],
-        "gpu": _read_gpu(machines, notes),
+        "gpu": _read_gpu(machines),
     }
     return {name: value for name, value in document.items() if value}
 

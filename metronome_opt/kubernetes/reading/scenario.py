@@ -77,7 +77,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     held = _held(machines, jobs)
     has = _has(machines, held, jobs, pods)
     jobs = _fitting(has, held, jobs, left_out)
-    cluster = cluster_document(machines, has, notes)
+    cluster = cluster_document(machines, has)
     for why, titles in sorted(left_out.items()):
         notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
     passed = [f"{count} {kind}" for kind, count in sorted(objects.passed.items())]

@@ -61,7 +61,7 @@ def nodes(cluster: Client, namespace: str) -> Iterator[None]:
 
 @pytest.fixture
 def arguments(tmp_path: Path, namespace: str) -> list[str]:
-    """The arguments of a controller that looks once at the fresh namespace."""
+    """The arguments of a controller that reconciles once the fresh namespace."""
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps(spec_of(4).to_dict()))
     state = str(tmp_path / "state")

@@ -1,4 +1,4 @@
-"""Stories of jobs whose slots a controller looks after, beside the same stories without it.
+"""Simulations of jobs whose slots a controller changes, beside the same ones without it.
 
 Three jobs compute for 140 ms and send for 55 ms; their slots of 200 ms leave each 5 ms.
 """

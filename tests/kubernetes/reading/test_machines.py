@@ -105,7 +105,6 @@ def test_the_speed_of_gpus_is_stated_by_nodes() -> None:
     objects[2]["metadata"]["annotations"] = {f"{GROUP}/sustained-tflops": "23.5"}
     made = imported(*objects, by_model)
     assert speed_of(made) == 23.5
-    assert "GPUs sustain from 23.5 to 50 TFLOP/s; the minimum is taken for all" in made.notes
 
 
 def speed_of(made: Imported) -> float:
