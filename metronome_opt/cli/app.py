@@ -18,7 +18,7 @@ COMMANDS = {
     "pareto": "Find the Pareto front of FILE for two objectives.",
     "simulate": "Simulate the jobs of SCENARIO under several policies, or under a schedule.",
     "place": "Place all tasks of JOB in a cluster, or none.",
-    "controller": "Bind waiting pods of a cluster and give their jobs slots.",
+    "controller": "Give waiting pods of a cluster nodes and slots.",
     "inject": "Prepare the workloads of FILE for the controller.",
     "profile": "Estimate the period and the bursts of a job.",
     "monitor": "Compare measured traffic with claims and correct them.",

@@ -140,7 +140,7 @@ def controller(
             stop=stop,
             changed=changed,
             metrics=metrics,
-            tell=lambda line: typer.echo(line, err=True),
+            notify=lambda line: typer.echo(line, err=True),
         )
         if not kept:
             typer.echo(

@@ -46,12 +46,6 @@ def import_(
         str | None,
         typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
     ] = None,
-    uplink_gbps: Annotated[
-        str | None,
-        typer.Option(
-            help="The uplink of zones that do not state it.", show_default="no limit for a zone"
-        ),
-    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Read nodes, links, workloads and claims of a cluster into a scenario.
@@ -75,7 +69,6 @@ def import_(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
         nic_mbps=_megabits("--nic-gbps", nic_gbps),
-        uplink_mbps=_megabits("--uplink-gbps", uplink_gbps),
     )
     objects = Objects()
     # Manifests that name no namespace are in the one that is asked for.

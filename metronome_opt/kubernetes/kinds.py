@@ -46,8 +46,7 @@ class PodTemplate:
     title: str
     names: list[str]
     template: Field
-    maker: tuple[str, str] | None = None  # what adds random characters to their names
-    stem: str | None = None  # where their names differ by these alone
+    stem: str | None = None  # where their names differ by random characters alone
 
     @cached_property
     def needs(self) -> Resources:
@@ -101,7 +100,7 @@ def _pods_of_job(title: str, job: str, spec: Field, default: str) -> PodTemplate
     """Return the pods of a Job; `default` is its mode of completion if it does not say."""
     alike = (spec / "completionMode").text(default) != "Indexed"
     names = [f"{job}-{index}" for index in range(_parallel(spec))]
-    return PodTemplate(title, names, spec / "template", ("Job", job), job if alike else None)
+    return PodTemplate(title, names, spec / "template", job if alike else None)
 
 
 def _count(field: Field) -> int:
@@ -130,10 +129,7 @@ def _of_pytorch_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 def _of_mpi_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     roles = workload.at("spec.mpiReplicaSpecs")
-    name = f"{workload.name}-launcher"
-    # Since v2beta1 the launcher is the pod of a Job.
-    maker = None if workload.value["apiVersion"] == "kubeflow.org/v1" else ("Job", name)
-    yield PodTemplate("Launcher", [name], roles.at("Launcher.template"), maker)
+    yield PodTemplate("Launcher", [f"{workload.name}-launcher"], roles.at("Launcher.template"))
     yield from _numbered("Worker", roles / "Worker", f"{workload.name}-worker")
 
 
@@ -145,9 +141,8 @@ def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     if not missing:
         container = {"name": _TRAINER, "resources": resources.value}
         template = Field({"spec": {"containers": [container]}}, workload.where)
-        maker = f"{workload.name}-{_TRAINER}-0"
-        names = [f"{maker}-{index}" for index in range(_count(nodes))]
-        yield PodTemplate(_TRAINER, names, template, ("Job", maker))
+        names = [f"{workload.name}-{_TRAINER}-0-{index}" for index in range(_count(nodes))]
+        yield PodTemplate(_TRAINER, names, template)
     elif {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES} & set(workload.annotations):
         missing[0].fail("missing; state it, rather than leave it to the runtime")
 

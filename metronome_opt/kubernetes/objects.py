@@ -9,8 +9,8 @@ from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.kinds import KINDS, TRAFFIC_SOURCES, workload_kinds
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.kinds import KINDS, workload_kinds
+from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.pods import Pod
 
 _MAX_KIND = 63  # characters
@@ -90,7 +90,6 @@ class Objects:
         group, slash, version = (root / "apiVersion").text().rpartition("/")
         known = KINDS.get((kind, group))
         if known is None:
-            _refuse_annotated(root, kind)
             self.passed[f"{kind} ({group})" if slash else kind] += 1
             return
         name = root.at("metadata.name").text()
@@ -103,20 +102,6 @@ class Objects:
         other = self._objects.setdefault((kind, group, scope, name), item)
         if not yielding and _stated(other) != _stated(item):
             raise InputError(f"{item.where}: differs from {other.where}; keep one of them")
-
-
-def _refuse_annotated(root: Field, kind: str) -> None:
-    """Refuse an object that states its traffic, and whose pods are not known."""
-    metadata = root / "metadata"
-    annotations = metadata / "annotations"
-    stated = [name for name in TRAFFIC_SOURCES if annotations / f"{DEFAULT_GROUP}/{name}"]
-    if stated and not metadata / "ownerReferences":
-        name = (metadata / "name").text("without a name")
-        kinds = ", ".join(f"{each.kind} ({each.group})" for each in workload_kinds())
-        raise InputError(
-            f"{root.where}: {kind} {name}: has the annotation {DEFAULT_GROUP}/{stated[0]}, and is "
-            f"of a kind whose pods are not known; these are: {kinds}"
-        )
 
 
 def _stated(item: KubernetesObject) -> dict[str, Any]:

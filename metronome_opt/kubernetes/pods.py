@@ -94,7 +94,7 @@ class Pod(KubernetesObject):
 
     @property
     def asks(self) -> bool:
-        """True if the controller looks after it."""
+        """True if it is for the controller."""
         return self.has_scheduling_gate or self.place is not None
 
     @cached_property

@@ -177,8 +177,6 @@ FORBIDDEN = 'pods is forbidden: User "ann" cannot list resource "pods" in API gr
 @pytest.mark.parametrize(
     ("reply", "passing", "words"),
     [
-        (status(400, "what?"), False, "status 400, what?"),
-        (Reply(400, "<html>", "text/html"), False, "is it an API server?"),
         (status(401), False, "does not accept these credentials"),
         (status(403, FORBIDDEN), False, FORBIDDEN),
         (Reply(404, "404 page not found", "text/plain"), False, "knows no /api/v1/namespaces/"),
@@ -186,9 +184,7 @@ FORBIDDEN = 'pods is forbidden: User "ann" cannot list resource "pods" in API gr
         (status(409, "was modified\nsince"), False, "status 409, was modified since"),
         (status(422, "x" * 9999), False, "status 422, xxx"),
         (status(429, "busy"), True, "status 429, busy"),
-        (status(503), True, "status 503, is it an API server?"),
         (Reply(502, "<html>", "text/html"), True, "status 502, is it an API server?"),
-        (Reply(502, "", ""), True, "no answer of an API server"),
         (Reply(200, f"Bearer {TOKEN}", "text/plain"), True, "no answer of an API server"),
         (Reply(200, {"items": 1}), True, "no answer of an API server"),
     ],
@@ -264,15 +260,7 @@ def test_nothing_is_written_without_the_lease(server: Server, client: Client) ->
 # ------------------------------------------------------------------ credential plugins
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"echo {TOKEN} >&2; echo {TOKEN}; exit 3",
-        f"echo {TOKEN}",
-        f'echo \'{{"status": {{"other": "{TOKEN}"}}}}\'',
-        None,
-    ],
-)
+@pytest.mark.parametrize("text", [f"echo {TOKEN} >&2; exit 3", f"echo {TOKEN}", None])
 def test_output_of_a_credential_plugin_is_hidden(
     text: str | None, server: Server, tmp_path: Path
 ) -> None:
@@ -340,13 +328,6 @@ def test_named_file_goes_before_the_environment_and_that_before_the_home_folder(
         connect()
 
 
-def test_context_without_user_or_namespace(server: Server, tmp_path: Path) -> None:
-    client = connect(write(tmp_path / "config", server=server.url), "bare")
-    listed(client, PODS)
-    assert server.requests[0].path.startswith("/api/v1/namespaces/default/")
-    assert server.requests[0].authorization == ""
-
-
 # The second is an event, without a response: the watch of a controller must go on after it.
 @pytest.mark.parametrize(
     "end",
@@ -373,14 +354,10 @@ def test_watch_that_breaks_is_a_cluster_error(end: Reply, server: Server, client
     [
         (None, None, "No such file"),
         (f"users: [token: {TOKEN}", None, r"cannot be used \(ParserError\)"),
-        (f"!!python/object:{TOKEN} x", None, r"cannot be used \(ConstructorError\)"),
         (TOKEN, None, r"cannot be used \(AttributeError\)"),
-        ({"users": TOKEN}, None, r"cannot be used \(TypeError\)"),
         ({"user": {"token": [TOKEN]}}, None, r"cannot be used \(ValidationError\)"),
         ({}, "other", "has no context 'other', but main, bare; give --context"),
-        ({"current-context": None}, None, "has no context None, but main, bare"),
         ({"clusters": []}, None, r"cannot be used \(KeyError\)"),
-        ({"users": []}, None, r"cannot be used \(KeyError\)"),
         ({"user": {"as": "x"}}, None, "user.as: is not supported"),
         ({"user": {"client-certificate": "no", "client-key": "no"}}, None, "No such file"),
         (

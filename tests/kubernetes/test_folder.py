@@ -44,15 +44,6 @@ def killed_export(directory: Path, number: int) -> None:
     export(directory, "new")
 
 
-def test_same_export_gives_same_bytes(tmp_path: Path) -> None:
-    export(tmp_path / "claims")
-    first = contents(tmp_path / "claims")
-    export(tmp_path / "claims")
-    export(tmp_path / "a" / "b" / "claims")
-    assert contents(tmp_path / "claims") == contents(tmp_path / "a" / "b" / "claims") == first
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "claims"]
-
-
 def test_files_are_whole_after_a_kill_and_next_export_completes_them(tmp_path: Path) -> None:
     export(tmp_path / "new", "new")
     new = contents(tmp_path / "new")

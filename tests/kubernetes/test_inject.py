@@ -125,13 +125,10 @@ ONE = "{startMicroseconds: 0, lengthMicroseconds: 1, rate: 80}"
     [
         (job(pods="many"), "spec.parallelism: must be an integer, got 'many'"),  # type: ignore[arg-type]
         (stating(), "annotation metronome.x-k8s.io/traffic: missing; say what a task sends"),
-        (stating(traffic="abc"), "traffic: must be a mapping, got 'abc'"),
-        (stating(traffic="{periodMicroseconds: 9, phases: []}"), "traffic: phases: missing"),
         (
             stating(traffic=f"{{periodMicroseconds: 9, phases: [{ONE}]}}"),
             "traffic: phases[0].rate: no machine sends 80 bit/s; write the unit",
         ),
-        (stating(model="vgg19"), "batch: missing"),
         (stating(model="vgg19", batch="1", tasks="x"), "tasks: must be an integer, got 'x'"),
     ],
 )

@@ -34,29 +34,6 @@ def test_labels_are_valid_distinct_and_independent_of_other_names(
     assert labels(part).items() <= given_labels.items()
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        *((name, name) for name in ("a", "vgg19-0", "0", "a" * 63)),
-        # The tails are the first 8 digits of `printf NAME | sha256sum`.
-        ("GPT 2", "gpt-2-6786e46c"),
-        ("gpt_2", "gpt-2-9822febe"),
-        ("-", "3973e022"),
-        ("a" * 64, "a" * 54 + "-ffe054fe"),
-    ],
-)
-def test_names_become_labels(name: str, label: str) -> None:
-    assert labels([name]) == {name: label}
-
-
-def test_name_equal_to_label_of_another_is_kept() -> None:
-    taken = labels(["GPT 2"])["GPT 2"]
-    both = labels(["GPT 2", taken])
-    assert both[taken] == taken
-    assert both["GPT 2"].startswith(taken)
-    assert both["GPT 2"] != taken
-
-
 def test_tasks_of_jobs_that_end_in_numbers_differ() -> None:
     jobs = ("a", "a-1", "a_1", "a" * 63)
     names = naming(*(Task(job, index, "n", ()) for job in jobs for index in range(12))).tasks

@@ -48,7 +48,7 @@ def run(
     stop: threading.Event,
     changed: threading.Event,
     metrics: ControllerMetrics,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> bool:
     """Reconcile until `stop` is set; return whether this was the leader until then.
 
@@ -60,7 +60,7 @@ def run(
         Decides after each round about other slots.
     stop, changed
         Set to end the loop, and whenever pods have changed.
-    tell
+    notify
         Called with a message when the API server stops answering.
     """
     failed = False
@@ -73,7 +73,7 @@ def run(
         except MetronomeError as error:
             metrics.failures.inc()
             if not failed:
-                tell(str(error))
+                notify(str(error))
             failed = True
         else:
             failed = False
@@ -81,7 +81,7 @@ def run(
             metrics.waiting.set(waiting)
             metrics.placed.set(len(controller.state.claims))
             metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
-            rephase(rephasing, metrics, tell, changed)
+            rephase(rephasing, metrics, notify, changed)
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
     return True
@@ -90,7 +90,7 @@ def run(
 def rephase(
     rephasing: Rephasing,
     metrics: ControllerMetrics,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     changed: threading.Event,
 ) -> None:
     """Take over decisions about running gangs; the next round applies them."""
@@ -99,10 +99,10 @@ def rephase(
         return
     if done.fault is not None:
         metrics.unmeasured.inc()
-        tell(done.fault)
+        notify(done.fault)
     if done.gangs:
         metrics.rephased.inc(done.gangs)
-        tell(done.line)
+        notify(done.line)
         changed.set()
 
 

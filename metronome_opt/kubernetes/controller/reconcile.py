@@ -267,7 +267,6 @@ class Controller:
         waits = [task for task in tasks if task.pod.place is None]
         placed = [task for task in tasks if task.pod.place is not None]
         stale = [task for task in placed if slots_of(task.pod) != slots]
-        more = len(members.waits) - len(waits)
         manifests = claim_manifests(self.state, claim, [*waits, *stale], slots)
         if self._claims is not None:
             wanted = claim_manifests(self.state, claim, placed, slots)
@@ -287,9 +286,6 @@ class Controller:
             where = ", ".join(dict.fromkeys(claim.nodes))
             offset_ms = slots.offset_us / 1000
             self._report(members, "Placed", f"on {where}, offset {offset_ms:g} ms")
-        if more and len(tasks) == len(claim.nodes):
-            few = f"the job has {len(claim.nodes)} tasks and {more} pods more, which wait"
-            self._report(members, "Waiting", few)
 
 
 def _tasks(claim: Reservation, members: Members) -> list[Assignment]:

@@ -16,8 +16,8 @@ from metronome_opt.kubernetes.quantities import milliseconds
 class Slots:
     """When the bursts of a job begin, in whole microseconds, and whether they wait for that.
 
-    A burst is on time if it is late by a hundredth of the period: plans keep bursts twice that far
-    apart, see `metronome_opt.slowdown.minimise`.
+    A burst is on time if it is late by a hundredth of the period: plans keep twice that distance
+    between bursts, see `metronome_opt.slowdown.minimise`.
     """
 
     offset_us: int

@@ -113,17 +113,13 @@ class _PodsByName:
             for name in {pod.name, _without_suffix(pod.name)}:
                 self._left[pod.namespace, name].append(pod)
 
-    def take(self, namespace: str, name: str, maker: tuple[str, str] | None = None) -> Pod | None:
-        """Return the pod called `name`; if it has a maker the next one with a suffix too.
-
-        A maker is the kind and name of what gives its pods five random characters.
-        """
+    def take(self, namespace: str, name: str) -> Pod | None:
+        """Return the pod called `name`, else the next one that has it with a suffix."""
         left = self._left.get((namespace, name), [])
-        for pod in left:
-            if pod.owner in (None, maker) if maker else pod.name == name:
-                left.remove(pod)
-                return pod
-        return None
+        pod = min(left, key=lambda pod: pod.name != name, default=None)
+        if pod is not None:
+            left.remove(pod)
+        return pod
 
 
 def _without_suffix(name: str) -> str:
@@ -180,7 +176,7 @@ def _read_workload(
         raise UnsuitableError(f"with unlike numbers of GPUs ({unlike})")
     stated = [each.template.at("metadata.annotations").texts() for each in holding]
     taken = [
-        (name, pods.take(workload.namespace, each.stem or name, each.maker))
+        (name, pods.take(workload.namespace, each.stem or name))
         for each in holding
         for name in each.names
     ]

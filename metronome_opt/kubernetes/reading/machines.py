@@ -30,7 +30,6 @@ class Choices:
     name: str = "cluster"  # of the scenario
     slot_ms: int = 5
     nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
-    uplink_mbps: int | None = None  # of zones whose uplink is not stated; None for no limit
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def _megabits(capacity: Field) -> int:
     return whole
 
 
-def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, Any] | None:
+def _read_gpu(machines: Mapping[str, Machine]) -> dict[str, Any] | None:
     """Return the kind of GPU as a scenario has it; None if its speed is not known.
 
     A scenario has one kind: of several the slowest is taken, which the others wait for.
@@ -149,12 +148,7 @@ def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, An
     }
     if not stated:
         return None
-    speed, fastest = min(stated.values()), max(stated.values())
-    if speed != fastest:
-        notes.append(
-            f"GPUs sustain from {float(speed):g} to {float(fastest):g} TFLOP/s; the minimum is "
-            "taken for all"
-        )
+    speed = min(stated.values())
     product = next((each.labels[_PRODUCT] for each in sources if _PRODUCT in each.labels), "GPU")
     value = int(speed) if speed.denominator == 1 else float(speed)
     return {
@@ -169,19 +163,11 @@ def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, An
 def cluster_document(
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
-    choices: Choices,
-    notes: list[str],
 ) -> dict[str, Any]:
-    """Return a cluster of topology ``listed``; what is assumed is appended to `notes`."""
+    """Return a cluster of topology ``listed``."""
     racks = _racks(machines)
     zones = dict.fromkeys(racks.values())
     uplinks = {racks[name]: each.uplink for name, each in machines.items() if each.uplink}
-    if choices.uplink_mbps is not None:
-        if not racks:
-            raise InputError(f"no node has the label {ZONE_KEY}, which states its zone; add it")
-        chosen = [rack for rack in zones if rack not in uplinks]
-        uplinks |= {rack: (f"{rack}-uplink", choices.uplink_mbps) for rack in chosen}
-        notes.append(f"{counted(len(chosen), 'uplink')} of {choices.uplink_mbps} Mbit/s chosen")
     links = dict(link for machine in machines.values() for link in machine.interfaces)
     for uplink, capacity in (uplinks[rack] for rack in zones if rack in uplinks):
         if uplink in links:
@@ -206,7 +192,7 @@ def cluster_document(
             {"name": rack, **({"uplink": uplinks[rack][0]} if rack in uplinks else {})}
             for rack in zones
         ],
-        "gpu": _read_gpu(machines, notes),
+        "gpu": _read_gpu(machines),
     }
     return {name: value for name, value in document.items() if value}
 

@@ -75,9 +75,9 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
             f"read Nodes with their STBandwidthCapacity, or give --nic-gbps{_aside(notes)}"
         )
     held = _held(machines, jobs)
-    has = _has(machines, held, jobs, pods, notes)
+    has = _has(machines, held, jobs, pods)
     jobs = _fitting(has, held, jobs, left_out)
-    cluster = cluster_document(machines, has, choices, notes)
+    cluster = cluster_document(machines, has)
     for why, titles in sorted(left_out.items()):
         notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
     passed = [f"{count} {kind}" for kind, count in sorted(objects.passed.items())]
@@ -124,7 +124,6 @@ def _has(
     held: _Amounts,
     jobs: Sequence[ImportedJob],
     pods: Sequence[Pod],
-    notes: list[str],
 ) -> Mapping[str, Resources]:
     """Return what each node has for the jobs.
 
@@ -143,15 +142,6 @@ def _has(
             amounts = np.maximum(machine.has.vector - others[name], amounts)
         gpus, cores, memory = amounts.tolist()
         has[name] = Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
-    unknown = sum(machine.has is None for machine in machines.values())
-    if unknown:
-        notes.append(f"{counted(unknown, 'machine')} without a Node, with the GPUs in use")
-    closed = [name for name, each in machines.items() if each.has and not each.is_open]
-    if closed:
-        notes.append(f"{counted(len(closed), 'node')} closed to new pods: {first_few(closed)}")
-    taken = sum(int(amounts[0]) for amounts in others.values())
-    if taken:
-        notes.append(f"{counted(taken, 'GPU')} held by pods of no job here")
     return has
 
 

@@ -215,7 +215,7 @@ def wait_served(client: Client, *kinds: Resource) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
+    """Return free ports."""
     taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in taken]
     for server in taken:

@@ -18,7 +18,7 @@ from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.gates import GateCounter
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import RemoteError
-from metronome_opt.gate.plan import Claim as Told
+from metronome_opt.gate.plan import Claim as GateClaim
 from metronome_opt.gate.plan import SlotPlan
 from metronome_opt.instance import Phase
 from metronome_opt.kubernetes.controller.rephase import THREAD, Rephasing
@@ -41,7 +41,7 @@ class Worker:
     burst_ms: float  # at its own rate
     rate: float  # Mbit/s
     weight: int = 1
-    told: Told | None = None
+    claim: GateClaim | None = None
     plan: SlotPlan | None = None
     ready_ms: float = 0.0
     slot_ms: float | None = None
@@ -67,7 +67,7 @@ class Worker:
 
 
 class Fleet:
-    """Jobs on links, and perhaps a controller that looks after their slots.
+    """Jobs on links, and perhaps a controller of their slots.
 
     Links are the interfaces of nodes n0, n1 and so on; `slowed` says what is left of them.
     """
@@ -203,14 +203,14 @@ class Fleet:
 
     def _slot(self, worker: Worker) -> tuple[float, float | None]:
         """Return when a burst begins that is ready, as the gate has it, and its slot."""
-        told = worker.told
-        if told is None or not told.gated:
+        claim = worker.claim
+        if claim is None or not claim.gated:
             worker.plan = None
             return self.now_ms, None
         if worker.plan is None:
-            worker.plan = SlotPlan(told)
-        elif worker.plan.claim != told:
-            worker.plan.follow(told)
+            worker.plan = SlotPlan(claim)
+        elif worker.plan.claim != claim:
+            worker.plan.follow(claim)
         begin, slot = worker.plan.take(round(1e6 * self.now_ms))
         return max(self.now_ms, begin / 1e6), slot / 1e6
 
@@ -233,7 +233,7 @@ class Fleet:
         slot_ns = SLOT_MS * 1_000_000
         for name, claim in self.state.claims.items():
             starts = tuple(slot_ns * phase.start for phase in claim.gang.phases)
-            self.workers[name].told = Told(
+            self.workers[name].claim = GateClaim(
                 slot_ns * claim.offset, slot_ns * claim.period, starts, gated=claim.gated
             )
 

@@ -57,20 +57,6 @@ def test_streams_lists_and_json_read_alike(tmp_path: Path) -> None:
     assert documents[0] == documents[1] == documents[2]
 
 
-def test_anchors_and_merge_keys_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.yaml"
-    first, second = job("one"), job("two")
-    text = yaml.safe_dump_all([*machines(), first])
-    text += f"---\nmetadata: {json.dumps(second['metadata'])}\n"
-    text += f"main: &main {json.dumps(second['spec']['template']['spec'])}\n"
-    text += "base: &base {apiVersion: batch/v1, kind: Job}\n<<: *base\n"
-    text += "spec: {completionMode: Indexed, parallelism: 2, completions: 2, template: "
-    text += "{spec: *main}}\n"
-    path.write_text(text)
-    read = jobs_of(make_scenario(objects_of(path), Choices()))
-    assert read["two"] == {**read["one"], "name": "two", "pods": ["two-0", "two-1"]}
-
-
 def test_aliases_that_grow_without_bound_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.yaml"
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

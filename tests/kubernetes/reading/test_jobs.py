@@ -22,7 +22,6 @@ from tests.kubernetes.reading.manifests import (
     kube,
     machines,
     metadata,
-    owned_by,
     pod,
     template,
 )
@@ -49,8 +48,7 @@ def claims_of(offset: int, allocation: Any = (), name: str = "x") -> list[Object
 def test_pods_that_only_their_job_tells_apart_are_tasks_in_the_order_of_their_names() -> None:
     plain = job(pods=2)
     plain["spec"]["completionMode"] = "NonIndexed"
-    strange = pod("train-zzzzz", "n1", **owned_by("Job", "other"))
-    pods = [pod("train-bbbbb", "n1"), pod("train-aaaaa", "n0"), strange]
+    pods = [pod("train-bbbbb", "n1"), pod("train-aaaaa", "n0")]
     read = jobs_of(imported(*machines(), plain, *pods))["train"]
     assert read["pods"] == ["train-aaaaa", "train-bbbbb"]
     assert read["nodes"] == ["n0", "n1"]
