@@ -69,15 +69,6 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     return [Path(directory) / name for name in texts]
 
 
-def is_written(manifests: Manifests, directory: str | Path) -> bool:
-    """Return whether a folder holds just what `write_manifests` would write of these objects."""
-    try:
-        present = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
-    except OSError:
-        return False
-    return present == {name: text.encode() for name, text in _texts(manifests).items()}
-
-
 def check_folder(directory: str | Path) -> None:
     """Raise InputError if an export could not replace a folder: it holds what no export wrote."""
     _Folder(directory).check()
