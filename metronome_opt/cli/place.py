@@ -14,9 +14,13 @@ from metronome_opt.errors import InputError, quote
 if TYPE_CHECKING:
     from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
     from metronome_opt.cluster.state import ClusterState
-    from metronome_opt.scheduling.cycle import PlaceDecision
+    from metronome_opt.scenario import Scenario
+    from metronome_opt.scheduling import PlaceDecision
 
     Change = CapacityChanged | NodeChanged
+
+
+_MEASURES = ("conflicts", "score", "cushion", "racks", "fragments")
 
 
 def place(
@@ -75,10 +79,8 @@ def place(
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
     changes = _changes_of(down or (), up or (), capacity or ())
-    if dry_run and changes:
-        raise InputError("--dry-run: changes nothing; leave out --down, --up and --capacity")
-    if dry_run and (job is None or cluster is not None):
-        raise InputError("--dry-run: is for a JOB and a STATE that is there already")
+    if dry_run and (job is None or cluster is not None or changes):
+        raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
     if claims is not None:
         from metronome_opt.kubernetes import check_folder
 
@@ -136,8 +138,7 @@ def _apply(state: ClusterState, change: Change) -> str:
         state.set_node(change.node, up=change.up)
         jobs = state.jobs_on(change.node)
         what = f"{change.node} takes {'tasks' if change.up else 'no more tasks'}"
-    are = "is" if len(jobs) < 2 else "are"
-    return f"{what}; {', '.join(jobs) or 'no job'} {are} on it"
+    return f"{what}; on it: {', '.join(jobs) or 'no job'}"
 
 
 def _read_gang(
@@ -161,18 +162,16 @@ def _read_gang(
 
 
 def _place(
-    state: ClusterState,
-    gang: Gang,
-    *,
-    remove: str | None,
-    dry_run: bool,
-    as_json: bool,
+    state: ClusterState, gang: Gang, *, remove: str | None, dry_run: bool, as_json: bool
 ) -> bool:
     """Place a job, perhaps instead of another one, and print so; return whether there was room."""
-    from metronome_opt.scheduling.place import place_job
-    from metronome_opt.scheduling.reasons import why_not
+    from metronome_opt.cluster.views import restore, snapshot_of
+    from metronome_opt.scheduling import place_job, why_not
 
-    left = state if remove is None else _without(state, remove)
+    left = state
+    if remove is not None:
+        left = restore(snapshot_of(state))
+        left.unreserve(remove)
     decision = place_job(left, gang)
     if decision is None:
         reason = why_not(left, gang)
@@ -196,15 +195,6 @@ def _remove(state: ClusterState, job: str) -> None:
     typer.echo(f"removed {job}", err=True)
 
 
-def _without(state: ClusterState, job: str) -> ClusterState:
-    """Return a copy of a state without a job."""
-    from metronome_opt.cluster.views import restore, snapshot_of
-
-    left = restore(snapshot_of(state))
-    left.unreserve(job)
-    return left
-
-
 def _document(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -> dict[str, Any]:
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     return {
@@ -216,12 +206,8 @@ def _document(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -
         "offset_ms": claim.offset * slot_ms,
         "stretch": claim.stretch,
         "period_ms": claim.period * slot_ms,
-        "conflicts": decision.conflicts,
         "contention": str(decision.contention),
-        "score": decision.score,
-        "cushion": decision.cushion,
-        "racks": decision.racks,
-        "fragments": decision.fragments,
+        **{name: getattr(decision, name) for name in _MEASURES},
     }
 
 
@@ -262,47 +248,44 @@ def _print_state(state: ClusterState, *, as_json: bool) -> None:
         terminal().print(table)
 
 
-# ------------------------------------------------------------------ a state to begin with
-
-
 def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     """Return the state of a cluster, or of a scenario's, by its file or its name."""
     from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
-    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
+    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
-    from metronome_opt.scheduling.place import place_scenario
 
     path = locate(path)
-    kind = read_document(path).get("format")
-    if kind == CLUSTER_FORMAT:
+    document = read_document(path)
+    if document.get("format") == CLUSTER_FORMAT:
         if with_jobs:
             raise InputError(f"--with-jobs: {path} is a cluster, and has no jobs")
         return ClusterState(read_cluster(path))
-    if kind != SCENARIO_FORMAT:
-        got = "missing" if kind is None else f"got {quote(kind)}"
+    if document.get("format") not in (SCENARIO_FORMAT, None):
         raise InputError(
-            f"{path}: format: must be {quote(CLUSTER_FORMAT)} or {quote(SCENARIO_FORMAT)}, {got}"
+            f"{path}: format: must be {quote(CLUSTER_FORMAT)} or {quote(SCENARIO_FORMAT)}, "
+            f"got {quote(document['format'])}"
         )
     scenario = read_scenario(path)
     try:
-        scenario = with_hyperperiod(scenario)
+        return _state_of(with_hyperperiod(scenario), with_jobs=with_jobs)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _state_of(scenario: Scenario, *, with_jobs: bool) -> ClusterState:
+    from metronome_opt.cluster.state import ClusterState
+    from metronome_opt.scenario.cluster import ClusterSpec
+    from metronome_opt.scheduling.place import place_scenario
+
     spec = ClusterSpec.of_cluster(
         scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
     )
     state = ClusterState(spec)
     if with_jobs:
-        try:
-            place_scenario(state, scenario)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        place_scenario(state, scenario)
     return state
-
-
-# ------------------------------------------------------------------ claims
 
 
 def export_state(state: ClusterState, folder: Path) -> None:

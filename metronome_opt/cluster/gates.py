@@ -114,7 +114,7 @@ def observe_gates(
     for_s: float,
     notified_s: Mapping[str, float],
 ) -> dict[str, Observation | str]:
-    """Return the mean iteration of each job, or why the counters do not tell it.
+    """Return the mean iteration of each job, or why the counters do not show it.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _observation(claims: Claims, job: Job, totals: Mapping[str, float]) -> Obser
         burst_ms = min(burst_ms, sent / fastest)
     phases = by_start(job)
     claimed_ms = [float(phase.length * slot_ms) for phase in phases]
-    # What loops do not tell is taken to be as claimed.
+    # What loops do not report is taken to be as claimed.
     volume = sum(length * phase.rate for length, phase in zip(claimed_ms, phases, strict=True))
     more, scale = sent / volume or 1.0, burst_ms / sum(claimed_ms)
     return Observation(
@@ -212,7 +212,7 @@ class Beliefs:
         ----------
         tried
             Whether jobs that are late in slots which fit them, as far as is believed, have already
-            been given a chance to come apart.
+            been given a chance to separate.
         """
         believed = {}
         for name, each in observations.items():

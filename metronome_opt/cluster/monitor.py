@@ -5,7 +5,7 @@ claims in force, `Monitor.answer` decides by that copy, at leisure and without t
 `Monitor.apply` changes of the state what is still true then.
 
 Jobs that fit can be late all the same: once several of them are out of their slots, each holds up
-the others, and none catches up. On real networks that lasts for minutes, and free jobs come apart
+the others, and none catches up. On real networks that lasts for minutes, and free jobs separate
 by themselves. So all that hang together are let go for some seconds; for twice as long each time
 that it does not help.
 """

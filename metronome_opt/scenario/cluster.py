@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
 from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -298,17 +297,6 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
             return cls.model_validate({"name": name, **grid, **tree})
         except ValidationError as error:
             raise InputError(f"{quote(name)}: {explain(error)}") from None
-
-    @cached_property
-    def locales(self) -> tuple[tuple[str | None, str | None], ...]:
-        """Region and rack of the nodes, each pair once."""
-        return tuple(dict.fromkeys((node.region, node.rack) for node in self.nodes))
-
-    @cached_property
-    def locale_of(self) -> tuple[int, ...]:
-        """The index in `locales` of each node."""
-        index = {locale: i for i, locale in enumerate(self.locales)}
-        return tuple(index[node.region, node.rack] for node in self.nodes)
 
 
 def read_cluster(path: str | Path) -> ClusterSpec:

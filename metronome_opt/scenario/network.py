@@ -198,25 +198,16 @@ class Cluster(Record):
         return {link.name: link.capacity for link in self.links}
 
     @cached_property
-    def zone_ways(self) -> Mapping[tuple[str, str], int]:
-        """Network costs by origin and destination: between racks."""
-        return {(way.origin, way.destination): way.cost for way in self.zone_costs}
-
-    @cached_property
-    def region_ways(self) -> Mapping[tuple[str, str], int]:
-        """The same between regions."""
-        return {(way.origin, way.destination): way.cost for way in self.region_costs}
-
-    @cached_property
     def rack_cost(self) -> Mapping[tuple[str, str], int]:
         """Network costs between racks; those in two regions are as far apart as the regions."""
         region_of = {node.rack: node.region for node in self.nodes if node.rack is not None}
-        costs = dict(self.zone_ways)
-        if not self.region_ways:
+        costs = {(way.origin, way.destination): way.cost for way in self.zone_costs}
+        regions = {(way.origin, way.destination): way.cost for way in self.region_costs}
+        if not regions:
             return costs
         for here, one in region_of.items():
             for there, other in region_of.items():
-                cost = self.region_ways.get((one or "", other or ""))
+                cost = regions.get((one or "", other or ""))
                 if cost is not None:
                     costs[here, there] = cost
         return costs

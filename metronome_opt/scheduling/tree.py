@@ -1,8 +1,8 @@
 """The best place of all, by dynamic programming over the tree of nodes and racks.
 
-For a fixed offset of the job, what its tasks cost falls apart: into what they cost on each
-interface, which depends on how many are on that node alone, and on each uplink, which depends on
-how many are in that rack. This holds for links in conflict as for contention, and so for both of
+For a fixed offset of the job, its cost is a sum: a term for each interface, which depends on how
+many tasks are on that node alone, and one for each uplink, which depends on how many are in that
+rack. This holds for links in conflict as for contention, and so for both of
 them in one number. So the minimum cost of x tasks in a rack is a knapsack over its nodes, and
 that of the whole gang one over the racks; O(nodes * tasks * tasks per node) for each offset. Only
 whether interfaces and uplinks are used at all couples the nodes, and that makes three cases: one
@@ -60,10 +60,10 @@ class _Table:
 
     def best(self, tasks: int) -> tuple[int, int, int]:
         """Return the minimum cost of so many tasks, the second criterion, and an offset."""
-        least = self.cost[tasks].min()
-        offsets = np.flatnonzero(self.cost[tasks] == least)
+        minimum = self.cost[tasks].min()
+        offsets = np.flatnonzero(self.cost[tasks] == minimum)
         offset = int(offsets[self.second[tasks, offsets].argmin()])
-        return int(least), int(self.second[tasks, offset]), offset
+        return int(minimum), int(self.second[tasks, offset]), offset
 
 
 def place_on_tree(cycle: Cycle) -> PlaceDecision | None:
@@ -111,26 +111,26 @@ def _choices(cycle: Cycle, racks: Sequence[Ints], tables: Sequence[_Table]) -> I
 def _packed(cycle: Cycle, nodes: Ints) -> _Table:
     """Return what numbers of tasks cost on some nodes that all use their interfaces."""
     table = _Table.empty(cycle.gang.tasks, cycle.period)
-    most = np.minimum(cycle.room, cycle.carried)[nodes]
-    nodes, most = nodes[most > 0], most[most > 0]
+    limits = np.minimum(cycle.room, cycle.carried)[nodes]
+    nodes, limits = nodes[limits > 0], limits[limits > 0]
     if not len(nodes):
         return table
-    counts = range(1, int(most.max()) + 1)
+    counts = range(1, int(limits.max()) + 1)
     rows = np.stack([cycle.rows(cycle.state.interface[nodes], count) for count in counts])
     rest = np.array(
         [[cycle.fragments(node, count) for node in nodes.tolist()] for count in (0, *counts)]
     )
-    pack(table.cost, table.second, rows.astype(np.int64), most, rest)
+    pack(table.cost, table.second, rows.astype(np.int64), limits, rest)
     return table
 
 
 def _lifted(cycle: Cycle, rack: int, table: _Table) -> _Table:
     """Return what numbers of tasks cost in a rack if they cross its uplink as well."""
-    most = min(cycle.gang.tasks, int(cycle.lifted[rack]), int(cycle.holds[rack]))
-    cost, second = table.cost[: most + 1].copy(), table.second[: most + 1] + _RACK
+    limit = min(cycle.gang.tasks, int(cycle.lifted[rack]), int(cycle.holds[rack]))
+    cost, second = table.cost[: limit + 1].copy(), table.second[: limit + 1] + _RACK
     second[0] -= _RACK
     if cycle.uplinks[rack] >= 0:
-        for count in range(1, most + 1):
+        for count in range(1, limit + 1):
             cost[count] += cycle.row(int(cycle.uplinks[rack]), count)
     return _Table(cost, second)
 

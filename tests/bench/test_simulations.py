@@ -153,8 +153,8 @@ def test_other_studies_and_conditions_are_refused() -> None:
     check_own([mine], study, {})
     with pytest.raises(InputError, match="holds simulations of the study 'example', which is"):
         check_own([simulation("default")], study, {})
-    with pytest.raises(InputError, match=r"conditions \(background was 0.0, now it is 0.1\)"):
-        check_own([mine], study, {"background": 0.1})
+    with pytest.raises(InputError, match=r"conditions \(claim_error was 0.0, now it is 0.1\)"):
+        check_own([mine], study, {"claim_error": 0.1})
 
 
 def test_checksum_allows_more_cases_of_a_study_but_no_changes(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ def test_nodes_and_links_change_and_the_jobs_there_are_named(
     assert folder.place(job("b", tasks=1), *changes) == 0
     printed = capsys.readouterr()
     assert printed.err.splitlines() == [
-        "node-01 carries 30,000 Mbit/s; a is on it",
-        "node-00 takes no more tasks; a is on it",
+        "node-01 carries 30,000 Mbit/s; on it: a",
+        "node-00 takes no more tasks; on it: a",
         f"wrote {folder.state}",
     ]
     assert printed.out.startswith("b: placed on node-01;")

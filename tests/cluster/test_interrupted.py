@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic_core import PydanticSerializationError
 
-from benchmarks.happenings import differences, draw, rebuilt, small_cluster, somewhere
+from benchmarks.happenings import differences, rebuilt, small_cluster
 from benchmarks.killed import kill_a_writer
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
@@ -134,21 +134,3 @@ def test_whenever_it_is_killed_no_event_is_lost(tmp_path: Path) -> None:
     for seed in range(8):
         assert kill_a_writer(folder, known, seed, random.Random(seed).uniform(0, 0.1)) == []
     assert known.sequence > 8
-
-
-def test_a_long_life_on_the_disk_is_one_in_memory(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    store = Store.create(folder, small_cluster())
-    known = ClusterState(small_cluster())
-    chance = random.Random(3)
-    for step in range(400):
-        event = draw(chance, known, somewhere).event
-        if event is not None:
-            told = refusal(lambda: store.state.apply(event))  # noqa: B023 (called here)
-            assert refusal(lambda: known.apply(event)) == told  # noqa: B023
-        assert differences(store.state, known) == []
-        if step % 20 == 0:
-            store.__exit__(None, None, None)
-            store = Store(folder, longest=30)
-    store.__exit__(None, None, None)
-    assert known.sequence > 200

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.happenings import differences, rebuilt
-from metronome_opt import documents
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec
@@ -141,12 +140,6 @@ def test_a_state_is_not_made_over_another_one(name: str, folder: Path) -> None:
     assert [path.read_bytes() for path in folder.iterdir()] == [before]
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file/state: cannot be made a folder"):
-        Store.create(tmp_path / "file" / "state", cluster([2, 2]))
-
-
 @pytest.mark.slow
 def test_one_process_at_a_time_has_the_state(folder: Path) -> None:
     script = f"from metronome_opt.cluster.store import Store; Store({str(folder)!r})"
@@ -188,16 +181,6 @@ def test_the_journal_does_not_grow_for_ever(folder: Path) -> None:
     with Store(folder) as store:
         assert store.state.sequence == 14
         assert differences(store.state, after) == []
-
-
-def test_a_snapshot_may_be_larger_than_what_people_write(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(documents, "MAX_BYTES", 100)
-    with Store(folder) as store:
-        store.compact()
-    with Store(folder) as store:
-        assert differences(store.state, usual()) == []
 
 
 def test_a_snapshot_that_could_not_be_read_again_is_not_written(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.prometheus.server import free_port
 from tests.running import ROOT, python_with
 
 PERIOD_MS = 100
@@ -26,7 +26,9 @@ pytestmark = [
 
 def train(folder: Path, mode: str) -> list[subprocess.Popen[bytes]]:
     """Start both ranks."""
-    port = str(free_port())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
     interpreter = python_with("torch")
     assert interpreter is not None
     ranks = []

@@ -99,15 +99,6 @@ def column(run: Run, name: str) -> dict[str, Any]:
     return dict(zip(run.jobs["job"], run.jobs[name].tolist(), strict=True))
 
 
-def link_table(run: Run) -> dict[str, dict[str, float]]:
-    """Return the rows of the links by their names."""
-    rows = run.links.set_index("link").to_dict("index")
-    return {
-        str(link): {str(name): float(value) for name, value in row.items()}
-        for link, row in rows.items()
-    }
-
-
 def job_table(run: Run) -> dict[str, dict[str, Any]]:
     """Return the rows of the jobs by their names."""
     rows = run.jobs.set_index("job").to_dict("index")

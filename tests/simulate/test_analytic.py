@@ -1,4 +1,4 @@
-"""The simulator, and its exact counterpart of the tests, come to what was worked out by hand."""
+"""The simulator beside a simulation in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -11,28 +11,10 @@ from hypothesis import strategies as st
 
 from benchmarks.stored import SUITES
 from metronome_opt.instance import Instance, read_instance
-from tests.simulate.cases import CASES, Case
 from tests.simulate.exact import exact_ends, system
-from tests.simulate.played import FreeRun, free_run
+from tests.simulate.played import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
-
-ROUNDING = 1e-12
-
-
-def run_of(case: Case) -> FreeRun:
-    return free_run(case.instance, case.offsets, case.iterations, case.sharing)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_iterations_end_when_they_should(case: Case) -> None:
-    run = run_of(case)
-    for name, ends in case.ends.items():
-        begin = case.offsets[name] * case.instance.slot_ms
-        times = [float(end - start) for start, end in itertools.pairwise((begin, *ends))]
-        assert list(run.times[name]) == pytest.approx(times, rel=ROUNDING)
-        assert run.ends[name] == pytest.approx(float(ends[-1]), rel=ROUNDING)
-
 
 SHARINGS = st.sampled_from(("fair", "strict", "weighted"))
 DRAWN = assigned(crowded(fixed=False))

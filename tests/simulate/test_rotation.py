@@ -35,9 +35,6 @@ def crowd(instance: Instance, ready: Sequence[float], origin: float) -> Contenti
     return ContentionGroup(instance, tuple(range(len(instance.jobs))), tuple(ready), origin)
 
 
-# ------------------------------------------------------------------ beginnings
-
-
 # ------------------------------------------------------------------ the best rotation of one job
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
-from collections import defaultdict
-from functools import cache
 from typing import Any
 
 import pytest
@@ -177,78 +174,17 @@ def test_invalid_argument_is_refused_in_one_line(changes: dict[str, Any], named:
     assert "\n" not in str(caught.value)
 
 
-# ------------------------------------------------------------------ who gets which GPUs
-
-GPUS = 2
-MODELS = ("Short", "Middling", "Long")
-
-
-@cache
-def busy() -> Scenario:
-    """Return 16 jobs that come one after the other to a cluster which has room for some of them."""
-    draw = random.Random(5)
-    pinned = {3: (0, 3), 7: (1, 1), 11: (0, 1, 4, 5)}
-    jobs = []
-    for index in range(16):
-        job = work(
-            f"job-{index:02}",
-            *pinned.get(index, ()),
-            model=draw.choice(MODELS),
-            batch=draw.randint(2, 8),
-            priority=draw.choice((1, 2, 4)),
-            arrival_s=round(index * draw.uniform(0, 0.6), 3),
-            iterations=draw.randint(20, 60),
-        )
-        if index not in pinned:
-            job["workers"] = draw.choice((2, 2, 3, 4, 6))
-        jobs.append(job)
-    return scene(racks(2, 3, GPUS, "3:2"), *jobs)
-
-
-@cache
-def played(policy: str) -> Run:
-    """Return a run of these jobs, all links watched."""
-    given = busy()
-    links = [*given.cluster.listed.hosts, "rack-0-uplink", "rack-1-uplink"]
-    return simulate(given, policy, watch=links)
-
-
-@cache
-def flows(policy: str) -> dict[str, dict[str, float]]:
-    """Return how many flows of each job crossed each link, from what they sent all in all."""
-    run = played(policy)
-    carried: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    before: dict[tuple[str, str], tuple[float, float]] = {}
-    names = ("time_ms", "link", "job", "rate_mbps")
-    for time, link, job, rate in zip(*(run.trace[name].tolist() for name in names), strict=True):
-        since, last = before.get((job, link), (0.0, 0.0))
-        carried[job][link] += last * (time - since)
-        before[job, link] = time, rate
-    assert {rate for _, rate in before.values()} <= {0.0}
-    sent = {
-        job.name: job.iterations * float(sum(job.ideal.volume))
-        for job in training_jobs(busy(), 0.0, 0)
-    }
-    return {
-        job: {link: volume / sent[job] for link, volume in links.items()}
-        for job, links in carried.items()
-    }
+# ------------------------------------------------------------------ flows
 
 
 @EVERYBODY
-def test_each_task_of_a_job_sends_all_its_volume_once(policy: str) -> None:
-    """Through the interface of its node, if the job has several; through the uplink, likewise."""
-    rows = job_table(played(policy))
-    for job in busy().jobs:
-        mine = flows(policy).get(job.name, {})
-        nodes = {link: count for link, count in mine.items() if link.startswith("node")}
-        uplinks = {link: count for link, count in mine.items() if link.startswith("rack")}
-        assert all(count == pytest.approx(round(count), rel=1e-6) for count in mine.values())
-        assert len(nodes) == (rows[job.name]["nodes"] if rows[job.name]["nodes"] > 1 else 0)
-        assert len(uplinks) == (rows[job.name]["racks"] if rows[job.name]["racks"] > 1 else 0)
-        for shares in (nodes, uplinks):
-            assert not shares or sum(shares.values()) == pytest.approx(job.workers)
-        for rack, first in (("rack-0-uplink", 0), ("rack-1-uplink", 3)):
-            if rack in uplinks:
-                there = sum(nodes.get(f"node-0{node}", 0) for node in range(first, first + 3))
-                assert uplinks[rack] == pytest.approx(there)
+def test_tasks_send_through_interfaces_and_uplinks(policy: str) -> None:
+    """Three tasks, two of them in the first rack: two cross its uplink, one the other."""
+    job = work("a", 0, 1, 3, iterations=20)
+    given = scene(racks(2, 3, 2, "3:1"), job, work("b", 4, 4, iterations=20))
+    (pattern, _) = (each.ideal for each in training_jobs(given, 0.0, 0))
+    volume = 20 * float(sum(pattern.volume)) / 1e6
+    carried = simulate(given, policy).links.set_index("link")["carried_gbit"]
+    flows = {name: gbit / volume for name, gbit in carried.items() if gbit}
+    nodes = dict.fromkeys(("node-00", "node-01", "node-03"), 1)
+    assert flows == pytest.approx({**nodes, "rack-0-uplink": 2, "rack-1-uplink": 1})

@@ -39,9 +39,6 @@ def test_schedule_of_another_instance_is_refused(
     assert "\n" not in str(caught.value)
 
 
-# ------------------------------------------------------------------ what links and jobs tell
-
-
 # ------------------------------------------------------------------ slots that are lost
 
 LATE = links(
@@ -110,9 +107,6 @@ def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
     assert column(run, "rephasings") == {"a": 0}
 
 
-# ------------------------------------------------------------------ at any moment
-
-
 def test_run_has_model_predictions() -> None:
     """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
     instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
@@ -120,6 +114,3 @@ def test_run_has_model_predictions() -> None:
     assert column(run, "predicted_ms") == {"a": 20, "b": 20}
     assert column(run, "score") == {"a": 0.6, "b": 0.6}
     assert column(run, "ideal_ms") == {"a": 100, "b": 100}
-
-
-# ------------------------------------------------------------------ predictions

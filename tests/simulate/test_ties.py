@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pytest
 from hypothesis import assume, given
@@ -18,24 +17,6 @@ from tests.simulate.exact import exact_times, system
 from tests.simulate.played import free_run
 from tests.simulate.whole import meeting
 from tests.tiers import examples
-
-
-class Member(NamedTuple):
-    """A job of a group that holds, on a link of its own; times in units of 10 ms."""
-
-    start: int
-    length: int  # of an iteration, half of it a burst
-    period: int
-    iterations: int
-    computes_last: bool = True
-
-
-# ------------------------------------------------------------------ one is late, another is due
-
-LATE = Member(0, 12, 10, 2)  # 20 ms late at 120
-
-
-# ------------------------------------------------------------------ two are late
 
 
 @pytest.mark.parametrize(("order", "times"), [((0, 1), (100, 106)), ((1, 0), (100, 100))])
