@@ -124,7 +124,7 @@ class _Send:
 
     at: Fraction
     volume: Fraction
-    waits: bool  # whether the computing goes on only when it is sent
+    waits: bool  # the computing goes on only when it is sent
 
 
 class MeasuredStep(Record):
@@ -143,9 +143,9 @@ class MeasuredStep(Record):
     device, software, command, commit
         Where, with what, and by which call of which commit of the measuring script.
     warmup, steps
-        How many steps were left out, and how many were measured then.
+        Steps that were left out, and steps that were measured then.
     forward_ms, backward_ms, optimizer_ms
-        How long the parts of a step take, nothing being sent.
+        Durations of the parts of a step, nothing being sent.
     buckets
         In the order in which they are reduced.
     exchanges
@@ -259,10 +259,10 @@ class MeasuredStep(Record):
                 f"{self.model} was measured in"
             )
         forward, backward = self._pass_ms("forward"), self._pass_ms("backward")
-        turn = self.microbatches * forward + (self.stages - 1) * (forward + backward)
+        drained = self.microbatches * forward + (self.stages - 1) * (forward + backward)
         begins = {
             "forward": [number * forward for number in range(self.microbatches)],
-            "backward": [turn + number * backward for number in range(self.microbatches)],
+            "backward": [drained + number * backward for number in range(self.microbatches)],
         }
         sent = [
             (begin + exchange.after_ms, all_to_all(exchange.bytes, replicas), True)
