@@ -10,7 +10,6 @@ only an all-to-all makes the computing wait. The optimiser begins when all is co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +31,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Burst, Iteration
 from metronome_opt.scenario.network import AllReduce
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, all_reduce, all_to_all
-from metronome_opt.scenario.workload import MAX_COUNT, Rational, file_of, find_files
+from metronome_opt.scenario.workload import MAX_COUNT, Rational
 
 MEASURED_FORMAT = "metronome-measured/1"
 
@@ -299,13 +298,3 @@ def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) ->
 def read_measured(path: str | Path) -> MeasuredStep:
     """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
     return read_as(path, lambda document: build(MeasuredStep, document, MEASURED_FORMAT))
-
-
-def find_measured(folder: str | Path | None = None) -> Mapping[str, Path]:
-    """Return the files of all records by name, as `find_workloads` does those of workloads."""
-    return find_files("measured", folder)
-
-
-def measured_named(model: str, files: Mapping[str, Path], where: str = "model") -> MeasuredStep:
-    """Return one of the records of `find_measured`; errors as of `workload_named`."""
-    return read_measured(file_of(model, files, where, "measured step of"))

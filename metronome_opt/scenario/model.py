@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -25,15 +25,17 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
+from metronome_opt.scenario.measured import MeasuredStep, read_measured
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
     Workload,
+    file_of,
+    find_files,
     find_workloads,
     megabits,
-    workload_named,
+    read_workload,
 )
 
 SCENARIO_FORMAT = "metronome-scenario/1"
@@ -355,8 +357,8 @@ class Scenario(Record):
 
     def sources(self) -> tuple[Source, ...]:
         """Return what the traffic of each job comes from."""
-        find = find_sources(self.workloads, self.measured)
-        return tuple(find(job, f"jobs[{index}].model") for index, job in enumerate(self.jobs))
+        sources = Sources(self.workloads, self.measured)
+        return tuple(sources.of(job, f"jobs[{i}].model") for i, job in enumerate(self.jobs))
 
     def _off_grid(self, value: int) -> str:
         return f"{quote(value)}: must be a multiple of slot_ms, {self.slot_ms}"
@@ -384,27 +386,31 @@ def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
     return {**data, **folders}
 
 
-def find_sources(workloads: str | None, measured: str | None) -> Callable[[Work, str], Source]:
-    """Return a function from a job to the source of its traffic; it reads each file once.
+class Sources:
+    """Workloads and measured steps by name; each file is read once.
 
     Parameters
     ----------
     workloads, measured
-        Folders of one's own, as of a `Scenario`.
+        Folders of one's own, as of a `Scenario`; they come before what the package has.
     """
-    files, records = find_workloads(workloads), find_measured(measured)
-    read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
-    def find(job: Work, where: str) -> Source:
-        if job.stated is not None:
-            return job.stated
-        key = job.model or "", job.is_measured
-        if key not in read:
-            named = measured_named if job.is_measured else workload_named
-            read[key] = named(key[0], records if job.is_measured else files, where)
-        return read[key]
+    def __init__(self, workloads: str | None = None, measured: str | None = None) -> None:
+        self._files = find_workloads(workloads), find_files("measured", measured)
+        self._read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
-    return find
+    def of(self, job: Work, where: str = "model") -> Source:
+        """Return the source of the traffic of a job; errors name the place that asks for it."""
+        return job.stated or self.named(job.model or "", job.is_measured, where)
+
+    def named(self, model: str, is_measured: bool, where: str = "model") -> Workload | MeasuredStep:
+        """Return a workload, or a measured step, whatever the case of its name."""
+        key = model.lower(), is_measured
+        if key not in self._read:
+            what = "measured step of" if is_measured else "workload"
+            path = file_of(model, self._files[is_measured], where, what)
+            self._read[key] = read_measured(path) if is_measured else read_workload(path)
+        return self._read[key]
 
 
 def read_scenario(path: str | Path) -> Scenario:

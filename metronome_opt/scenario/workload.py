@@ -234,17 +234,6 @@ def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:
     }
 
 
-def workload_named(model: str, files: Mapping[str, Path], where: str = "model") -> Workload:
-    """Return one of the workloads of `find_workloads`, whatever the case of its name.
-
-    Raises
-    ------
-    InputError
-        If there is none, naming the place that asks for it, or it cannot be read.
-    """
-    return read_workload(file_of(model, files, where, "workload"))
-
-
 def file_of(model: str, files: Mapping[str, Path], where: str, what: str) -> Path:
     """Return the file of a model by its name; an `InputError` says what there is instead."""
     path = files.get(model.lower())

@@ -15,7 +15,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import find_workloads, load, locate, read_scenario
 from metronome_opt.scenario.bursts import Iteration
-from metronome_opt.scenario.measured import MeasuredStep, find_measured, read_measured
+from metronome_opt.scenario.measured import MeasuredStep, read_measured
+from metronome_opt.scenario.workload import find_files
 from tests.scenario.examples import measured, scenario, spread
 
 MB = 10**6
@@ -199,7 +200,7 @@ def test_scenario_uses_records(tmp_path: Path) -> None:
 
 
 def test_every_shipped_workload_has_a_record() -> None:
-    records = {name: read_measured(path) for name, path in find_measured().items()}
+    records = {name: read_measured(path) for name, path in find_files("measured", None).items()}
     assert {name: each.model.lower() for name, each in records.items()} == {
         name: name for name in find_workloads()
     }

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
@@ -18,8 +17,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.measured import MeasuredStep, measured_named
-from metronome_opt.scenario.model import GPU_HINT, Work, read_scenario
+from metronome_opt.scenario.measured import MeasuredStep
+from metronome_opt.scenario.model import GPU_HINT, Sources, Work, read_scenario
 from metronome_opt.scenario.network import AllReduce, Cluster
 from metronome_opt.scenario.traffic import (
     Training,
@@ -32,7 +31,6 @@ from metronome_opt.scenario.workload import (
     TensorParallel,
     Workload,
     data_folder,
-    workload_named,
 )
 
 TrafficOfModels = Literal["computed", "measured"]
@@ -105,8 +103,8 @@ class Setup:
         Length of a slot.
     hyperperiod
         In slots; None for periods as they come.
-    files, records
-        The file of each workload and of each record that is known, by name in lower case.
+    sources
+        The workloads and measured steps that are known.
     traffic
         Whether what models send is computed or measured.
     """
@@ -114,8 +112,7 @@ class Setup:
     machines: UniformCluster | Cluster
     slot_ms: int
     hyperperiod: int | None
-    files: Mapping[str, Path]
-    records: Mapping[str, Path]
+    sources: Sources
     traffic: TrafficOfModels = "computed"
 
     def of(self, traffic: TrafficOfModels) -> Setup:
@@ -153,11 +150,11 @@ class Setup:
 
     def model(self, name: str, batch: int | None) -> Model:
         """Return a model by name; an `InputError` if it is not known, or not with this batch."""
-        if self.traffic == "computed":
-            return Model(name, batch or 1, workload_named(name, self.files))
-        step = measured_named(name, self.records)
-        step.check_batch(batch)
-        return Model(name, step.batch, step)
+        source = self.sources.named(name, self.traffic == "measured")
+        if isinstance(source, Workload):
+            return Model(name, batch or 1, source)
+        source.check_batch(batch)
+        return Model(name, source.batch, source)
 
     def alone_s(
         self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None = None
