@@ -33,11 +33,12 @@ from metronome_opt.scenario import (
     find_workloads,
     locate,
     read_scenario,
+    read_workload,
 )
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.workload import Quantity, workload_named
+from metronome_opt.scenario.workload import Quantity
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE, Player, plays
 from metronome_opt.slowdown.times import Times
@@ -107,7 +108,7 @@ def _halves(table: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
 def _computed(scenario: Scenario, steps: Mapping[str, MeasuredStep], folder: Path) -> Scenario:
     """Return a scenario whose traffic is computed for the device that the records are from."""
     for step in steps.values():
-        workload = _as_measured(workload_named(step.model, find_workloads()), step)
+        workload = _as_measured(read_workload(find_workloads()[step.model.lower()]), step)
         (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
     device = steps[_REFERENCE].device
     speed = Quantity(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
@@ -156,7 +157,7 @@ def _computed_job(job: Work, step: MeasuredStep) -> Work:
 
 def _flops(steps: Mapping[str, MeasuredStep]) -> Fraction:
     """Return what the device sustains, as `paper-24` derives it: three forward passes a step."""
-    step, workload = steps[_REFERENCE], workload_named(_REFERENCE, find_workloads())
+    step, workload = steps[_REFERENCE], read_workload(find_workloads()[_REFERENCE.lower()])
     step_ms = step.forward_ms.median + step.backward_ms.median + step.optimizer_ms.median
     operations = 3 * workload.forward_flops.value * step.batch * step.sample_share
     return 1000 * operations / step_ms

@@ -53,7 +53,7 @@ def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
     what
         The plug-in, to begin the message with.
     foreign
-        Whether the code is of another package; errors in our own pass.
+        True if the code is of another package; errors in our own pass.
 
     Raises
     ------

@@ -90,7 +90,7 @@ def test_every_bad_file_has_an_expected_message() -> None:
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_bad_problem_is_refused(name: str, out: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_problem_is_refused(name: str, out: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said = refused(["solve", str(BAD / name), "--output", str(out / "schedule.json")], capfd)
     assert f"{BAD / name}: " in said
     assert EXPECTED[name] in said
@@ -98,7 +98,7 @@ def test_a_bad_problem_is_refused(name: str, out: Path, capfd: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_a_bad_schedule_is_refused(
+def test_bad_schedule_is_refused(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     instance = tmp_path / "instance.json"
@@ -140,7 +140,7 @@ def test_good_input_is_accepted(tmp_path: Path, capfd: pytest.CaptureFixture[str
     ],
     ids=lambda value: value[:20],
 )
-def test_a_million_levels(
+def test_million_levels_are_refused(
     name: str, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / name
@@ -155,7 +155,7 @@ def test_a_million_levels(
 
 
 @pytest.mark.parametrize("name", ["phases-overlap.json", "name-lone-surrogate.json"])
-def test_a_process_ends_with_status_2(name: str, out: Path) -> None:
+def test_process_ends_with_status_2(name: str, out: Path) -> None:
     arguments = ["solve", str(BAD / name), "--output", str(out / "schedule.json")]
     done = subprocess.run(
         [sys.executable, "-m", "metronome_opt", *arguments],

@@ -191,7 +191,7 @@ def test_size_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 # ------------------------------------------------------------------ writing
 
 
-def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+def test_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     write_text(path, "first")
     write_text(path, "größer")
@@ -203,7 +203,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
-def test_an_interrupted_write_leaves_what_was_there(
+def test_interrupted_write_leaves_file_unchanged(
     failure: type[BaseException], tmp_path: Path
 ) -> None:
     path = tmp_path / "picture.svg"

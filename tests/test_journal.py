@@ -62,7 +62,7 @@ def test_compressed_journal_is_read_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"{", dump_line(TWO).encode()[:-1], b"\0" * 100, b"\xff\xfe"])
-def test_a_torn_end_is_cut_off(torn: bytes, tmp_path: Path) -> None:
+def test_torn_end_is_cut_off(torn: bytes, tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(dump_line(ONE).encode() + torn)
     assert read_journal([path], Line) == [ONE]
@@ -87,7 +87,7 @@ def test_garbage_in_the_middle_is_named_by_its_line(garbage: bytes, tmp_path: Pa
     assert path.read_bytes() == raw
 
 
-def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_full_disk_leaves_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     with Journal(path, Line, resume=True) as journal:
         journal.append(ONE)
@@ -108,14 +108,14 @@ def at_most(size: int) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_one_process_at_a_time_has_it(tmp_path: Path) -> None:
+def test_journal_has_one_writer(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     message = r"j\.jsonl: another process is writing it; let it"
     with Journal(path, Line, resume=True), pytest.raises(InputError, match=message):
         Journal(path, Line, resume=True)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none/j\.jsonl: cannot be written"):
         Journal(tmp_path / "none" / "j.jsonl", Line, resume=True)
     with pytest.raises(InputError, match=r"none\.jsonl: cannot be read"):

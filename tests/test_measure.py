@@ -52,7 +52,7 @@ def assert_sound(record: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("model", list(PARAMETERS))
-def test_a_record_says_what_a_step_is_made_of(model: str, tmp_path: Path) -> None:
+def test_record_of_tiny_model(model: str, tmp_path: Path) -> None:
     record = tiny(model, tmp_path, NEEDS[model])
     assert_sound(record)
     assert record["parameters"] == PARAMETERS[model]

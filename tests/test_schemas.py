@@ -23,9 +23,9 @@ def faults(name: str, document: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_schema_is_that_of_its_record(name: str) -> None:
-    told = f"{path_of(name)}: python -m tests.schemas makes it anew"
-    assert path_of(name).read_text(encoding="utf-8") == text_of(name), told
+def test_schema_is_current(name: str) -> None:
+    remedy = f"{path_of(name)}: python -m tests.schemas makes it anew"
+    assert path_of(name).read_text(encoding="utf-8") == text_of(name), remedy
 
 
 @pytest.mark.parametrize("name", ["scenario", "workload"])
@@ -60,7 +60,7 @@ def test_schema_refuses_fields_that_reader_refuses(
     assert main(["validate", str(tmp_path / "s.json")]) == 2
 
 
-def test_both_forms_of_a_job_have_their_schema() -> None:
+def test_both_forms_of_a_job_have_a_schema() -> None:
     head = {"format": "metronome-job/1", "name": "a"}
     assert faults("job", {**head, "model": "VGG19", "batch": 64, "workers": 2}) == []
     bursts = [{"start": 0, "length": 6, "rate": 20_000}]

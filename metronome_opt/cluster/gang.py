@@ -24,7 +24,7 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import Folder, Work, find_sources, in_folder
+from metronome_opt.scenario.model import Folder, Sources, Work, in_folder
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload
@@ -276,7 +276,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 
 def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
-    source = find_sources(job.workloads, job.measured)(job, "model")
+    source = Sources(job.workloads, job.measured).of(job)
     rate = source.fastest if isinstance(source, Traffic) else _rate_by_model(job, cluster)
     by_batch = isinstance(source, Workload)
     remedy = "lower the batch or raise rate_mbps" if by_batch else "choose a longer hyperperiod"

@@ -115,7 +115,7 @@ class ClaimFile:
 def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     """Return the claim of a job that stands in a file; without a job all have to be of one.
 
-    All tasks of a job burst at the same time. Where their cushions differ the least one counts,
+    All tasks of a job burst at the same time. Where their cushions differ the smallest one counts,
     unless it is said which task this is.
     """
     claimed = list(_claims(content, job))
@@ -142,7 +142,7 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
 
 
 def _claims(content: bytes, job: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield whose each claim is, where it stands, and what it is."""
+    """Yield the job of each claim, its place, and its document."""
     for place, document in _objects(content, job):
         if not isinstance(document, dict):
             raise ClaimError(f"{_at(place)}{quote(document)}: is no object")

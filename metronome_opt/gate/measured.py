@@ -69,12 +69,12 @@ class Measured:
         if iteration is not None:
             totals["iterations"] += 1
             totals["iteration_seconds"] += iteration
-        fastest, least = self._fastest
-        if sent * least > fastest * length:
-            self._fastest = fastest, least = sent, length
+        fastest, shortest = self._fastest
+        if sent * shortest > fastest * length:
+            self._fastest = fastest, shortest = sent, length
         if fastest and totals["bursts"] % _EACH == 0:
             totals["fastest_bytes"] += fastest
-            totals["fastest_seconds"] += least
+            totals["fastest_seconds"] += shortest
             self._fastest = 0, 1
 
     def text(self, claim: Claim | None) -> str:

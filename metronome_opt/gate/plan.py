@@ -25,7 +25,7 @@ class Claim:
     job
         Whose claim it is; empty if it was not said.
     gated
-        Whether bursts wait for their slots; otherwise they have none.
+        True if bursts wait for their slots; otherwise they have none.
     """
 
     # A NamedTuple would be shorter, and typing takes longer to import than the gate.

@@ -48,7 +48,7 @@ class Iteration:
     rest
         Time without traffic after the last burst, in ms; that of a model ends with its last burst.
     is_fine
-        Whether bursts may be shorter than slots and many, as those of buckets are, so that to round
+        True if bursts may be shorter than slots and many, as those of buckets are, so that to round
         each of them up would make the iteration longer than it is.
     """
 
@@ -165,11 +165,11 @@ def _nearest(time: Fraction, slot_ms: int) -> int:
     return math.floor(time / slot_ms + Fraction(1, 2))
 
 
-def _divisor(whole: int, least: int) -> int:
-    """Return the smallest divisor of `whole` that is at least `least`."""
-    if least > whole:
-        raise ValueError(f"{least} slots are longer than the hyperperiod of {whole}")
-    return next(number for number in range(least, whole + 1) if whole % number == 0)
+def _divisor(whole: int, minimum: int) -> int:
+    """Return the smallest divisor of `whole` that is at least `minimum`."""
+    if minimum > whole:
+        raise ValueError(f"{minimum} slots are longer than the hyperperiod of {whole}")
+    return next(number for number in range(minimum, whole + 1) if whole % number == 0)
 
 
 def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
@@ -199,7 +199,7 @@ def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
 
 
 def most_divisors(slots: int, longest: int) -> int:
-    """Return the multiple of `slots` up to `longest` with most divisors, the least of several.
+    """Return the multiple of `slots` up to `longest` with most divisors, the smallest of several.
 
     So many are the periods that fit this hyperperiod.
     """

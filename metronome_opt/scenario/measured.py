@@ -10,7 +10,6 @@ only an all-to-all makes the computing wait. The optimiser begins when all is co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +31,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Burst, Iteration
 from metronome_opt.scenario.network import AllReduce
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, all_reduce, all_to_all
-from metronome_opt.scenario.workload import MAX_COUNT, Rational, file_of, find_files
+from metronome_opt.scenario.workload import MAX_COUNT, Rational
 
 MEASURED_FORMAT = "metronome-measured/1"
 
@@ -124,7 +123,7 @@ class _Send:
 
     at: Fraction
     volume: Fraction
-    waits: bool  # whether the computing goes on only when it is sent
+    waits: bool  # the computing goes on only when it is sent
 
 
 class MeasuredStep(Record):
@@ -143,9 +142,9 @@ class MeasuredStep(Record):
     device, software, command, commit
         Where, with what, and by which call of which commit of the measuring script.
     warmup, steps
-        How many steps were left out, and how many were measured then.
+        Steps that were left out, and steps that were measured then.
     forward_ms, backward_ms, optimizer_ms
-        How long the parts of a step take, nothing being sent.
+        Durations of the parts of a step, nothing being sent.
     buckets
         In the order in which they are reduced.
     exchanges
@@ -259,10 +258,10 @@ class MeasuredStep(Record):
                 f"{self.model} was measured in"
             )
         forward, backward = self._pass_ms("forward"), self._pass_ms("backward")
-        turn = self.microbatches * forward + (self.stages - 1) * (forward + backward)
+        drained = self.microbatches * forward + (self.stages - 1) * (forward + backward)
         begins = {
             "forward": [number * forward for number in range(self.microbatches)],
-            "backward": [turn + number * backward for number in range(self.microbatches)],
+            "backward": [drained + number * backward for number in range(self.microbatches)],
         }
         sent = [
             (begin + exchange.after_ms, all_to_all(exchange.bytes, replicas), True)
@@ -299,13 +298,3 @@ def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) ->
 def read_measured(path: str | Path) -> MeasuredStep:
     """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
     return read_as(path, lambda document: build(MeasuredStep, document, MEASURED_FORMAT))
-
-
-def find_measured(folder: str | Path | None = None) -> Mapping[str, Path]:
-    """Return the files of all records by name, as `find_workloads` does those of workloads."""
-    return find_files("measured", folder)
-
-
-def measured_named(model: str, files: Mapping[str, Path], where: str = "model") -> MeasuredStep:
-    """Return one of the records of `find_measured`; errors as of `workload_named`."""
-    return read_measured(file_of(model, files, where, "measured step of"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
@@ -30,9 +30,11 @@ from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
     Workload,
+    file_of,
+    find_files,
     find_workloads,
     megabits,
-    workload_named,
+    read_workload,
 )
 
 if TYPE_CHECKING:
@@ -357,8 +359,8 @@ class Scenario(Record):
 
     def sources(self) -> tuple[Source, ...]:
         """Return what the traffic of each job comes from."""
-        find = find_sources(self.workloads, self.measured)
-        return tuple(find(job, f"jobs[{index}].model") for index, job in enumerate(self.jobs))
+        sources = Sources(self.workloads, self.measured)
+        return tuple(sources.of(job, f"jobs[{i}].model") for i, job in enumerate(self.jobs))
 
     def _off_grid(self, value: int) -> str:
         return f"{quote(value)}: must be a multiple of slot_ms, {self.slot_ms}"
@@ -386,31 +388,36 @@ def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
     return {**data, **folders}
 
 
-def find_sources(workloads: str | None, measured: str | None) -> Callable[[Work, str], Source]:
-    """Return a function from a job to the source of its traffic; it reads each file once.
+class Sources:
+    """Workloads and measured steps by name; each file is read once.
 
     Parameters
     ----------
     workloads, measured
-        Folders of one's own, as of a `Scenario`.
+        Folders of one's own, as of a `Scenario`; they come before what the package has.
     """
-    files = find_workloads(workloads)
-    read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
-    def find(job: Work, where: str) -> Source:
-        if job.stated is not None:
-            return job.stated
-        key = job.model or "", job.is_measured
-        if key not in read and job.is_measured:
-            # Few scenarios need the records of measured steps.
-            from metronome_opt.scenario.measured import find_measured, measured_named
+    def __init__(self, workloads: str | None = None, measured: str | None = None) -> None:
+        self._files = find_workloads(workloads), find_files("measured", measured)
+        self._read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
-            read[key] = measured_named(key[0], find_measured(measured), where)
-        elif key not in read:
-            read[key] = workload_named(key[0], files, where)
-        return read[key]
+    def of(self, job: Work, where: str = "model") -> Source:
+        """Return the source of the traffic of a job; errors name the place that asks for it."""
+        return job.stated or self.named(job.model or "", job.is_measured, where)
 
-    return find
+    def named(self, model: str, is_measured: bool, where: str = "model") -> Workload | MeasuredStep:
+        """Return a workload, or a measured step, whatever the case of its name."""
+        key = model.lower(), is_measured
+        if key not in self._read:
+            what = "measured step of" if is_measured else "workload"
+            path = file_of(model, self._files[is_measured], where, what)
+            if is_measured:  # few scenarios need the records of measured steps
+                from metronome_opt.scenario.measured import read_measured
+
+                self._read[key] = read_measured(path)
+            else:
+                self._read[key] = read_workload(path)
+        return self._read[key]
 
 
 def read_scenario(path: str | Path) -> Scenario:

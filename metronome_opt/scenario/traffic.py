@@ -6,8 +6,8 @@ operations of one sample's forward pass; P what a GPU sustains. Computing takes 
 forward and twice that backward on every worker, because the work is shared out evenly.
 
 A ring all-reduce of S bytes among n workers, or among n nodes that have reduced inside first, sends
-``2 (n - 1) / n * S`` bytes out of each and as many into it, so that one direction of a link tells
-of both.
+``2 (n - 1) / n * S`` bytes out of each and as many into it, so that one direction of a link stands
+for both.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class Traffic(Record):
                 refuse(
                     f"phases[{index}].start_ms",
                     f"{float(phase.start_ms):g}: is before the end of the burst before it, "
-                    f"{float(end):g} ms; list bursts in order and apart",
+                    f"{float(end):g} ms; list bursts in order, without overlap",
                 )
             end = phase.start_ms + phase.length_ms
             if end > self.period_ms:

@@ -65,7 +65,7 @@ class _Sourced(Record):
     def _check(self) -> Self:
         if (self.source is None) == (self.assumed is None):
             given = "neither" if self.source is None else "both"
-            refuse("source", f"give either source or assumed for a number, found {given}")
+            refuse("source", f"give either source or assumed for a number, got {given}")
         return self
 
 
@@ -158,7 +158,7 @@ class Workload(Record):
     forward_flops
         Floating-point operations of one forward pass of one sample, a multiply-add being two.
     data_parallel, tensor_parallel, hybrid_parallel, embedding_parallel
-        How the model is spread over its workers; exactly one of them is given.
+        The spread of the model over its workers; exactly one of them is given.
     """
 
     format: Literal["metronome-workload/1"] = "metronome-workload/1"
@@ -178,7 +178,7 @@ class Workload(Record):
         if len(given) != 1:
             refuse(
                 given[1] if given else _PARALLELISMS[0],
-                f"give exactly one of {', '.join(_PARALLELISMS)}, found {len(given)}",
+                f"give exactly one of {', '.join(_PARALLELISMS)}, got {len(given)}",
             )
         return self
 
@@ -232,17 +232,6 @@ def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:
         for path in sorted(each.iterdir())
         if path.suffix in {".yaml", ".yml", ".json"}
     }
-
-
-def workload_named(model: str, files: Mapping[str, Path], where: str = "model") -> Workload:
-    """Return one of the workloads of `find_workloads`, whatever the case of its name.
-
-    Raises
-    ------
-    InputError
-        If there is none, naming the place that asks for it, or it cannot be read.
-    """
-    return read_workload(file_of(model, files, where, "workload"))
 
 
 def file_of(model: str, files: Mapping[str, Path], where: str, what: str) -> Path:

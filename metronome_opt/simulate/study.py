@@ -34,9 +34,9 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder, find_workloads
+from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
 from metronome_opt.scenario.cluster import AnyCluster
-from metronome_opt.scenario.model import Folder, in_folder
+from metronome_opt.scenario.model import Folder, Sources, in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
 from metronome_opt.simulate.policies import REGISTERED
@@ -242,7 +242,8 @@ class Study(Record):
     @cached_property
     def _setup(self) -> Setup:
         hyperperiod = None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
-        return Setup(self.cluster, self.slot_ms, hyperperiod, find_workloads(self.workloads))
+        sources = Sources(self.workloads)
+        return Setup(self.cluster, self.slot_ms, hyperperiod, sources)
 
 
 def _own(record: Record, cell: Cell) -> dict[str, Setting]:

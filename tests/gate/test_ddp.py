@@ -60,7 +60,7 @@ def results(folder: Path, mode: str) -> list[dict[str, Any]]:
     return [json.loads((folder / f"{mode}-{rank}.json").read_text()) for rank in range(2)]
 
 
-def test_losses_are_the_same_to_the_last_bit_and_bursts_in_their_slots(tmp_path: Path) -> None:
+def test_losses_are_bitwise_equal_and_bursts_in_slots(tmp_path: Path) -> None:
     free, gated = results(tmp_path, "free"), results(tmp_path, "gated")
     assert [rank["losses"] for rank in gated] == [rank["losses"] for rank in free]
     for rank in range(2):
@@ -77,7 +77,7 @@ def test_losses_are_the_same_to_the_last_bit_and_bursts_in_their_slots(tmp_path:
         assert sorted(gated[rank]["waited_ms"])[-2] > 30
 
 
-def test_a_rank_that_dies_is_an_error_of_the_other_and_no_hang(tmp_path: Path) -> None:
+def test_rank_that_dies_is_an_error_of_the_other(tmp_path: Path) -> None:
     alive, dead = train(tmp_path, "dies")
     _, errors = alive.communicate(timeout=120)
     dead.communicate(timeout=120)

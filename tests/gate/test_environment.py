@@ -71,7 +71,7 @@ def test_invalid_variable_is_one_warning(
     assert line.endswith("; bursts do not wait")
 
 
-def test_everything_that_can_be_set(
+def test_all_variables_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "claim").write_text(json.dumps({"offset_ms": 0, "period_ms": 1, "job": "bert"}))
@@ -94,13 +94,13 @@ def test_everything_that_can_be_set(
     assert said(caplog) == []
 
 
-def test_arguments_go_before_variables() -> None:
+def test_arguments_override_variables() -> None:
     environ = {OFFSET: "0", PERIOD: "1", "METRONOME_JOB": "a"}
     assert Gate.from_environment(environ, job="b").measured.job == "b"
 
 
 @pytest.mark.parametrize("task", ["-1", "9" * 11, "²"])
-def test_a_task_that_is_no_number_is_left_out(task: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_task_is_left_out(task: str, caplog: pytest.LogCaptureFixture) -> None:
     assert Gate.from_environment({OFFSET: "0", PERIOD: "1", TASK: task}).measured.task is None
     (line,) = said(caplog)
     assert line.startswith("METRONOME_TASK: ")

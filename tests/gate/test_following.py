@@ -46,7 +46,7 @@ def lengths_ms(begun: list[float]) -> list[float]:
     return [later - earlier for earlier, later in itertools.pairwise(begun)]
 
 
-def test_another_period_and_other_bursts_are_followed(file: File) -> None:
+def test_new_period_and_bursts_are_followed(file: File) -> None:
     clock = Clock()
     file.gives(0, starts_ms=[0, 50])
     gate = clock.gate(file=file.path)
@@ -57,7 +57,7 @@ def test_another_period_and_other_bursts_are_followed(file: File) -> None:
     assert began_ms(run(clock, gate, 5, *[50] * 5)) == [120, 220, 320, 400, 480]
 
 
-def test_a_file_written_in_place_twice_at_once_is_read_twice(file: File) -> None:
+def test_file_written_twice_within_a_tick_is_read_twice(file: File) -> None:
     clock = Clock()
     gate: Gate | None = None
     for offset in (20, 40, 60):  # the same size, and within a tick of the file system's clock
@@ -89,7 +89,7 @@ def make_a_folder(file: File) -> None:
         (make_a_folder, "is no file"),
     ],
 )
-def test_a_file_that_breaks_lets_bursts_through_until_it_is_good_again(
+def test_broken_file_lets_bursts_through_until_mended(
     file: File, breaks: Callable[[File], None], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -112,7 +112,7 @@ def test_a_file_that_breaks_lets_bursts_through_until_it_is_good_again(
     assert len(warnings(caplog)) == 1
 
 
-def test_slots_are_taken_away_and_given_back_between_iterations() -> None:
+def test_gating_changes_between_iterations() -> None:
     clock = Clock()
     slots, none = claim(0, 100, 0, 50), Claim(0, 100 * MS, (0, 50 * MS), gated=False)
     gate = clock.gate(slots)
@@ -130,7 +130,7 @@ def test_slots_are_taken_away_and_given_back_between_iterations() -> None:
 
 
 @pytest.mark.parametrize("jump", [-3_600_000, -70, -5, 30, 10_000])
-def test_a_clock_that_is_set_costs_no_stall(jump: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_clock_set_causes_no_stall(jump: int, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     gate = clock.gate(claim(20, 100, cushion_ms=2))
     before = run(clock, gate, 10, 0, 80)
@@ -150,7 +150,7 @@ def test_a_clock_that_is_set_costs_no_stall(jump: int, caplog: pytest.LogCapture
 @pytest.mark.parametrize(
     ("jump_ms", "elapsed_ms"), [(1.9, 60), (-1.9, 60), (9.9, 8060), (-9, 8060)]
 )
-def test_a_clock_that_runs_a_little_otherwise_is_followed_silently(
+def test_clock_drift_is_followed_silently(
     jump_ms: float, elapsed_ms: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()

@@ -78,7 +78,7 @@ def test_interrupt_while_waiting_leaves_gate_usable() -> None:
     assert total(gate, "bursts") == 1
 
 
-def test_a_burst_within_another_is_a_part_of_it() -> None:
+def test_nested_burst_is_part_of_outer_one() -> None:
     clock = Clock()
     gate = clock.gate(claim(0, 100))
     with gate.burst(1000) as outer:
@@ -92,7 +92,7 @@ def test_a_burst_within_another_is_a_part_of_it() -> None:
     assert began_ms(run(clock, gate, 10, 0)) == [100]
 
 
-def test_a_burst_of_another_thread_joins_the_open_one_without_a_deadlock() -> None:
+def test_burst_of_another_thread_joins_open_one() -> None:
     gate = Gate(claim(0, 100))
     begun: list[int] = []
 
@@ -112,7 +112,7 @@ def test_a_burst_of_another_thread_joins_the_open_one_without_a_deadlock() -> No
     assert 1 <= total(gate, "bursts") <= 15
 
 
-def test_a_decorated_function_is_a_burst_each_time() -> None:
+def test_decorated_function_is_a_burst_each_time() -> None:
     clock = Clock()
     gate = clock.gate(claim(40, 100))
 
@@ -127,7 +127,7 @@ def test_a_decorated_function_is_a_burst_each_time() -> None:
     assert (reduce.__name__, reduce.__doc__) == ("reduce", "Add.")
 
 
-def test_the_same_object_again_is_another_burst() -> None:
+def test_reused_burst_object_is_another_burst() -> None:
     clock = Clock()
     gate = clock.gate(claim(40, 100, 0, 30, cushion_ms=20))
     burst = gate.burst(7)

@@ -35,7 +35,7 @@ def series(text: str) -> dict[str, float]:
     }
 
 
-def test_lines_of_a_record_are_those_worked_out_by_hand(tmp_path: Path) -> None:
+def test_record_lines_worked_out_by_hand(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "gate.jsonl"
     gate = clock.gate(claim(40, 100, 0, 30), record=path, job='a"b', task=3)
@@ -70,7 +70,7 @@ def test_lines_of_a_record_are_those_worked_out_by_hand(tmp_path: Path) -> None:
     assert lines(path) == expected
 
 
-def test_a_record_goes_on_after_a_line_that_broke_off(tmp_path: Path) -> None:
+def test_record_continues_after_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "gate.jsonl"
     path.write_text('{"at": 1}\n{"at": 2, "itera')
     clock = Clock()
@@ -89,13 +89,13 @@ def test_fastest_of_sixteen_bursts_is_counted() -> None:
         clock.passes(50)
         with gate.burst(1000):
             clock.passes(7 if number in (5, 20, 35) else 10)
-    found = series(gate.metrics())
+    counters = series(gate.metrics())
     # The third of them is not counted before its sixteen are over.
-    assert found["fastest_bytes_total"] == 2000
-    assert found["fastest_seconds_total"] == pytest.approx(0.014)
+    assert counters["fastest_bytes_total"] == 2000
+    assert counters["fastest_seconds_total"] == pytest.approx(0.014)
 
 
-def test_counters_are_those_worked_out_by_hand() -> None:
+def test_counters_worked_out_by_hand() -> None:
     clock = Clock()
     gate = clock.gate(claim(40, 100, cushion_ms=5), job="bert", task=2)
     # Ready at 0, 110, 246, 353: the second is in time, the third late by 6, the fourth by 13.
@@ -133,7 +133,7 @@ def ask(gate: Gate, path: str = "/metrics") -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
-def test_scrapes_are_answered_until_it_is_closed(host: str) -> None:
+def test_scrapes_are_answered_until_gate_is_closed(host: str) -> None:
     clock = Clock()
     gate = clock.gate(claim(0, 100), metrics=f"{host}:0")
     if gate.address is None:
@@ -149,7 +149,7 @@ def test_scrapes_are_answered_until_it_is_closed(host: str) -> None:
     assert gate.address is None
 
 
-def test_a_file_of_metrics_is_written_anew_once_a_second(tmp_path: Path) -> None:
+def test_metrics_file_is_rewritten_once_a_second(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "gate.prom"
     gate = clock.gate(claim(0, 100), metrics=path)
@@ -164,7 +164,7 @@ def test_a_file_of_metrics_is_written_anew_once_a_second(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
-def test_a_forked_process_neither_records_nor_answers(tmp_path: Path) -> None:
+def test_forked_process_neither_records_nor_answers(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "gate.jsonl"
     gate = clock.gate(claim(0, 100), record=path, metrics="127.0.0.1:0")

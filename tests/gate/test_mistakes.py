@@ -28,7 +28,7 @@ def iterate(clock: Clock, gate: Gate, *phases: int | None) -> list[tuple[int, fl
     return seen
 
 
-def test_a_loop_that_says_which_burst_it_makes_stays_in_step() -> None:
+def test_named_bursts_stay_in_step() -> None:
     """Slots at 50 and 80 of every 100 ms; the second iteration leaves out its second burst."""
     clock = Clock()
     gate = clock.gate(claim(0, 100, 50, 80))
@@ -36,7 +36,7 @@ def test_a_loop_that_says_which_burst_it_makes_stays_in_step() -> None:
     assert seen == [(0, 50), (1, 80), (0, 150), (0, 250), (1, 280)]
 
 
-def test_a_claim_that_comes_in_the_middle_of_an_iteration_does_not_swap_bursts(
+def test_claim_amid_an_iteration_does_not_swap_bursts(
     tmp_path: Path,
 ) -> None:
     clock, path = Clock(), tmp_path / "claim.json"
@@ -60,7 +60,7 @@ def test_unknown_phase_is_a_warning(phase: int, caplog: pytest.LogCaptureFixture
 # ------------------------------------------------------------------ bursts that never end
 
 
-def test_after_a_burst_that_never_ended_others_begin_anew(
+def test_burst_that_never_ended_is_forgotten(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
@@ -105,9 +105,7 @@ def test_no_file_content_raises(
     assert str(path) in record.getMessage()
 
 
-def test_names_that_are_no_text_are_escaped(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_unicode_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock, path = Clock(), tmp_path / "gate.prom"
     gate = clock.gate(claim(0, 100), job="a\ud800", metrics=path)
     iterate(clock, gate, None)
@@ -119,7 +117,7 @@ def test_names_that_are_no_text_are_escaped(
 # ------------------------------------------------------------------ others on the machine
 
 
-def test_a_scraper_that_is_slow_holds_up_neither_others_nor_the_end() -> None:
+def test_slow_scraper_delays_neither_others_nor_exit() -> None:
     gate = Gate(claim(0, 100), metrics="127.0.0.1:0")
     assert gate.address is not None
     over = threading.Event()

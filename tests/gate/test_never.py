@@ -76,7 +76,7 @@ def test_delay_per_iteration_is_a_share_of_the_period(
         assert burst.began - last.began <= 100 * MS * (1 + STALL)
         last = burst
     assert (last.began_at - after * MS) % (100 * MS) == 0
-    clock.set_by += jump * MS  # one burst goes at once; after it nobody is later than in steps
+    clock.set_by += jump * MS  # one burst goes at once; after it no burst is later than in steps
     for number, burst in enumerate(run(clock, gate, 5, *[busy - 5] * 8), start=1):
         assert burst.began - last.began <= 100 * MS * (1 + STALL) * number
     if busy >= 50:
@@ -99,7 +99,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
         ("r\0", "r\0: embedded null byte; bursts are not recorded"),
     ],
 )
-def test_a_record_that_cannot_be_written_is_one_warning(
+def test_unwritable_record_is_one_warning(
     record: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -119,7 +119,7 @@ def test_a_record_that_cannot_be_written_is_one_warning(
         ("192.0.2.1:0", "Cannot assign requested address; no metrics are given"),
     ],
 )
-def test_metrics_that_cannot_be_given_are_one_warning(
+def test_unusable_metrics_are_one_warning(
     metrics: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -136,14 +136,14 @@ class Unwilling:
         raise RuntimeError
 
 
-@pytest.mark.parametrize("told", ["many", -5, float("nan"), float("inf"), Unwilling(), [1]])
-def test_invalid_size_is_not_counted(told: object, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("size", ["many", -5, float("nan"), float("inf"), Unwilling(), [1]])
+def test_invalid_size_is_not_counted(size: object, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     gate = clock.gate(claim(0, 100), metrics="127.0.0.1:0")
     with gate.burst(7) as first:
         clock.passes(10)
     with gate.burst() as burst:
-        burst.sent_bytes = told  # type: ignore[assignment]
+        burst.sent_bytes = size  # type: ignore[assignment]
         clock.passes(10)
         assert "metronome_gate_sent_bytes_total" in gate.metrics()
     gate.close()
@@ -175,7 +175,7 @@ def test_broken_gate_lets_bursts_through(caplog: pytest.LogCaptureFixture) -> No
     assert messages(caplog) == ["OverflowError: 0.05 s; bursts do not wait any more, report this"]
 
 
-def test_a_process_ends_although_a_gate_serves(tmp_path: Path) -> None:
+def test_process_ends_while_gate_serves(tmp_path: Path) -> None:
     code = (
         "from metronome_opt.gate import Claim, Gate\n"
         f"gate = Gate(Claim(0, 10**6), metrics='127.0.0.1:0', record={str(tmp_path / 'r')!r})\n"

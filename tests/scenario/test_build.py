@@ -25,7 +25,7 @@ from metronome_opt.scenario.bursts import common_hyperperiod
 from tests.scenario.examples import scenario
 
 
-def test_a_small_scenario() -> None:
+def test_small_scenario_worked_out_by_hand() -> None:
     built = build_scenario(Scenario.from_dict(scenario()))
     one, two = built.instance.jobs
     # VGG16: 3 * 2 * 30.94 GFLOP at 1 TFLOP/s, 185.64 ms. 138,357,544 * 4 bytes * 1.5 are 830 MB or
@@ -62,7 +62,7 @@ def test_a_small_scenario() -> None:
     assert entry.exact.volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
 
 
-def test_a_ring_goes_from_node_to_node() -> None:
+def test_ring_has_one_flow_per_node() -> None:
     """0 sends to 0, 0 to 1, 1 to 3 in the other rack, 3 back to 0; the rest is as above."""
     document = scenario()
     document["jobs"][0]["allreduce"] = "ring"
@@ -101,14 +101,14 @@ def test_nodes_of_a_ring_are_in_the_order_of_their_first_tasks(
     nodes: str, flows: dict[str, int]
 ) -> None:
     network = Scenario.from_dict(scenario()).cluster.listed
-    found = network.flows([f"node-0{node}" for node in nodes], "ring")
-    assert found == {
+    flows_of = network.flows([f"node-0{node}" for node in nodes], "ring")
+    assert flows_of == {
         name.replace("up-", "rack-") + "-uplink" * ("up" in name): count
         for name, count in flows.items()
     }
 
 
-def test_tasks_are_spread_after_the_placed_ones() -> None:
+def test_unplaced_tasks_are_spread_after_placed_ones() -> None:
     document = scenario()
     document["jobs"] = [
         {"name": "free", "model": "VGG16", "batch": 1, "workers": 5},
@@ -171,7 +171,7 @@ def test_bad_scenarios(name: str, tmp_path: Path) -> None:
     assert "\n" not in text
 
 
-def test_a_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
+def test_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
     # 46 slots against ResNet50's 98.1 + 16.4 ms, 12 slots: together 276. Of 46 to 48 slots, at most
     # 5 % more than 46, the first that 12 divides is 48.
     small = Scenario.from_dict(scenario())
@@ -180,9 +180,9 @@ def test_a_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
     assert (late.computed_ms, late.notes) == (None, [])
     built = build_scenario(small, hyperperiod_limit=275)
     assert [job.period for job in built.instance.jobs] == [48, 12]
-    (told,) = built.notes
-    assert told.startswith("hyperperiod_ms: missing, so 480 ms is taken, and periods are longer by")
-    assert " 4.4%" in told
+    (note,) = built.notes
+    assert note.startswith("hyperperiod_ms: missing, so 480 ms is taken, and periods are longer by")
+    assert " 4.4%" in note
     with pytest.raises(InputError, match="none of up to 45 slots suits the periods"):
         build_scenario(small, hyperperiod_limit=45)
     # 70 x 276 is 2^3 3 5 7 23, with 64 divisors.
@@ -271,7 +271,7 @@ def test_bad_patterns_and_rates(fields: dict[str, Any], message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_workloads_of_ones_own(tmp_path: Path) -> None:
+def test_workloads_of_own_folder_come_first(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     text = find_workloads()["vgg16"].read_text()
@@ -286,7 +286,7 @@ def test_workloads_of_ones_own(tmp_path: Path) -> None:
         load(file)
 
 
-def test_load_tells_instances_from_scenarios(tmp_path: Path) -> None:
+def test_load_reads_instances_and_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(scenario()))
     built = build_scenario(read_scenario(file))

@@ -52,7 +52,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tflops", [62, 0.1, 312.3456789])
-def test_a_cluster_comes_back_from_its_document(tflops: float, tmp_path: Path) -> None:
+def test_cluster_document_round_trip(tflops: float, tmp_path: Path) -> None:
     gpu = {"name": "X", "sustained_tflops": {"value": tflops, "source": "a sheet"}}
     spec = ClusterSpec.of_cluster("there and back", alike(gpu=gpu, oversubscription=1.5), 5, 600)
     path = tmp_path / "cluster.json"
@@ -60,7 +60,7 @@ def test_a_cluster_comes_back_from_its_document(tflops: float, tmp_path: Path) -
     assert read_cluster(path) == spec
 
 
-def test_jobs_are_packed_where_spreading_them_leaves_one_without_room() -> None:
+def test_jobs_are_packed_where_spreading_leaves_one_without_room() -> None:
     free = {"a": 4, "b": 4}
     assert find_room(free, [(2, 1), (2, 2)]) == [("a", "b"), ("a", "b")]
     # Spread, two small tasks leave 3 GPUs on either node, no room for one of 4.
@@ -73,7 +73,7 @@ def test_jobs_are_packed_where_spreading_them_leaves_one_without_room() -> None:
     free=st.dictionaries(st.sampled_from("abcde"), st.integers(0, 8), min_size=1),
     wanted=st.lists(st.tuples(st.integers(1, 6), st.sampled_from([1, 2, 4])), max_size=6),
 )
-def test_room_is_given_once(free: dict[str, int], wanted: list[tuple[int, int]]) -> None:
+def test_no_gpu_is_given_twice(free: dict[str, int], wanted: list[tuple[int, int]]) -> None:
     taken: Counter[str] = Counter()
     for (workers, each), nodes in zip(wanted, find_room(free, wanted), strict=True):
         assert nodes is None or len(nodes) == workers
@@ -129,7 +129,7 @@ WAY = {"origin": "r1", "destination": "r0", "cost": 2}
         ("region_costs.0.origin", "r0", "region_costs[0].origin: there is no region 'r0'"),
     ],
 )
-def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
+def test_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         ClusterSpec.from_dict(changed(path, value))
     assert str(caught.value).startswith(message)
@@ -143,7 +143,7 @@ def alike(**changes: Any) -> UniformCluster:
     return UniformCluster.model_validate({**scenario()["cluster"], **changes})
 
 
-def test_leaf_spine() -> None:
+def test_leaf_spine_in_full() -> None:
     network = alike().listed
     # Three nodes of 50 Gbit/s a rack, half of it upwards.
     assert dict(network.capacities) == {

@@ -50,7 +50,7 @@ def built(*jobs: dict[str, Any], **changes: Any) -> Problem:
     return build_scenario(scenario(*jobs, **changes))
 
 
-def test_an_instance_of_listed_machines_and_stated_traffic() -> None:
+def test_listed_machines_and_stated_traffic() -> None:
     problem = built()
     (read,) = problem.instance.jobs
     assert problem.instance.links == tuple(
@@ -68,7 +68,7 @@ def test_an_instance_of_listed_machines_and_stated_traffic() -> None:
     assert problem.deployment.rack_cost == {("r", "s"): 20}
 
 
-def test_workers_take_the_gpus_that_each_needs() -> None:
+def test_workers_take_all_gpus_they_need() -> None:
     # x and y have room for two workers of two GPUs each, z for one.
     wide = job(nodes=None, workers=5, each={"gpus": 2})
     nodes = [task.node for task in built(wide).deployment.tasks]
@@ -81,7 +81,7 @@ def test_workers_take_the_gpus_that_each_needs() -> None:
         built(job(nodes=["x", "z", "z"], each={"gpus": 2}))
 
 
-def test_a_worker_of_several_gpus_sends_what_one_of_them_would() -> None:
+def test_worker_of_several_gpus_sends_as_one_gpu() -> None:
     gpu = {"name": "any", "sustained_tflops": number(20)}
     by_model = {"name": "one", "model": "VGG16", "batch": 4, "nodes": ["x", "y"], "workers": 2}
     with_gpu = cluster(gpu=gpu)

@@ -15,7 +15,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import find_workloads, load, locate, read_scenario
 from metronome_opt.scenario.bursts import Iteration
-from metronome_opt.scenario.measured import MeasuredStep, find_measured, read_measured
+from metronome_opt.scenario.measured import MeasuredStep, read_measured
+from metronome_opt.scenario.workload import find_files
 from tests.scenario.examples import measured, scenario, spread
 
 MB = 10**6
@@ -25,23 +26,23 @@ def step(**changes: Any) -> MeasuredStep:
     return MeasuredStep(**measured(**changes))
 
 
-def bursts(found: Iteration) -> list[tuple[float, float]]:
+def bursts(exact: Iteration) -> list[tuple[float, float]]:
     """Return the pause before each burst and its length, in ms."""
-    return [(float(burst.after), float(burst.duration)) for burst in found.bursts]
+    return [(float(burst.after), float(burst.duration)) for burst in exact.bursts]
 
 
 # ------------------------------------------------------------------ timelines
 
 
-def test_each_bucket_is_sent_when_it_is_ready() -> None:
+def test_bucket_is_sent_when_ready() -> None:
     # Two workers send a bucket once: 10 MB are 80 Mbit, 40 ms at 2 Gbit/s, 20 MB are 80 ms.
     # Forward ends at 100, so the first is sent from 150 to 190; the second is ready when the
     # backward pass ends, at 300, and sent until 380; the optimiser takes until 400.
-    found = step().iteration(2, 2000)
-    assert bursts(found) == [(150, 40), (110, 80)]
-    assert found.rest == 20
-    assert found.duration == 400
-    assert found.compute == 320
+    exact = step().iteration(2, 2000)
+    assert bursts(exact) == [(150, 40), (110, 80)]
+    assert exact.rest == 20
+    assert exact.duration == 400
+    assert exact.compute == 320
 
 
 def test_nodes_may_reduce_inside_first() -> None:
@@ -49,33 +50,33 @@ def test_nodes_may_reduce_inside_first() -> None:
     assert bursts(step().iteration(8, 2000, 2)) == bursts(step().iteration(2, 2000))
 
 
-def test_an_all_to_all_makes_the_computing_wait() -> None:
+def test_computing_waits_for_all_to_all() -> None:
     there = {"kind": "all-to-all", "bytes": 20 * MB, "begin": "forward", "after_ms": 10.0}
     back = {**there, "begin": "backward", "after_ms": 200.0}
     bucket = {"bytes": 10 * MB, "ready_ms": spread(190)}
-    found = step(exchanges=[there, back], buckets=[bucket]).iteration(2, 2000)
+    exact = step(exchanges=[there, back], buckets=[bucket]).iteration(2, 2000)
     # Half of 20 MB takes 40 ms: from 10 to 50. The passes end at 340; the bucket is ready at 330
     # and sent until 370, then the exchange until 410, then comes the optimiser.
-    assert bursts(found) == [(10, 40), (280, 80)]
-    assert found.rest == 20
-    assert found.duration == 430
+    assert bursts(exact) == [(10, 40), (280, 80)]
+    assert exact.rest == 20
+    assert exact.duration == 430
 
 
-def test_a_pipeline_drains_and_fills() -> None:
+def test_pipeline_drains_and_fills() -> None:
     there = {"kind": "hand-over", "bytes": 5 * MB, "begin": "forward", "after_ms": 100}
     bucket = {"bytes": MB, "ready_ms": spread(200)}
     slices = step(stages=2, microbatches=2, exchanges=[there], buckets=[bucket])
-    found = slices.iteration(4, 1000)
+    exact = slices.iteration(4, 1000)
     # Two forward passes hand 40 Mbit over at 100 and 200; between the passes 300 ms, then two
     # backward ones from 500 on, the last ready at 900; 8 Mbit among the two of a stage.
-    assert bursts(found) == [
+    assert bursts(exact) == [
         (100, 40),
         (60, 40),
         (660, 8),
     ]
-    assert found.rest == 20
-    assert found.duration == 928
-    assert found.compute == 620
+    assert exact.rest == 20
+    assert exact.duration == 928
+    assert exact.compute == 620
     with pytest.raises(InputError, match=r"workers: 3: must be a multiple of the 2 stages"):
         slices.iteration(3, 1000)
 
@@ -84,20 +85,22 @@ sizes = st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 2000)), min_siz
 
 
 @given(sizes, st.integers(2, 64), st.integers(1, 10**6), st.integers(1, 10**6))
-def test_laws(made: list[tuple[int, int]], workers: int, one: int, other: int) -> None:
+def test_volume_is_exact_and_faster_links_shorten_iterations(
+    made: list[tuple[int, int]], workers: int, one: int, other: int
+) -> None:
     ready = sorted(tenths for _, tenths in made)
-    found = step(
+    record = step(
         buckets=[
             {"bytes": size, "ready_ms": spread(tenths / 10)}
             for (size, _), tenths in zip(made, ready, strict=True)
         ]
     )
-    slow, fast = (found.iteration(workers, rate) for rate in sorted((one, other)))
+    slow, fast = (record.iteration(workers, rate) for rate in sorted((one, other)))
     sent = sum(Fraction(2 * (workers - 1) * size, workers) for size, _ in made) * 8 / 10**6
     assert slow.volume == fast.volume == sent
     assert slow.duration >= fast.duration >= 100 + 200 + 20
     assert all(burst.after > 0 for burst in slow.bursts)  # forward comes first, and none touch
-    endless = found.iteration(workers, 10**30)
+    endless = record.iteration(workers, 10**30)
     assert 0 <= endless.duration - 320 < Fraction(1, 10**6)
 
 
@@ -181,7 +184,7 @@ def written(folder: Path, *jobs: dict[str, Any], **changes: Any) -> Path:
 TINY = {"model": "Tiny", "traffic": "measured"}
 
 
-def test_a_scenario_uses_records(tmp_path: Path) -> None:
+def test_scenario_uses_records(tmp_path: Path) -> None:
     problem = load(written(tmp_path, TINY, {**TINY, "model": "tiny", "batch": 3}))
     one, other = problem.instance.jobs
     assert one.phases == other.phases
@@ -197,13 +200,13 @@ def test_a_scenario_uses_records(tmp_path: Path) -> None:
 
 
 def test_every_shipped_workload_has_a_record() -> None:
-    records = {name: read_measured(path) for name, path in find_measured().items()}
+    records = {name: read_measured(path) for name, path in find_files("measured", None).items()}
     assert {name: each.model.lower() for name, each in records.items()} == {
         name: name for name in find_workloads()
     }
 
 
-def test_the_shipped_scenario_is_paper_24_but_for_traffic() -> None:
+def test_shipped_scenario_is_paper_24_but_for_traffic() -> None:
     one, other = (read_scenario(locate(name)) for name in ("paper-24", "paper-24-measured"))
     for job, twin in zip(one.jobs, other.jobs, strict=True):
         same = {"traffic": "measured", "batch": None, "allreduce": twin.allreduce}

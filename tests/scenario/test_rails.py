@@ -58,7 +58,7 @@ def on(*nodes: str, gpus: int, **fields: Any) -> dict[str, Any]:
     return {"workers": len(nodes), "nodes": list(nodes), "each": {"gpus": gpus}, **fields}
 
 
-def test_a_task_on_all_gpus_uses_all_rails() -> None:
+def test_task_on_all_gpus_uses_all_rails() -> None:
     """Four parts: one on each of four rails, two on each of two, four on an uplink or one rail."""
     (job,) = built(on("x", "y", "z", gpus=8)).instance.jobs
     x, y = dict.fromkeys(RAILS["x"], 1), dict.fromkeys(RAILS["y"], 2)
@@ -68,8 +68,8 @@ def test_a_task_on_all_gpus_uses_all_rails() -> None:
     assert dict(within.links) == {**x, **y}
 
 
-def test_tasks_use_the_rails_next_to_their_gpus_one_after_the_other() -> None:
-    """The first four GPUs are next to x0, x1 and y0, the others to the rest: nobody meets."""
+def test_tasks_use_rails_next_to_their_gpus() -> None:
+    """The first four GPUs are next to x0, x1 and y0, the others to the rest: none is shared."""
     problem = built(on("x", "y", gpus=4), on("x", "y", gpus=4, name="b"))
     one, other = problem.instance.jobs
     assert dict(one.links) == {"x0": 1, "x1": 1, "y0": 2}
@@ -81,7 +81,7 @@ def test_tasks_use_the_rails_next_to_their_gpus_one_after_the_other() -> None:
     assert four.phases[0].rate == 10_001
 
 
-def test_a_ring_leaves_a_node_by_the_rails_of_all_its_tasks() -> None:
+def test_ring_leaves_node_by_rails_of_all_its_tasks() -> None:
     problem = built(on("x", "x", "y", "y", "z", gpus=2, allreduce="ring"))
     # Next to x0 and x1, y0 twice, and z0: two parts. y sends to the other rack, and z back.
     assert [task.links for task in problem.deployment.tasks] == [
@@ -115,7 +115,7 @@ def test_claims_and_capacities_of_rails() -> None:
     gpus=st.integers(1, 8),
     ring=st.booleans(),
 )
-def test_every_sender_sends_all_of_its_traffic(nodes: list[str], gpus: int, ring: bool) -> None:
+def test_every_sender_sends_its_whole_traffic(nodes: list[str], gpus: int, ring: bool) -> None:
     """What crosses interfaces is a whole for each task, or for each node of a ring."""
     network = Scenario.from_dict(document(on("x", "y", gpus=1))).cluster.listed
     taken: Counter[str] = Counter()

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
@@ -17,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.model import GPU_HINT, Work, read_scenario
+from metronome_opt.scenario.model import GPU_HINT, Sources, Work, read_scenario
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import (
     Training,
@@ -30,7 +29,6 @@ from metronome_opt.scenario.workload import (
     TensorParallel,
     Workload,
     data_folder,
-    workload_named,
 )
 
 Mix = Literal["harmonic", "any", "free"]
@@ -86,14 +84,14 @@ class Setup:
         Length of a slot.
     hyperperiod
         In slots; None for periods as they come.
-    files
-        The file of each workload that is known, by name in lower case.
+    sources
+        The workloads that are known.
     """
 
     machines: UniformCluster | Cluster
     slot_ms: int
     hyperperiod: int | None
-    files: Mapping[str, Path]
+    sources: Sources
 
     @cached_property
     def models(self) -> Mapping[str, Model]:
@@ -122,7 +120,9 @@ class Setup:
 
     def model(self, name: str, batch: int) -> Model:
         """Return a model by name; an `InputError` if it is not known."""
-        return Model(name, batch, workload_named(name, self.files))
+        source = self.sources.named(name, is_measured=False)
+        assert isinstance(source, Workload)  # noqa: S101 (what is not measured)
+        return Model(name, batch, source)
 
     def alone_s(
         self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None = None
