@@ -130,7 +130,7 @@ def test_the_shipped_example_is_proved_block_by_block() -> None:
     search = Search(load("paper-24").instance, time_limit=200, seed=0, workers=1)
     elimination.run(search)
     assert search.proved
-    assert all(block.proved_by is not None for block in search.blocks)
+    assert all(block.proved for block in search.blocks)
     assert evaluate(search.instance, search.named() or {}).contention == search.incumbent
 
 
