@@ -45,8 +45,6 @@ class Objective:
     rotation_invariant
         Whether rotating jobs that meet on links, all by the same amount, leaves it as it is: then
         blocks can be solved separately, and of rotations of one another one suffices.
-    adds_up
-        Whether that of the whole is the sum over its parts; otherwise it is their minimum.
     maximised
         Whether more is better.
     at_given_periods
@@ -60,7 +58,6 @@ class Objective:
     percent = False
     unknown = "unknown"
     rotation_invariant = True
-    adds_up = True
     maximised = False
     at_given_periods = True
     simulated = False
@@ -245,7 +242,6 @@ class _Cushion(Objective):
 
     name, unit = CUSHION, "slots"
     unknown = "no limit"
-    adds_up = False
     maximised = True
 
     def natural_size(self, instance: Instance) -> Fraction:
@@ -257,7 +253,6 @@ class _Slowdown(Objective):
 
     name, unit = SLOWDOWN, "iteration time over period"
     unknown = "not simulated"
-    adds_up = False
     simulated = True
 
 
@@ -265,7 +260,6 @@ class _Mixture(Objective):
     """Weighted sum of other objectives."""
 
     name, unit = MIXTURE, ""
-    adds_up = False
 
 
 _ALL: tuple[Objective, ...] = (
@@ -429,9 +423,6 @@ def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> tuple[Instance,
     tuple
         The jobs with other weights, and what a unit of their contention counts in the sum.
     """
-    for name, price in prices.items():
-        if price < 0:
-            raise InputError(f"weights.{name}: must not be negative, got {price}")
     common = math.lcm(1, *(price.denominator for price in prices.values()))
     whole = {find_layered(name): int(price * common) for name, price in prices.items()}
     shared = math.gcd(*whole.values()) or 1

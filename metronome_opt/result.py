@@ -78,30 +78,6 @@ class Level:
         return f"{self.name} {formatted} ({'proved' if self.proved else 'not proved'})"
 
 
-@dataclass(frozen=True)
-class Block:
-    """Part of an instance that a solver treated separately.
-
-    Attributes
-    ----------
-    jobs, links
-        Their names; a job may be in several blocks, a link that stands for several alike is named
-        like the first.
-    value, bound
-        Contention of the best schedule of the block and best lower bound, None where there is
-        none.
-    found_by, proved_by
-        The methods that found the schedule and proved it; None if it is not proved.
-    """
-
-    jobs: tuple[str, ...]
-    links: tuple[str, ...]
-    value: Fraction | None
-    bound: Fraction | None
-    found_by: str
-    proved_by: str | None
-
-
 def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | None:
     """Return ``(value - bound) / value``, 0 where the value is 0, None where one is not known."""
     if value is None or bound is None:
@@ -142,8 +118,6 @@ class Result:
         Every new incumbent and every better bound, in order.
     notes
         What the user should know, a line each.
-    blocks
-        The parts that the solver treated separately, and what proved each.
     levels
         What was optimised, one after the other, and which of it is proved.
     simulated
@@ -158,7 +132,6 @@ class Result:
     solve_s: float
     trajectory: tuple[Event, ...]
     notes: tuple[str, ...] = ()
-    blocks: tuple[Block, ...] = ()
     levels: tuple[Level, ...] = ()
     simulated: Simulated | None = None
 
@@ -203,18 +176,10 @@ class Result:
         """Return one row per event: elapsed seconds, incumbent, bound, source (floats to plot)."""
         return _trajectory_frame(self.trajectory)
 
-    def summary(self, known: tuple[Fraction, str] | None = None) -> str:
-        """Return one line: solver, status, objective, and what is proved of it.
-
-        Parameters
-        ----------
-        known
-            A lower bound to show where the solver has proved none, and what it rests on.
-        """
-        name = self.schedule.first
-        bound, of = (self.lower_bound, "") if self.lower_bound is not None or not known else known
-        gap = relative_gap(self.objective, bound)
-        proved = "none" if bound is None else f"{float(bound):,.6g}" + (f" ({of})" if of else "")
+    def summary(self) -> str:
+        """Return one line: solver, status, objective, and what is proved of it."""
+        name, bound, gap = self.schedule.first, self.lower_bound, self.gap
+        proved = "none" if bound is None else f"{float(bound):,.6g}"
         value = find_objective(name).format_exactly(self.objective)
         return (
             f"{self.schedule.solver}: {self.status}, {name} {value}, lower bound {proved}"

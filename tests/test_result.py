@@ -38,7 +38,6 @@ def test_the_objective_may_be_one_that_is_simulated() -> None:
     result = Result(CROWDED, schedule, found.stop, found.evaluation, 0.0, 0.0, ())
     assert (result.objective, result.gap) == (Fraction(3, 2), Fraction(1, 3))
     assert "slowdown 1.5, lower bound 1, gap 33.3%" in result.summary()
-    assert result.summary((Fraction(0), "trivial")) == result.summary()  # one is proved
 
 
 def test_the_frame_has_a_row_per_job_in_slots() -> None:

@@ -125,7 +125,6 @@ def _objective(text: str) -> str | list[str] | dict[str, str]:
 
 
 def _print_result(result: Result, placed: Deployment | None) -> None:
-    from metronome_opt.report.bounds import known_bound
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
         CUSHION_LEGEND,
@@ -146,7 +145,7 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
     if not by_simulation and not instance.needs_stretch:
         before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
-    typer.echo(result.summary(known_bound(instance, result.schedule)))
+    typer.echo(result.summary())
     if not _is_stated(result):
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")

@@ -117,13 +117,10 @@ class Priced:
         Of the same jobs, to ask whether to stop.
     network
         The sum, within the largest that was asked for.
-    per_unit
-        ``sum of price * units of each objective = per_unit * units of the network``.
     """
 
     search: Search
     network: CostNetwork
-    per_unit: Fraction
 
 
 class Costs:
@@ -257,15 +254,15 @@ class Costs:
             most=unlimited if limit is None else min(Fraction(limit) / scale, unlimited),
             turned_alike=self._rotated_alike,
         )
+        # The sum is so many times what the network counts in its units.
         per_unit = network.scale * scale
         singles = {name: price for name, price in prices.items() if name in self._singles}
         if singles:
             network = _finer(network, per_unit.numerator)
-            per_unit = Fraction(1, per_unit.denominator)
             network = self._with_singles(network, singles, per_unit.denominator)
             largest = _LARGEST if limit is None else limit * per_unit.denominator
             network = replace(network, limit=min(_sum_of_worst(network), largest))
-        return Priced(search, network, per_unit)
+        return Priced(search, network)
 
     def bearing(self, slots: int) -> Priced:
         """Return a network of limit 0 that allows a cushion of at least some slots.
@@ -290,7 +287,7 @@ class Costs:
             for index, link in enumerate(late.links)
         )
         network = CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
-        return Priced(self.search, network, Fraction(1))
+        return Priced(self.search, network)
 
     def _with_singles(
         self, network: CostNetwork, prices: Mapping[str, int], factor: int

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule
-from metronome_opt.solvers.solve import Exact, exact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,33 +115,6 @@ class Front:
     def _summary(self) -> str:
         known = "complete" if self.complete else "not proved complete"
         return f"{len(self.points)} points of {', '.join(self.objectives)}: {known}"
-
-    def hypervolume(self, reference: Mapping[str, Exact]) -> float:
-        """Return the share of the box from 0 to a reference point that the front dominates.
-
-        Parameters
-        ----------
-        reference
-            The worst value that matters, for each objective.
-
-        Raises
-        ------
-        InputError
-            If an objective has no reference, or one that is not positive.
-        """
-        worst = []
-        for name in self.objectives:
-            if name not in reference:
-                raise InputError(f"reference: {name} is missing; give it a value")
-            worst.append(exact(f"reference.{name}", reference[name]))
-            if worst[-1] <= 0:
-                raise InputError(f"reference.{name}: must be positive, got {reference[name]}")
-        area, height = Fraction(0), Fraction(1)
-        for x, y in (self.values(point) for point in self.points):
-            low = min(Fraction(1), (y or 0) / worst[1])
-            area += max(Fraction(0), 1 - (x or 0) / worst[0]) * max(Fraction(0), height - low)
-            height = min(height, low)
-        return float(area)
 
 
 def _as_float(value: Fraction | None) -> float | None:

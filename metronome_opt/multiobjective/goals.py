@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.objectives import CUSHION, DEFAULT_ORDER, STRETCH, check_names
-from metronome_opt.result import Block, Event, Level, Stop
+from metronome_opt.result import Event, Level, Stop
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver
 from metronome_opt.solvers.search import Callback
@@ -96,4 +96,3 @@ class Solution:
     build_s: float = 0.0
     trajectory: tuple[Event, ...] = ()
     notes: list[str] = field(default_factory=list)
-    blocks: tuple[Block, ...] = ()

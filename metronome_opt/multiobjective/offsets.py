@@ -32,7 +32,7 @@ from metronome_opt.objectives import (
     traffic,
     weigh,
 )
-from metronome_opt.result import Block, Event, Level, Result, Stop
+from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers.network.tables import scale_of
 from metronome_opt.solvers.registry import find_solver
@@ -162,11 +162,6 @@ class _AtPeriods:
                 bound=_scaled(event.bound, factor),
             )
 
-        def scaled_block(block: Block) -> Block:
-            return replace(
-                block, value=_scaled(block.value, factor), bound=_scaled(block.bound, factor)
-            )
-
         arguments = Arguments(
             weighted,
             find_solver(self._run.solver),
@@ -179,7 +174,6 @@ class _AtPeriods:
         if first is not None:
             self._solution.trajectory = tuple(map(scaled, result.trajectory))
             self._solution.bound = _scaled(result.lower_bound, factor)
-            self._solution.blocks = tuple(map(scaled_block, result.blocks))
         return result.status is Status.OPTIMAL
 
     def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:

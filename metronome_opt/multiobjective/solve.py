@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from metronome_opt.errors import InputError, counted
-from metronome_opt.instance import Instance
+from metronome_opt.errors import InputError
 from metronome_opt.multiobjective.goals import Goal, Request, Solution, make_goal
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Level, Result
@@ -33,7 +32,7 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
     stretchable = any(job.max_stretch for job in instance.jobs)
     stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
-        return _single(instance, solve_contention(arguments, budget))
+        return _single(solve_contention(arguments, budget))
     if arguments.start is not None:
         raise InputError("start: is for slowdown, or for contention alone without a reserve")
     run = Request(
@@ -59,22 +58,10 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
     return _result(arguments, found, run, cushion_slots)
 
 
-def _single(instance: Instance, result: Result) -> Result:
+def _single(result: Result) -> Result:
     """Return the result of a solver of contention with its one level."""
     level = Level("contention", result.objective, result.status is Status.OPTIMAL)
-    return replace(result, levels=(level,), notes=(*result.notes, *_unused(instance)))
-
-
-def _unused(instance: Instance) -> list[str]:
-    """Return a note where jobs could be stretched and are not."""
-    count = sum(job.max_stretch > 0 for job in instance.jobs)
-    if not count:
-        return []
-    text = (
-        f"periods are kept, though {counted(count, 'job')} may be stretched: "
-        "name stretch among the objectives to use it"
-    )
-    return [text]
+    return replace(result, levels=(level,))
 
 
 def _result(arguments: Arguments, found: Solution, run: Request, cushion_slots: int) -> Result:
@@ -104,9 +91,6 @@ def _result(arguments: Arguments, found: Solution, run: Request, cushion_slots: 
         versions=versions_of(arguments.solver),
         cushion_slots=cushion_slots,
     )
-    notes = list(found.notes)
-    if not any(stretch.values()) and "stretch" not in run.goal.objectives:
-        notes += _unused(instance)
     return Result(
         instance=instance,
         schedule=schedule,
@@ -115,7 +99,6 @@ def _result(arguments: Arguments, found: Solution, run: Request, cushion_slots: 
         build_s=found.build_s,
         solve_s=max(0.0, runtime - found.build_s),
         trajectory=found.trajectory,
-        notes=tuple(notes),
-        blocks=found.blocks,
+        notes=tuple(found.notes),
         levels=tuple(found.levels),
     )

@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from metronome_opt.compatible.choices import most_stretch
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN
@@ -211,7 +210,6 @@ def _simulated(
         solve_s=schedule.runtime_s,
         trajectory=tuple(trajectory),
         levels=(Level(SLOWDOWN, value, proved),),
-        notes=_notes(instance, terms),
         simulated=simulated,
     )
 
@@ -250,16 +248,3 @@ def _waits(instance: Instance, outcome: Outcome) -> dict[str, Mapping[str, float
         name: by if outcome.slowdowns[name] > (1 + _NOTICEABLE) * alone[name] else {}
         for name, by in waits(instance, outcome.plan).items()
     }
-
-
-def _notes(instance: Instance, terms: Terms) -> tuple[str, ...]:
-    """Return a note on the stretch limit that leaves every job some idle time, if none does now."""
-    if all(most_stretch(instance, job, terms.stretch_limit) for job in instance.jobs):
-        return ()
-    slot = max(Fraction(1, job.period) for job in instance.jobs)
-    enough = max(Fraction(2), Fraction(math.ceil(1000 * slot), 10))
-    text = (
-        "some jobs may not be stretched by a slot, and one without idle time that is late once "
-        f"stays so: with a stretch limit of {float(enough):g}% more jobs may gain"
-    )
-    return (text,)

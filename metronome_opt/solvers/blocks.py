@@ -12,7 +12,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import Offsets, coarsen, simplify_links, split
-from metronome_opt.result import Block, Stop
+from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
@@ -122,19 +122,19 @@ class Blocks:
         joined = self._fewer_links.restore(self._split.join(found))
         whole.offer([joined[job.name] for job in whole.instance.jobs], "blocks")
         whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
-        whole.blocks = [_report(part) for part in parts]
+        whole.blocks = parts
 
     def take_notes(self) -> None:
         """Note what was proved by what, and what the searches of the blocks have noted."""
         blocks = self._whole.blocks
-        proved = Counter(block.proved_by for block in blocks if block.proved_by is not None)
+        proved = Counter(block.bound_by for block in blocks if block.proved)
         ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
-        left = [block for block in blocks if block.proved_by is None]
+        left = [block for block in blocks if not block.proved]
         text = f"{len(blocks)} block{'s' if len(blocks) != 1 else ''}"
         if ways:
             text += f", proved: {', '.join(ways)}"
         if left:
-            sizes = ", ".join(str(len(block.jobs)) for block in left[-5:])
+            sizes = ", ".join(str(len(block.instance.jobs)) for block in left[-5:])
             more = "..., " if len(left) > 5 else ""
             text += f", not proved: {len(left)}, of {more}{sizes} jobs"
         notes = self._whole.notes
@@ -197,14 +197,3 @@ def _at(block: Instance, offsets: Offsets) -> tuple[Offsets, Fraction]:
     compiled = compile_instance(block)
     state = state_of(compiled, [offsets[job.name] for job in block.jobs])
     return {job.name: offsets[job.name] for job in block.jobs}, contention(compiled, state)
-
-
-def _report(part: Search) -> Block:
-    return Block(
-        jobs=tuple(job.name for job in part.instance.jobs),
-        links=tuple(link.name for link in part.instance.links),
-        value=part.incumbent,
-        bound=part.bound,
-        found_by=part.found_by,
-        proved_by=part.bound_by if part.proved else None,
-    )

@@ -11,7 +11,6 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import quote
-from metronome_opt.instance import Instance
 from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.tables import (
@@ -47,8 +46,6 @@ _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
 LINK_NODES = 20_000
 """The budget of the proof of a link."""
-_FEW_NODES, _MOST_LINKS = 2_000, 250  # where it is only to be shown
-_FEW_ENTRIES = 2**29  # of demand, that all these nodes go through in about a second
 _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
 
@@ -265,36 +262,7 @@ def search_part(search: Search, links: Collection[str], start: Offsets | None = 
 
 def link_bound(search: Search, link: str) -> Fraction:
     """Return a lower bound of what one link costs, by branch and bound on it alone."""
-    return _bound_alone(search_part(search, [link]), LINK_NODES)
-
-
-def _bound_alone(alone: Search, nodes: int) -> Fraction:
+    alone = search_part(search, [link])
     with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
-        Proof(alone).grow(nodes)
+        Proof(alone).grow(LINK_NODES)
     return alone.bound or Fraction(0)
-
-
-def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
-    """Return a lower bound of the contention: what the links cost at least, each alone, added up.
-
-    Repeatable: branch and bound ends after so many nodes, not seconds, fewer where hyperperiods are
-    long, and of many links only the fullest have it.
-
-    Parameters
-    ----------
-    by_load
-        Whether only the load of the links counts, for which no kernels are needed.
-    """
-    try:
-        search = Search(instance, time_limit=None, seed=0, workers=1)
-    except CostTooLargeError:  # nothing can be counted
-        return Fraction(0)
-    loads = {link.name: load_bound(search.compiled, link) for link in search.compiled.links}
-    links = sorted(search.compiled.links, key=lambda link: -loads[link.name])[:_MOST_LINKS]
-    for link in [] if by_load else links:
-        alone = search.below(restrict(instance, [link.name]))
-        greedy.run(alone)
-        entries = link.hyperperiod * len(link.prices) * len(link.jobs)  # that a node goes through
-        nodes = min(_FEW_NODES, _FEW_ENTRIES // (entries * len(links)))
-        loads[link.name] = max(loads[link.name], _bound_alone(alone, nodes))
-    return sum(loads.values(), Fraction(0))

@@ -162,10 +162,6 @@ def _custom(
     return Solver(name, summary, where, packages, holds=())
 
 
-OWN_SOLVERS = frozenset(solver.name for solver in _OWN)
-"""The names of ours; all others are plug-ins, of which nothing is known."""
-
-
 SOLVERS = _all()
 
 

@@ -16,7 +16,7 @@ from metronome_opt.errors import SolverError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import Compiled, Ints, SharedLink, compile_instance
-from metronome_opt.result import Block, Event, Stop
+from metronome_opt.result import Event, Stop
 from metronome_opt.solvers.budget import Budget, Stoppable
 
 
@@ -88,7 +88,7 @@ class Search(Budget):
         self.bound: Fraction | None = None
         self.found_by = ""
         self.bound_by = ""
-        self.blocks: list[Block] = []
+        self.blocks: list[Search] = []
         self.notes: list[str] = []
         self.trajectory: list[Event] = []
         self.compiled: Compiled = compile_instance(instance)

@@ -347,7 +347,6 @@ def _result(search: Search, solver: Solver) -> Result:
         solve_s=runtime - search.build_s,
         trajectory=tuple(search.trajectory),
         notes=tuple(notes),
-        blocks=tuple(search.blocks),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.result import Level, Result
-from metronome_opt.verify import Evaluation, evaluate
+from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.strategies import crowded
 
@@ -73,8 +73,8 @@ def stretchable(draw: st.DrawFn) -> Instance:
     )
 
 
-def evaluations(instance: Instance, longer: int = 0) -> list[Evaluation]:
-    """Return what the judge says of every schedule, at every stretch that jobs are allowed."""
+def every(instance: Instance, longer: int = 0) -> list[Objectives]:
+    """Return the objectives of every schedule, at every stretch that jobs are allowed."""
     names = [each.name for each in instance.jobs]
     found = []
     for slots in product(*(range(each.max_stretch + 1) for each in instance.jobs)):
@@ -84,15 +84,12 @@ def evaluations(instance: Instance, longer: int = 0) -> list[Evaluation]:
         ]
         stretch = dict(zip(names, slots, strict=True))
         found += [
-            evaluate(instance, dict(zip(names, offsets, strict=True)), stretch, longer=longer)
+            evaluate(
+                instance, dict(zip(names, offsets, strict=True)), stretch, longer=longer
+            ).objectives
             for offsets in product(*choices)
         ]
     return found
-
-
-def every(instance: Instance, longer: int = 0) -> list[Objectives]:
-    """Return the objectives of every schedule."""
-    return [evaluation.objectives for evaluation in evaluations(instance, longer)]
 
 
 def cost(name: str, value: Fraction | None) -> Fraction:

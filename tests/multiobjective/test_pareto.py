@@ -12,7 +12,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.multiobjective.nondominated import Nondominated
@@ -148,26 +147,6 @@ def test_front_callback_is_notified_of_every_part() -> None:
     ended = pareto(instance, ["contention", "wait"], workers=1, callback=lambda _: True)
     assert not ended.complete
     assert is_sound(ended)
-
-
-# ------------------------------------------------------------------ what a front is asked
-
-
-def test_hypervolume_by_hand() -> None:
-    # Contention 20, 10, 0 at a wait of 0, 1, 2 slots.
-    found = pareto(
-        network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60))), ["contention", "wait"], workers=1
-    )
-    assert points(found) == [(0, 2), (5, 1), (10, 0)]
-    # Of a box of 20 x 4: wait 2 to 4 at no contention, 1 to 2 from 5 on, 0 to 1 from 10 on.
-    dominated = Fraction(20 * 2 + 15 * 1 + 10 * 1, 20 * 4)
-    assert found.hypervolume({"contention": 20, "wait": "4"}) == pytest.approx(float(dominated))
-    # Points outside of the box count for nothing.
-    assert found.hypervolume({"contention": 4, "wait": 2}) == pytest.approx(0)
-    with pytest.raises(InputError, match="reference: wait is missing"):
-        found.hypervolume({"contention": 20})
-    with pytest.raises(InputError, match=r"reference\.wait: must be positive, got 0"):
-        found.hypervolume({"contention": 20, "wait": 0})
 
 
 def test_ctrl_c_keeps_points() -> None:

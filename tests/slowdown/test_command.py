@@ -13,7 +13,6 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, write_instance
-from metronome_opt.schedule import read_schedule
 from tests.builders import job, network
 from tests.slowdown.cases import ALTERNATING, TIGHT
 
@@ -30,18 +29,6 @@ def solved(capsys: Captured, *arguments: str) -> list[str]:
     """Return the lines that solve prints."""
     assert main(["solve", *arguments, "--workers", "1"]) == 0
     return capsys.readouterr().out.splitlines()
-
-
-def test_solve_prints_gated_jobs(tmp_path: Path, capsys: Captured) -> None:
-    path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
-    lines = solved(capsys, path, "--output", str(out))
-    assert lines[0].startswith("auto: feasible, slowdown 1.00")
-    assert any("2 of 2 jobs gated" in line for line in lines)
-    row = next(line for line in lines if line.startswith("a "))
-    assert "200.2" in row  # computing times vary, and there is no idle time
-    assert row.rstrip().endswith("none")
-    assert read_schedule(out).gated == {"a": True, "b": True}
-    assert main(["verify", path, str(out)]) == 0
 
 
 def test_json_is_the_schedule_itself(tmp_path: Path, capsys: Captured) -> None:
@@ -68,28 +55,6 @@ def test_a_stretch_limit_is_typed_as_a_share(tmp_path: Path, capsys: Captured) -
     assert f"stated {longest}, but it must be in [0, 0]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--objectives", "slowdown,wait"], "slowdown stands alone"),
-        (
-            ["--objectives", "slowdown", "--solver", "greedy"],
-            "greedy does not minimise slowdown",
-        ),
-        (["--stretch-limit", "much"], "stretch_limit: must be an exact number"),
-        (["--stretch-limit", "-1"], "stretch_limit: must be at least 0"),
-        (["--stretch-limit", "5%", "--objectives", "wait"], "stretch_limit: is for slowdown alone"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_status_2(
-    arguments: list[str], message: str, tmp_path: Path, capsys: Captured
-) -> None:
-    assert main(["solve", file_of(ALTERNATING, tmp_path), *arguments]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert message in lines[0]
-
-
 @pytest.mark.slow
 def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
     arguments = ["solve", file_of(ALTERNATING, tmp_path), "--time-limit", "2", "--workers", "1"]
@@ -98,18 +63,6 @@ def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "2 of 2 jobs gated" in done.stdout
-
-
-def test_verify_refuses_a_false_time(tmp_path: Path, capsys: Captured) -> None:
-    path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
-    solved(capsys, path, "--output", str(out))
-    document = json.loads(out.read_text())
-    document["expected_ms"]["b"] = "199"
-    out.write_text(json.dumps(document))
-    assert main(["verify", path, str(out)]) == 1
-    said = capsys.readouterr().err
-    assert "expected_ms.b: stated 199, but it takes 200 ms at least" in said
-    assert "objectives.slowdown: stated " in said
 
 
 def test_of_many_jobs_the_most_affected_are_printed(tmp_path: Path, capsys: Captured) -> None:

@@ -106,13 +106,6 @@ def test_periods_without_a_common_denominator_are_no_obstacle() -> None:
     assert_sound(solve(ring, time_limit=3, workers=1, stretch_limit="20%"))
 
 
-def test_a_limit_below_what_the_instance_says_changes_nothing() -> None:
-    result = minimum(stretchable(1), stretch_limit="1%")
-    assert result.offsets == minimum(stretchable(1)).offsets
-    assert result.stretch == minimum(stretchable(1)).stretch
-    assert result.schedule.stretch_limit is None
-
-
 @pytest.mark.parametrize("limit", [0, "0%", "4%", Fraction(0)])
 def test_a_limit_of_no_slot_is_an_answer(limit: str | Fraction) -> None:
     result = solve(ALTERNATING, time_limit=None, workers=1, stretch_limit=limit)

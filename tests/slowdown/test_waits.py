@@ -33,16 +33,3 @@ def test_jobs_that_are_apart_or_leave_room_wait_for_nobody() -> None:
     assert waits(ALTERNATING, apart) == {"a": {}, "b": {}}
     roomy = network(*(job(name, 20, (0, 8, 50)) for name in "ab"))
     assert waits(roomy, Plan(roomy.unshifted)) == {"a": {}, "b": {}}
-
-
-def test_jobs_on_links_of_their_own_wait_for_nobody() -> None:
-    disjoint = network(
-        *(
-            job(name, 20, (0, 8, 100), links={link: 1})
-            for name, link in zip("abc", "xyz", strict=True)
-        ),
-        x=100,
-        y=100,
-        z=100,
-    )
-    assert waits(disjoint, Plan(disjoint.unshifted)) == {"a": {}, "b": {}, "c": {}}

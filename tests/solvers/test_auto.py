@@ -34,7 +34,7 @@ TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than
 def told(result: Result) -> tuple[object, ...]:
     """Return all that is to be repeatable of a result: everything but times."""
     events = [(event.incumbent, event.bound, event.source) for event in result.trajectory]
-    return events, result.offsets, result.blocks, result.notes, result.stop
+    return events, result.offsets, result.notes, result.stop
 
 
 @pytest.mark.parametrize("name", ["paper/paper-tune-0", "fabric/fabric-64-tune-0"])

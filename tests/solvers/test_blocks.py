@@ -9,7 +9,7 @@ from hypothesis import given
 
 from metronome_opt.instance import Instance
 from metronome_opt.presolve import simplify_links, split
-from metronome_opt.result import Result, Stop
+from metronome_opt.result import Stop
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
@@ -20,28 +20,6 @@ from tests.strategies import crowded
 from tests.tiers import examples
 
 SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
-
-
-def check_adds_up(result: Result) -> None:
-    """Check what a result says of its blocks, all of which have a schedule.
-
-    That of the whole may be better than theirs, if it is from before they were made.
-    """
-    values = [block.value for block in result.blocks if block.value is not None]
-    assert len(values) == len(result.blocks)
-    assert sum(values, Fraction(0)) >= result.evaluation.contention
-    assert sum(values, Fraction(0)) == result.objective or None in [
-        block.proved_by for block in result.blocks
-    ]
-    bounds = [block.bound or Fraction(0) for block in result.blocks]
-    assert sum(bounds, Fraction(0)) == (result.lower_bound or 0)
-    for block in result.blocks:
-        assert block.found_by
-        assert (block.proved_by is not None) == (block.value == block.bound)
-        assert block.proved_by != ""
-    names = [link for block in result.blocks for link in block.links]
-    assert len(names) == len(set(names)) <= len(result.instance.links)
-    assert {name for block in result.blocks for name in block.jobs} <= set(result.offsets)
 
 
 @given(SPREAD)
@@ -88,24 +66,17 @@ def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
 
 @given(SPREAD)
 @examples(15)
-def test_any_number_of_workers_proves_the_same_and_says_of_each_block_how(
-    instance: Instance,
-) -> None:
+def test_any_number_of_workers_proves_the_same(instance: Instance) -> None:
     best = optimum(instance)
     for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
         result = solve(instance, solver, time_limit=None, workers=workers)
         assert result.objective == result.lower_bound == best
         assert result.stop is Stop.PROVED
         assert check(instance, result.schedule) == ()
-        # The whole may be proved before all of its blocks are.
-        if result.blocks and all(block.proved_by for block in result.blocks):
-            check_adds_up(result)
 
 
 @pytest.mark.slow
-def test_open_blocks_add_up_as_well() -> None:
+def test_open_blocks_are_noted() -> None:
     for solver in ("auto", "branch-bound"):
         result = solve(hard_instance(), solver, time_limit=0.7, workers=1)
-        check_adds_up(result)
-        assert any(block.proved_by is None for block in result.blocks)
         assert any("not proved: 1" in note for note in result.notes)

@@ -19,7 +19,6 @@ from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.objectives import find_objective
 from metronome_opt.records import dump_document
-from metronome_opt.report.bounds import known_bound
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import where_jobs_run
 from metronome_opt.result import relative_gap
@@ -141,7 +140,6 @@ def _point(
     schedule = point.schedule
     # What is simulated is shown as it is stated.
     simulated = schedule.objectives.keys() - truth.objectives.keys()
-    known, words = known_bound(instance, schedule) or (schedule.lower_bound, None)
     return {
         "label": point.path.name,
         "document": dump_document(schedule.to_dict()),
@@ -159,8 +157,7 @@ def _point(
         "first": schedule.first,
         "stated": list(schedule.objectives),
         "lower_bound": _text(schedule.lower_bound),
-        "known_bound": None if words is None else [_text(known), words],
-        "gap": _text(_gap(schedule, truth, known)),
+        "gap": _text(_gap(schedule, truth)),
         "truth": {
             **_values(truth),
             **{name: _text(schedule.objectives[name]) for name in simulated},
@@ -174,10 +171,12 @@ def _times_ms(instance: Instance, plan: Plan) -> list[float]:
     return [round(float(time), 1) for time in iteration_times(instance, plan).values()]
 
 
-def _gap(schedule: Schedule, truth: Evaluation, bound: Fraction | None) -> Fraction | None:
+def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:
     """Return the gap of the first objective; a cushion is maximised and has none."""
     value = {**truth.objectives, **schedule.objectives}[schedule.first]
-    return None if find_objective(schedule.first).maximised else relative_gap(value, bound)
+    if find_objective(schedule.first).maximised:
+        return None
+    return relative_gap(value, schedule.lower_bound)
 
 
 def _values(truth: Evaluation) -> dict[str, str | None]:

@@ -90,15 +90,6 @@ def test_links_are_sorted_by_contention_now_or_unshifted(page: Page, tmp_path: P
     assert page.locator('#link-list [aria-selected="true"] .name').inner_text() == "m"
 
 
-def test_the_links_bound_is_shown_where_no_bound_is_proved(page: Page, tmp_path: Path) -> None:
-    # Bursts of 3 of 4 slots meet in 2 of them at least, and in 3 unshifted: 15 now, 10 at best.
-    instance = network(job("a", 4, (0, 3, 60)), job("b", 4, (0, 3, 60)))
-    open_page(page, tmp_path, report(instance))
-    facts = page.locator("#facts dd").all_inner_texts()
-    assert "10 (each link alone)" in facts
-    assert "33.3 %" in facts
-
-
 # ------------------------------------------------------------------ where it is read
 
 

@@ -118,9 +118,8 @@ function facts(point, generator) {
   ];
 }
 
-function describeBound({ first, lower_bound: proved, known_bound: known }) {
-  if (proved !== null) return stated(first, parse(proved));
-  return known ? `${stated(first, parse(known[0]))} (${known[1]})` : "none";
+function describeBound({ first, lower_bound: proved }) {
+  return proved === null ? "none" : stated(first, parse(proved));
 }
 
 function fact([name, value]) {
