@@ -42,14 +42,9 @@ def refusal(folder: Path, text: str | bytes, name: str = "file.yaml") -> str:
 
 @pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.yml", "a", "a.JSON"])
 def test_json_is_read_under_any_name(name: str, tmp_path: Path) -> None:
-    assert read(tmp_path, '\n {"a": [1, 2.5, "x", null, true]}', name) == {
-        "a": [1, 2.5, "x", None, True]
-    }
-
-
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
-    assert read(tmp_path, b'\xef\xbb\xbf{"a": 1}', "a.json") == {"a": 1}
-    assert read(tmp_path, b"\xef\xbb\xbfa: 1") == {"a": 1}
+    for mark in (b"", b"\xef\xbb\xbf"):  # a byte order mark is no part of the text
+        document = read(tmp_path, mark + b'\n {"a": [1, 2.5, "x", null, true]}', name)
+        assert document == {"a": [1, 2.5, "x", None, True]}
 
 
 @pytest.mark.parametrize(
@@ -119,13 +114,11 @@ def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
 def test_aliases_and_merge_keys_are_followed(
     text: str, expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert read(tmp_path, text) == expected
-
-
-def test_alias_is_copied(tmp_path: Path) -> None:
-    document = read(tmp_path, "a: &x {k: [1]}\nb: *x\n")
-    document["a"]["k"].append(2)
-    assert document["b"] == {"k": [1]}
+    document = read(tmp_path, text)
+    assert document == expected
+    if isinstance(document.get("b"), dict):
+        document["b"]["new"] = 1  # an alias is a copy
+        assert "new" not in document["a"]
 
 
 # ------------------------------------------------------------------ what is refused
