@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from metronome_opt.errors import InputError
 from metronome_opt.schedule import (
@@ -69,13 +68,7 @@ def test_a_document_gives_back_the_schedule(schedule: Schedule) -> None:
     assert again == schedule
     assert again.first == schedule.first  # the order of the objectives is part of the statement
     assert pickle.loads(pickle.dumps(schedule)) == schedule
-
-
-def test_a_file_gives_back_the_schedule(tmp_path: Path) -> None:
-    schedule = Schedule.from_dict(document())
-    write_schedule(schedule, tmp_path / "schedule.json")
-    assert read_schedule(tmp_path / "schedule.json") == schedule
-    assert json.loads((tmp_path / "schedule.json").read_text()) == document()
+    assert hash(again) == hash(schedule)
 
 
 def test_exact_numbers_are_text() -> None:
@@ -129,12 +122,6 @@ def test_documents_that_are_no_schedule_are_refused(changes: dict[str, Any], sai
     assert str(caught.value).startswith(said)
 
 
-def test_versions_may_be_missing() -> None:
-    whole = document()
-    del whole["versions"]
-    assert Schedule.from_dict(whole).versions == {}
-
-
 def test_unstated_fields_are_not_written(tmp_path: Path) -> None:
     said = {
         "cushion_slots": 2,
@@ -155,11 +142,3 @@ def test_unstated_fields_are_not_written(tmp_path: Path) -> None:
 def test_the_first_objective_is_the_one_stated_first() -> None:
     assert Schedule.from_dict(document(objectives={"wait": "1", "contention": "0"})).first == "wait"
     assert Schedule.from_dict(document(objectives={})).first == "contention"
-
-
-def test_a_schedule_does_not_change() -> None:
-    schedule = Schedule.from_dict(document())
-    with pytest.raises(ValidationError):
-        schedule.solver = "other"  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        schedule.offsets["vgg19-0"] = 1  # type: ignore[index]

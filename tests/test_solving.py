@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from metronome_opt import (
     solve,
     write_instance,
 )
-from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.solvers import Search
 from metronome_opt.stopping import StoppingRule
@@ -48,22 +46,6 @@ def test_objective_does_not_depend_on_the_solver(name: str) -> None:
     )
     assert solve(two_jobs(), name, "contention", workers=1).schedule.first == "contention"
     assert solve(two_jobs(), name, "latency", workers=1).schedule.first == "latency"
-
-
-def test_command_line_refuses_a_solver_without_objective(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_instance(two_jobs(), tmp_path / "two.json")
-    arguments = ["solve", str(tmp_path / "two.json"), "--solver", "cpsat"]
-    assert main(arguments) == 2
-    printed, error = capsys.readouterr()
-    assert printed == ""
-    assert error == (
-        "metronome: error: cpsat does not minimise slowdown; name an objective: contention, "
-        "latency (solvers of slowdown: auto)\n"
-    )
-    assert main([*arguments, "--objectives", "contention", "--json"]) == 0
-    assert next(iter(json.loads(capsys.readouterr().out)["objectives"])) == "contention"
 
 
 def test_objective_is_slowdown_whatever_the_instance() -> None:

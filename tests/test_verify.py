@@ -14,46 +14,6 @@ from tests.builders import job, network
 F = Fraction
 
 
-# ------------------------------------------------------------------ contention
-
-
-@pytest.mark.parametrize(
-    ("shift", "contention"),
-    [
-        # 60 + 60 on 100 is 20 too much, taken from the job of weight 1, in `overlap` of 4 slots.
-        (0, F(20 * 2, 4)),
-        (1, F(20 * 1, 4)),
-        (2, F(0)),
-        (3, F(20 * 1, 4)),  # the burst wraps around the end of the period
-    ],
-)
-def test_the_lighter_job_goes_without(shift: int, contention: Fraction) -> None:
-    problem = network(job("a", 4, (0, 2, 60), weight=1), job("b", 4, (0, 2, 60), weight=4))
-    assert evaluate(problem, {"a": 0, "b": shift}).contention == contention
-
-
-@pytest.mark.parametrize(
-    ("light", "heavy", "per_slot"),
-    [
-        # The heavy job alone exceeds the link by 20, the light one goes without its 60:
-        # 4 * 20 + 1 * 60; by layers (1 - 0) * (180 - 100) + (4 - 1) * (120 - 100).
-        (60, 120, 140),
-        # The 80 too much all come out of the light job's 120.
-        (120, 60, 80),
-    ],
-)
-def test_each_weight_class_adds_a_layer(light: int, heavy: int, per_slot: int) -> None:
-    problem = network(job("a", 4, (0, 2, light), weight=1), job("b", 4, (0, 2, heavy), weight=4))
-    assert evaluate(problem, {"a": 3, "b": 3}).contention == F(per_slot * 2, 4)
-
-
-def test_a_job_of_weight_nothing_costs_nothing_but_is_late() -> None:
-    problem = network(job("a", 4, (0, 2, 60), weight=0), job("b", 4, (0, 2, 60), weight=4))
-    judged = evaluate(problem, {"a": 0, "b": 0})
-    assert judged.contention == 0
-    assert judged.objectives["latency"] == F(20 * 2, 4) / (60 * 2 * F(2, 4))
-
-
 def test_a_link_without_jobs_and_a_job_without_links() -> None:
     problem = network(job("a", 7, (0, 7, 500), links={}))
     judged = evaluate(problem, {"a": 6})
@@ -62,17 +22,6 @@ def test_a_link_without_jobs_and_a_job_without_links() -> None:
     assert (judged.links[0].hyperperiod, judged.links[0].jobs) == (1, 0)
     assert judged.score_mean is None
     assert judged.score_min is None
-
-
-# ------------------------------------------------------------------ the other objectives
-
-
-def test_latency_prefers_nobody() -> None:
-    # 120 + 60 on 100 in 2 of 4 slots: 80 * 2 of (120 + 60) * 2 are late, whatever the weights.
-    for weights in ((1, 4), (4, 1), (1, 1)):
-        a, b = weights
-        problem = network(job("a", 4, (0, 2, 60), weight=a), job("b", 4, (0, 2, 120), weight=b))
-        assert evaluate(problem, {"a": 0, "b": 0}).objectives["latency"] == F(80, 180)
 
 
 def test_stretch_lengthens_the_period_and_costs_its_share() -> None:
@@ -114,24 +63,6 @@ def test_moves_counts_the_weight_of_what_leaves_its_place() -> None:
     )
     offsets = {"moved": 2, "kept": 1, "new": 3}
     assert evaluate(problem, offsets).objectives["moves"] == 4
-
-
-@pytest.mark.parametrize(
-    ("shift", "cushion"),
-    [
-        # a bursts in slots 0, 1 of 10; b, two slots long, leaves a gap before and one after.
-        (2, 0),  # gaps 0 and 6
-        (4, 2),  # gaps 2 and 4
-        (5, 3),  # gaps 3 and 3
-        (8, 0),  # gaps 6 and 0
-        (1, None),  # overloaded already
-    ],
-)
-def test_cushion_is_the_smallest_gap(shift: int, cushion: int | None) -> None:
-    problem = network(job("a", 10, (0, 2, 60)), job("b", 10, (0, 2, 60)))
-    judged = evaluate(problem, {"a": 0, "b": shift})
-    assert judged.objectives["cushion"] == cushion
-    assert judged.links[0].cushion == cushion
 
 
 def test_scores_of_shared_links_only() -> None:
@@ -195,13 +126,10 @@ def test_a_burst_grows_into_the_idle_slots_of_a_stretched_job_first() -> None:
 # ------------------------------------------------------------------ what cannot be judged
 
 
-def test_bursts_do_not_become_shorter() -> None:
-    with pytest.raises(InputError, match=r"^longer: must be at least 0, got -1"):
-        evaluate(network(job("a", 4, (0, 1, 60))), {"a": 0}, longer=-1)
-
-
-def test_an_assignment_that_is_none_is_not_judged() -> None:
+def test_wrong_assignments_are_refused() -> None:
     problem = network(job("a", 4, (0, 1, 60), max_stretch=2))
+    with pytest.raises(InputError, match=r"^longer: must be at least 0, got -1"):
+        evaluate(problem, {"a": 0}, longer=-1)
     with pytest.raises(InputError, match=r"^offsets\.a: stated 4, but it must be in \[0, 4\)"):
         evaluate(problem, {"a": 4})
     with pytest.raises(InputError, match=r"^stretch\.a: stated -1"):
@@ -223,7 +151,7 @@ def test_a_limit_allows_more_stretch_than_a_job_does(limit: Fraction | None, mos
     assert (judged.contention == 0) == (most == 3)
 
 
-def test_no_limit_allows_a_period_that_nobody_walks_through() -> None:
+def test_no_limit_allows_a_period_that_is_too_long() -> None:
     problem = network(job("a", 5, (0, 2, 60), links={}))
     with pytest.raises(InputError, match=r"stretch.a: .* in \[0, 999995\]"):
         evaluate(problem, {"a": 0}, {"a": 10**12}, stretch_limit=F(10**18))

@@ -126,10 +126,8 @@ def _objective(text: str) -> str | list[str] | dict[str, str]:
 
 def _print_result(result: Result, placed: Deployment | None) -> None:
     from metronome_opt.report.tables import (
-        CLASSES_LEGEND,
         CUSHION_LEGEND,
         JOBS_LEGEND,
-        classes_table,
         gated_text,
         jobs_table,
         objectives_table,
@@ -164,9 +162,6 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
         count = counted(len(instance.jobs), "job")
         console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
     console.print(JOBS_LEGEND)
-    if not by_simulation and len({job.weight for job in instance.jobs}) > 1:
-        console.print(classes_table(instance, before, result.evaluation, times))
-        console.print(CLASSES_LEGEND)
     for each in result.notes:
         note(each)
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 JOBS_LEGEND = """\
 unshifted, expected: an iteration as simulated; alone: without other jobs on its links
 slots: from one to the next, of jobs that are gated; the others begin at first and run freely"""
-CLASSES_LEGEND = """\
-iteration: as simulated, mean share of the period; faster, slower: by more than 1 %
-unserved: what links lack when they are asked, Mbit/s, all links"""
 CUSHION_LEGEND = (
     "cushion: by how much all bursts may grow before a link without contention has some; "
     "0: by no whole slot, no limit: there is no such link"
@@ -252,41 +249,6 @@ def fit_table(instance: Instance, kept: Kept) -> Table:
     return plain_table(headings, rows)
 
 
-def classes_table(
-    instance: Instance, before: Evaluation | None, after: Evaluation, times: Times
-) -> Table:
-    """Return one row per priority class, heaviest first, and one for all jobs.
-
-    Parameters
-    ----------
-    before, after, times
-        As for `classes_frame`; an unknown value is a dash.
-    """
-    import pandas as pd
-
-    from metronome_opt.report.classes import classes_frame  # for this table alone
-
-    frame = classes_frame(instance, before, after, times)
-    forms = {"iteration": "{:.1%}", "unserved": "{:,.1f}"}
-    rows = [
-        (
-            str(weight),
-            *(
-                "-"
-                if pd.isna(value)
-                else forms.get(str(name).partition("_")[0], "{:,}").format(value)
-                for name, value in row.items()
-            ),
-        )
-        for weight, row in zip(frame.index, frame.to_dict("records"), strict=True)
-    ]
-    headings = (
-        *("weight", "jobs", "\nfaster", "\nslower"),
-        *("iteration\nbefore", "\nafter", "unserved\nbefore", "\nafter"),
-    )
-    return plain_table(headings, rows)
-
-
 def front_table(front: Front, files: Sequence[str]) -> Table:
     """Return one row per point of a front: its number, its values on the axes, its file.
 
@@ -298,7 +260,7 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
         Where the points are written, in their order.
     """
     columns = [
-        _apart(name, [point.objectives[name] for point in front.points])
+        _distinct(name, [point.objectives[name] for point in front.points])
         for name in front.objectives
     ]
     numbers = map(str, range(1, len(files) + 1))
@@ -309,7 +271,7 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
     return plain_table(headings, zip(numbers, *columns, files, strict=True), left=("schedule",))
 
 
-def _apart(name: str, values: Sequence[Fraction | None]) -> list[str]:
+def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:
     """Return values as people read them, with digits enough that different ones look different."""
     for digits in range(1, 7):
         texts = [find_objective(name).format(value, digits) for value in values]

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,13 @@ import pytest
 from metronome_opt.__main__ import main
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.store import Store
+from metronome_opt.errors import InputError
+from tests.cli.typed import COMMAND, Captured
 from tests.cluster.states import RATE, reservation, state_of
 from tests.prometheus import fake
 from tests.prometheus.fake import matrix, says
+from tests.running import wait_until
 
-Captured = pytest.CaptureFixture[str]
 AT_S = 1_700_000_000.0
 
 
@@ -116,19 +117,27 @@ def test_jobs_without_links_are_no_matter(tmp_path: Path, capsys: Captured) -> N
     assert "no job has claims on links" in capsys.readouterr().out
 
 
+def use_for_a_while(state: Path) -> bool:
+    """Keep a state from others for two seconds; return whether it was free."""
+    try:
+        with Store(state):
+            time.sleep(2)
+    except InputError:
+        return False
+    return True
+
+
 @pytest.mark.slow
 def test_it_checks_until_interrupted_and_leaves_the_folder_to_others(
     state: Path, tmp_path: Path
 ) -> None:
     manifests = tmp_path / "manifests"
     with fake.fake(matrix()) as server:
-        command = [sys.executable, "-m", "metronome_opt", "monitor", str(state), "--json"]
-        command += ["--prometheus", server.url, "--interval", "1", "--claims", str(manifests)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        line = f"monitor {state} --json --prometheus {server.url} --interval 1 --claims {manifests}"
+        process = subprocess.Popen([*COMMAND, *line.split()], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         lines: list[dict[str, Any]] = [json.loads(process.stdout.readline()) for _ in range(3)]
-        with Store(state):  # another process uses it for a while
-            time.sleep(2)
+        wait_until(lambda: use_for_a_while(state))
         lines.append(json.loads(process.stdout.readline()))
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(20) == 130

@@ -7,20 +7,17 @@ import io
 import json
 import signal
 import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from metronome_opt.__main__ import main
-from metronome_opt.instance import Instance, read_instance, write_instance
+from metronome_opt.instance import Instance, write_instance
 from metronome_opt.schedule import read_schedule
 from metronome_opt.verify import check
 from tests.builders import hard_instance, job, network
+from tests.cli.typed import COMMAND, Captured, error_of, metronome
 from tests.running import let_work
-
-Captured = pytest.CaptureFixture[str]
 
 # By enumeration of all schedules.
 CONTENTION = ["5", "20/3", "25/3", "10"]
@@ -37,15 +34,12 @@ def overloaded() -> Instance:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "overloaded.json"
-    write_instance(overloaded(), path)
-    return path
+def folder(two: Path) -> Path:
+    write_instance(overloaded(), "overloaded.json")
+    return two / "results"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "results"
+FRONT = "pareto overloaded.json --output results"
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -56,16 +50,13 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_each_point_is_a_schedule_that_verify_accepts(
-    file: Path, folder: Path, capsys: Captured
-) -> None:
-    assert main(["pareto", str(file), "--output", str(folder)]) == 0
+def test_each_point_is_a_schedule_that_verify_accepts(folder: Path, capsys: Captured) -> None:
+    assert metronome(FRONT) == 0
     printed = capsys.readouterr()
     assert "by-hand: front of contention, latency: 4 points, complete" in printed.out
     line = next(line for line in printed.out.splitlines() if "point-002.json" in line)
     assert line.split()[:3] == ["2", "6.7", "5.5%"]
-    written = [f"wrote {folder / name}" for name in ("front.csv", "front.svg")]
-    assert printed.err.splitlines() == written
+    assert printed.err == "wrote results/front.csv\nwrote results/front.svg\n"
     table = rows(folder)
     assert [row["contention"] for row in table] == CONTENTION
     assert [row["latency"] for row in table] == LATENCY
@@ -74,21 +65,22 @@ def test_each_point_is_a_schedule_that_verify_accepts(
         assert float(row["latency_float"]) == pytest.approx(float(Fraction(row["latency"])))
         schedule = read_schedule(folder / row["schedule"])
         assert str(schedule.objectives["contention"]) == row["contention"]
-        assert main(["verify", str(file), str(folder / row["schedule"])]) == 0
+        assert metronome(f"verify overloaded.json results/{row['schedule']}") == 0
     points = {f"point-00{number}.json" for number in (1, 2, 3, 4)}
     assert names(folder) == points | {"front.csv", "front.svg"}
     assert "<svg" in (folder / "front.svg").read_text()
 
 
-def test_json_is_for_programs(file: Path, folder: Path, capsys: Captured) -> None:
-    assert main(["pareto", str(file), "--output", str(folder), "--json"]) == 0
+@pytest.mark.usefixtures("folder")
+def test_json_states_the_points(capsys: Captured) -> None:
+    assert metronome(f"{FRONT} --json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["complete"] is True
     assert [each["objectives"]["latency"] for each in document["points"]] == LATENCY
-    assert document["points"][0]["schedule"] == str(folder / "point-001.json")
+    assert document["points"][0]["schedule"] == "results/point-001.json"
 
 
-def test_points_of_an_earlier_front_go_and_foreign_files_stay(file: Path, folder: Path) -> None:
+def test_points_of_an_earlier_front_go_and_foreign_files_stay(folder: Path) -> None:
     folder.mkdir()
     foreign = {
         "letter.txt": "dear",
@@ -98,38 +90,38 @@ def test_points_of_an_earlier_front_go_and_foreign_files_stay(file: Path, folder
     }
     for name, text in foreign.items():
         (folder / name).write_text(text)
-    assert main(["pareto", str(file), "--output", str(folder)]) == 0
+    assert metronome(FRONT) == 0
     assert len(rows(folder)) == 4
-    assert main(["pareto", str(file), "--output", str(folder), "--objectives", "wait,moves"]) == 0
+    assert metronome(f"{FRONT} --objectives wait,moves") == 0
     # Where no job is shifted, and none has to move.
     assert [(row["wait"], row["moves"]) for row in rows(folder)] == [("0", "0")]
     assert names(folder) == {"point-001.json", "front.csv", "front.svg", *foreign}
     assert {name: (folder / name).read_text() for name in foreign} == foreign
 
 
-def test_reserve_is_printed_and_verified(file: Path, folder: Path, capsys: Captured) -> None:
-    assert main(["pareto", str(file), "--output", str(folder), "--cushion-slots", "1"]) == 0
+def test_reserve_is_printed_and_verified(folder: Path, capsys: Captured) -> None:
+    assert metronome(f"{FRONT} --cushion-slots 1") == 0
     assert "longer bursts, by 1 slot\n" in capsys.readouterr().out
     for row in rows(folder):
         assert read_schedule(folder / row["schedule"]).cushion_slots == 1
-        assert main(["verify", str(file), str(folder / row["schedule"])]) == 0
+        assert metronome(f"verify overloaded.json results/{row['schedule']}") == 0
 
 
-def test_input_is_never_replaced(file: Path, folder: Path, capsys: Captured) -> None:
+def test_input_is_never_replaced(folder: Path, capsys: Captured) -> None:
     folder.mkdir()
     mine = folder / "point-001.json"
-    mine.write_text(file.read_text())
-    assert main(["pareto", str(mine), "--output", str(folder)]) == 2
-    assert "name another place to write" in capsys.readouterr().err
-    assert mine.read_text() == file.read_text()
+    write_instance(overloaded(), mine)
+    before = mine.read_bytes()
+    line = "pareto results/point-001.json --output results"
+    assert "name another place to write" in error_of(capsys, line)
+    assert mine.read_bytes() == before
 
 
 @pytest.mark.slow
-def test_signal_keeps_points(tmp_path: Path, folder: Path) -> None:
-    instance = tmp_path / "hard.json"
-    write_instance(hard_instance(), instance)
+def test_signal_keeps_points(folder: Path) -> None:
+    write_instance(hard_instance(), "hard.json")
     with subprocess.Popen(
-        [sys.executable, "-m", "metronome_opt", "pareto", str(instance), "--output", str(folder)],
+        [*COMMAND, "pareto", "hard.json", "--output", "results"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -143,4 +135,4 @@ def test_signal_keeps_points(tmp_path: Path, folder: Path) -> None:
     table = rows(folder)
     assert table
     for row in table:
-        assert check(read_instance(instance), read_schedule(folder / row["schedule"])) == ()
+        assert check(hard_instance(), read_schedule(folder / row["schedule"])) == ()

@@ -10,19 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-from metronome_opt.__main__ import main
 from metronome_opt.cluster.store import Store
 from metronome_opt.cluster.views import instance_of
 from metronome_opt.scenario import load
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
+from tests.cli.typed import Captured, error_of, metronome, printed
 from tests.kubernetes.schemas import check_manifests
-
-Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, capsys: Captured) -> Folder:
-    made = Folder(tmp_path)
+def folder(two: Path, capsys: Captured) -> Folder:
+    made = Folder(two)
     made.make()
     capsys.readouterr()
     return made
@@ -31,16 +29,11 @@ def folder(tmp_path: Path, capsys: Captured) -> Folder:
 # ------------------------------------------------------------------ a state
 
 
-def test_a_shipped_scenario_becomes_an_empty_cluster(tmp_path: Path, capsys: Captured) -> None:
-    state = str(tmp_path / "state")
-    assert main(["place", state, "--cluster", "paper-24"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == f"wrote {state}\n"
-    assert [line.split()[-2:] for line in printed.out.splitlines() if "GPUs  " in line] == [
-        ["96", "96"]
-    ]
-    assert main(["place", state, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+@pytest.mark.usefixtures("two")
+def test_a_shipped_scenario_becomes_an_empty_cluster(capsys: Captured) -> None:
+    table = printed(capsys, "place state --cluster paper-24")
+    assert [line.split()[-2:] for line in table if "GPUs  " in line] == [["96", "96"]]
+    document = json.loads("".join(printed(capsys, "place state --json")))
     assert document["format"] == "metronome-state/1"
     assert (len(document["cluster"]["nodes"]), document["claims"]) == (24, [])
 
@@ -62,24 +55,21 @@ def test_a_missing_hyperperiod_has_room_for_jobs_that_come_later(
     assert json.loads(capsys.readouterr().out)["period_ms"] == 1200
 
 
-def test_its_jobs_can_come_with_it(tmp_path: Path, capsys: Captured) -> None:
-    state, manifests = tmp_path / "state", tmp_path / "manifests"
-    arguments = ["--cluster", "paper-24", "--with-jobs", "--claims", str(manifests)]
-    assert main(["place", str(state), *arguments]) == 0
-    assert "wideresnet101" in capsys.readouterr().out
+@pytest.mark.usefixtures("two")
+def test_jobs_of_a_scenario_can_come_with_it(capsys: Captured) -> None:
+    line = "place state --cluster paper-24 --with-jobs --claims manifests"
+    assert "wideresnet101" in "\n".join(printed(capsys, line))
     problem = load("paper-24")
-    with Store(state) as store:
+    with Store(Path("state")) as store:
         placed = instance_of(store.state)
         where = {name: Counter(each.nodes) for name, each in store.state.claims.items()}
-    unplaced = [each.model_copy(update={"current_offset": None}) for each in placed.jobs]
-    assert {each.name: each for each in unplaced} == {
-        each.name: each for each in problem.instance.jobs
-    }
+    unplaced = {each.name: each.model_copy(update={"current_offset": None}) for each in placed.jobs}
+    assert unplaced == {each.name: each for each in problem.instance.jobs}
     tasks: dict[str, Counter[str]] = {}
     for task in problem.deployment.tasks:
         tasks.setdefault(task.job, Counter())[task.node] += 1
     assert where == tasks
-    assert valid_claims(manifests) == {
+    assert valid_claims(Path("manifests")) == {
         (name, index) for name, nodes in tasks.items() for index in range(nodes.total())
     }
 
@@ -97,45 +87,37 @@ def valid_claims(folder: Path) -> set[tuple[str, int]]:
     }
 
 
+FIRST = SCENARIO["jobs"][0]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"slot_ms": 7}, "pair.yaml: hyperperiod_ms"),
-        (
-            {"jobs": [{**SCENARIO["jobs"][0], "name": name} for name in "abc"]},
-            "pair.yaml: ",
-        ),
-        (
-            {"jobs": [{**SCENARIO["jobs"][0], "fixed_offset_ms": 1495, "batch": 1}]},
-            "must be below the period",
-        ),
+        ({"jobs": [{**FIRST, "name": name} for name in "abc"]}, "pair.yaml: "),
+        ({"jobs": [{**FIRST, "fixed_offset_ms": 1495, "batch": 1}]}, "must be below the period"),
     ],
 )
-def test_a_scenario_that_makes_no_state_makes_no_folder(
-    changes: dict[str, Any], said: str, tmp_path: Path, capsys: Captured
+def test_a_refused_scenario_makes_no_folder(
+    changes: dict[str, Any], said: str, two: Path, capsys: Captured
 ) -> None:
-    made = Folder(tmp_path)
-    scenario = made.file({**SCENARIO, **changes}, "pair.yaml")
-    assert made.place("--cluster", scenario, "--with-jobs") == 2
-    (line,) = lines(capsys)
-    assert said in line
-    assert not made.state.exists()
+    Folder(two).file({**SCENARIO, **changes}, "pair.yaml")
+    assert said in error_of(capsys, "place state --cluster pair.yaml --with-jobs")
+    assert not (two / "state").exists()
 
 
-def test_nodes_and_links_change_and_the_jobs_there_are_named(
-    folder: Folder, capsys: Captured
-) -> None:
+def test_nodes_and_links_change_and_their_jobs_are_named(folder: Folder, capsys: Captured) -> None:
     assert folder.place(job("a", each=LARGE)) == 0
     capsys.readouterr()
     changes = ["--down", "node-00", "--capacity", "node-01=30000"]
     assert folder.place(job("b", tasks=1), *changes) == 0
-    printed = capsys.readouterr()
-    assert printed.err.splitlines() == [
+    out, error = capsys.readouterr()
+    assert error.splitlines() == [
         "node-01 carries 30,000 Mbit/s; on it: a",
         "node-00 takes no more tasks; on it: a",
         f"wrote {folder.state}",
     ]
-    assert printed.out.startswith("b: placed on node-01;")
+    assert out.startswith("b: placed on node-01;")
     assert folder.place("--up", "node-00") == 0
     with Store(folder.state) as store:
         assert store.state.up.all()
@@ -145,7 +127,7 @@ def test_nodes_and_links_change_and_the_jobs_there_are_named(
 # ------------------------------------------------------------------ a job
 
 
-def test_jobs_get_places_side_by_side(folder: Folder, capsys: Captured) -> None:
+def test_jobs_get_places_and_offsets(folder: Folder, capsys: Captured) -> None:
     assert folder.place(job("a")) == 0
     assert capsys.readouterr().out.splitlines() == [
         "a: placed on node-00 x 2; 1 rack",
@@ -161,11 +143,9 @@ def test_jobs_get_places_side_by_side(folder: Folder, capsys: Captured) -> None:
     assert folder.offsets() == {"b": 0, "c": 150}
 
 
-def test_json_is_for_programs(folder: Folder, capsys: Captured) -> None:
+def test_json_states_place_and_offset(folder: Folder, capsys: Captured) -> None:
     assert folder.place(job("a", period=290, max_stretch=10), "--json") == 0
-    printed = capsys.readouterr()
-    assert printed.err == f"wrote {folder.state}\n"
-    assert json.loads(printed.out) == {
+    assert json.loads(capsys.readouterr().out) == {
         "job": "a",
         "placed": True,
         "reserved": True,
@@ -187,30 +167,28 @@ def test_a_dry_run_changes_nothing(folder: Folder, capsys: Captured) -> None:
     folder.place(job("a"))
     before = folder.content()
     capsys.readouterr()
-    assert folder.place(job("b"), "--dry-run") == 0
-    assert "b: would be placed on node-01 x 2" in capsys.readouterr().out
+    for options, node in (([], "node-01"), (["--remove", "a"], "node-00")):
+        assert folder.place(job("b"), "--dry-run", *options) == 0
+        out, error = capsys.readouterr()
+        assert f"b: would be placed on {node} x 2" in out
+        assert "wrote" not in error
     assert folder.place(job("b"), "--dry-run", "--json") == 0
     assert json.loads(capsys.readouterr().out)["reserved"] is False
-    assert folder.place(job("b"), "--dry-run", "--remove", "a") == 0
-    printed = capsys.readouterr()
-    assert "b: would be placed on node-00 x 2" in printed.out
-    assert "wrote" not in printed.err
     assert folder.content() == before
 
 
-def test_where_there_is_no_room_the_reason_is_told(folder: Folder, capsys: Captured) -> None:
+def test_without_room_the_reason_is_printed(folder: Folder, capsys: Captured) -> None:
     before = folder.content()
     reason = (
         "none of 2 nodes takes a task of a: 2 leave too little room for the other tasks; "
         "2 of 5 tasks find room, limited by the interfaces"
     )
     assert folder.place(job("a", tasks=5)) == 1
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", f"a: no place; {reason}\n")
+    assert capsys.readouterr() == ("", f"a: no place; {reason}\n")
     assert folder.place(job("a", tasks=5), "--json") == 1
-    printed = capsys.readouterr()
-    assert json.loads(printed.out) == {"job": "a", "placed": False, "reason": reason}
-    assert printed.err == f"a: no place; {reason}\n"
+    out, error = capsys.readouterr()
+    assert json.loads(out) == {"job": "a", "placed": False, "reason": reason}
+    assert error == f"a: no place; {reason}\n"
     assert folder.content() == before
 
 
@@ -230,28 +208,19 @@ def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Capture
     assert len(valid_claims(manifests)) == 2
 
 
-def test_a_cluster_of_ones_own_becomes_a_state(tmp_path: Path) -> None:
-    nodes = [
-        {"name": f"n{index}", "has": {"gpus": 2}, "interface": f"n{index}"} for index in (0, 1)
-    ]
-    links = [{"name": f"n{index}", "capacity": 100} for index in (0, 1)]
+def test_a_cluster_file_becomes_a_state(two: Path) -> None:
+    names = ("n0", "n1")
     cluster = {
         "format": "metronome-cluster/1",
         "name": "two",
         "slot_ms": 5,
         "hyperperiod": 12,
-        "nodes": nodes,
-        "links": links,
+        "nodes": [{"name": name, "has": {"gpus": 2}, "interface": name} for name in names],
+        "links": [{"name": name, "capacity": 100} for name in names],
     }
-    job = {
-        "format": "metronome-job/1",
-        "name": "wide",
-        "tasks": 3,
-        "period": 6,
-        "phases": [{"start": 0, "length": 2, "rate": 50}],
-    }
-    (tmp_path / "cluster.json").write_text(json.dumps(cluster), encoding="utf-8")
-    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    made = ["place", str(tmp_path / "state"), "--cluster", str(tmp_path / "cluster.json")]
-    assert main([*made, "--with-jobs"]) == 2
-    assert main([*made, str(tmp_path / "job.json")]) == 0
+    phases = [{"start": 0, "length": 2, "rate": 50}]
+    wide = {"format": "metronome-job/1", "name": "wide", "tasks": 3, "period": 6, "phases": phases}
+    Folder(two).file(cluster, "cluster.json")
+    Folder(two).file(wide, "job.json")
+    assert metronome("place state --cluster cluster.json --with-jobs") == 2
+    assert metronome("place state --cluster cluster.json job.json") == 0

@@ -35,15 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         job("c", 12, (0, 5, 70)),
     )
     write_instance(network(*crowd), path / "crowd.json")
-    arguments = [
-        "--solver",
-        "greedy",
-        "--objectives",
-        "contention",
-        "--output",
-        str(path / "s.json"),
-    ]
-    assert main(["solve", str(path / "two-jobs.json"), *arguments]) == 0
+    greedy = f"--solver greedy --objectives contention --output {path}/s.json"
+    assert main(["solve", f"{path}/two-jobs.json", *greedy.split()]) == 0
     shutil.copy(path / "s.json", path / "s.html")
     write_suite(path / SUITES / "hard", [(hard_instance(), "test")])
     tune = two_jobs().replace(name="tune-me")

@@ -6,31 +6,24 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from metronome_opt.__main__ import main
 from metronome_opt.bench.simulations import FILE, SimulationRecord
-from metronome_opt.instance import write_instance
 from metronome_opt.journal import read_journal
-from tests.builders import two_jobs
 from tests.cli.simulating import write_files
+from tests.cli.typed import COMMAND, Captured, error_of, metronome, printed
 from tests.running import wait_until
-
-Captured = pytest.CaptureFixture[str]
-COMMAND = [sys.executable, "-m", "metronome_opt", "simulate"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the commands run; it holds scenarios and a study, one cell of which takes for ever."""
-    write_files(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(two: Path) -> Path:
+    """Return the working directory with scenarios and a study, one cell of which takes for ever."""
+    write_files(two)
+    return two
 
 
 def records(folder: Path) -> list[SimulationRecord]:
@@ -39,19 +32,18 @@ def records(folder: Path) -> list[SimulationRecord]:
 
 @pytest.mark.slow
 def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Captured) -> None:
-    arguments = ["simulate", "pair.yaml", "--seeds", "1", "--output", "out"]
-    assert main([*arguments, "--policy", "default", "--set", "jitter=0.05"]) == 0
-    printed = capsys.readouterr()
-    assert "pair: 1 done" in printed.out
-    assert "[1/1] pair default seed 0: " in printed.err
+    line = "simulate pair.yaml --seeds 1 --output out"
+    assert metronome(f"{line} --policy default --set jitter=0.05") == 0
+    out, error = capsys.readouterr()
+    assert "pair: 1 done" in out
+    assert "[1/1] pair default seed 0: " in error
     files = (FILE, "jobs.csv", "links.csv", "report.html")
-    assert printed.err.splitlines()[-4:] == [f"wrote out/{name}" for name in files]
+    assert error.splitlines()[-4:] == [f"wrote out/{name}" for name in files]
 
-    assert main([*arguments, "--policy", "ideal"]) == 2
-    assert "go on with --resume" in capsys.readouterr().err
-    assert main([*arguments, "--resume"]) == 2
-    assert "other conditions (jitter was 0.05, now it is 0.0)" in capsys.readouterr().err
-    assert main([*arguments, "--policy", "ideal,default", "--resume", "--set", "jitter=0.05"]) == 0
+    assert "go on with --resume" in error_of(capsys, f"{line} --policy ideal")
+    other = "other conditions (jitter was 0.05, now it is 0.0)"
+    assert other in error_of(capsys, f"{line} --resume")
+    assert metronome(f"{line} --policy ideal,default --resume --set jitter=0.05") == 0
     assert "1 of 2 simulations recorded already" in capsys.readouterr().err
     assert [(record.policy, record.kind) for record in records(folder / "out")] == [
         ("default", "done"),
@@ -64,9 +56,8 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     assert table[["study", "policy", "seed", "job"]].to_numpy().tolist() == [
         ["pair", policy, 0, job] for policy in ("default", "ideal") for job in ("a", "b")
     ]
-    again = ["--policy", "default,ideal", "--resume", "--set", "jitter=0.05", "--json"]
-    assert main([*arguments, *again]) == 0
-    document = json.loads(capsys.readouterr().out)
+    line = f"{line} --policy default,ideal --resume --set jitter=0.05 --json"
+    document = json.loads("".join(printed(capsys, line)))
     assert document["kinds"] == {"done": 2}
     means = table.groupby("policy").completion_s.mean()
     for entry in document["policies"]:
@@ -76,27 +67,12 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
 
 def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Captured) -> None:
     """Two bursts of 40 ms every 200 and 100 ms that never meet: each job is as fast as alone."""
-    write_instance(two_jobs(), folder / "two-jobs.json")
-    assert (
-        main(
-            [
-                "solve",
-                "two-jobs.json",
-                "--solver",
-                "greedy",
-                "--objectives",
-                "contention",
-                "--output",
-                "s.json",
-            ]
-        )
-        == 0
-    )
+    assert metronome("solve two.json --solver greedy --objectives contention --output s.json") == 0
     capsys.readouterr()
-    arguments = ["simulate", "two-jobs.json", "--schedule", "s.json", "--output", "out"]
-    assert main(arguments) == 0
-    printed = capsys.readouterr()
-    lines = printed.out.splitlines()
+    arguments = "simulate two.json --schedule s.json --output out"
+    assert metronome(arguments) == 0
+    out, error = capsys.readouterr()
+    lines = out.splitlines()
     assert lines[0].startswith("2 of 2 jobs gated: slowdown 1.00")
     assert lines[0].endswith("; each alone, 1.0000")
     job, _, alone, slots, _, unshifted, expected, change = lines[4].split()
@@ -104,7 +80,7 @@ def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Cap
     assert float(unshifted) > 1.02 * float(expected)
     assert float(expected) == pytest.approx(200, rel=0.01)
     assert change.startswith("-")
-    assert printed.err.splitlines() == ["wrote out/jobs.csv", "wrote out/link.svg"]
+    assert error == "wrote out/jobs.csv\nwrote out/link.svg\n"
     table = pd.read_csv(folder / "out" / "jobs.csv", index_col="job")
     assert table.loc["b", "alone_ms"] == 100
     drawn = (folder / "out" / "link.svg").read_text()
@@ -112,8 +88,7 @@ def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Cap
         assert word in drawn
 
     written = {path: path.read_bytes() for path in (folder / "out").iterdir()}
-    assert main([*arguments, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads("".join(printed(capsys, f"{arguments} --json")))
     assert document["slowdown"]["unshifted"] > document["slowdown"]["expected"]
     for each in document["jobs"]:
         assert each["unshifted_ms"] == pytest.approx(table.loc[each["job"], "unshifted_ms"])
@@ -121,40 +96,22 @@ def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Cap
 
 
 def test_a_false_schedule_is_not_simulated(folder: Path, capsys: Captured) -> None:
-    write_instance(two_jobs(), folder / "two-jobs.json")
-    assert (
-        main(
-            [
-                "solve",
-                "two-jobs.json",
-                "--solver",
-                "greedy",
-                "--objectives",
-                "contention",
-                "--output",
-                "s.json",
-            ]
-        )
-        == 0
-    )
+    assert metronome("solve two.json --solver greedy --objectives contention --output s.json") == 0
     document = json.loads((folder / "s.json").read_text())
     (folder / "s.json").write_text(json.dumps({**document, "offsets": {"a": 0, "b": 99}}))
-    capsys.readouterr()
-    assert main(["simulate", "two-jobs.json", "--schedule", "s.json", "--output", "out"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
+    line = error_of(capsys, "simulate two.json --schedule s.json --output out", 1)
     assert "s.json: offsets.b: stated 99, but it must be in [0, 20)" in line
     assert not (folder / "out").exists()
 
 
 @pytest.mark.slow
 def test_unfinished_cells_are_reported(folder: Path, capsys: Captured) -> None:
-    arguments = ["simulate", "endless.yaml", "--output", "out", "--jobs", "2"]
-    assert main([*arguments, "--cells", "horizon_s=1"]) == 0
-    assert "endless: 1 done" in capsys.readouterr().out
-    assert main([*arguments, "--resume", "--time-limit", "1"]) == 1
-    told = capsys.readouterr()
-    assert "endless horizon_s=1000000000 default seed 0: out of time (killed 1.1 s" in told.err
-    assert "endless: 1 done, 1 out of time" in told.out
+    line = "simulate endless.yaml --output out --jobs 2"
+    assert "endless: 1 done" in "".join(printed(capsys, f"{line} --cells horizon_s=1"))
+    assert metronome(f"{line} --resume --time-limit 1") == 1
+    out, error = capsys.readouterr()
+    assert "endless horizon_s=1000000000 default seed 0: out of time (killed 1.1 s" in error
+    assert "endless: 1 done, 1 out of time" in out
     assert Counter(record.kind for record in records(folder / "out")) == {
         "done": 1,
         "out_of_time": 1,
@@ -166,8 +123,7 @@ def test_unfinished_cells_are_reported(folder: Path, capsys: Captured) -> None:
 def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder: Path) -> None:
     output = folder / "out"
     with subprocess.Popen(
-        [*COMMAND, "endless.yaml", "--output", str(output), "--jobs", "1"],
-        cwd=folder,
+        [*COMMAND, "simulate", "endless.yaml", "--output", "out", "--jobs", "1"],
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -186,7 +142,6 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
         assert len(pd.read_csv(output / "jobs.csv")) == 2
         assert (output / "report.html").exists()
         return
-    arguments = ["simulate", "endless.yaml", "--output", str(output), "--resume"]
-    assert main([*arguments, "--cells", "horizon_s=1"]) == 0
+    assert metronome("simulate endless.yaml --output out --resume --cells horizon_s=1") == 0
     assert records(output) == [record]
     assert len(pd.read_csv(output / "jobs.csv")) == 2

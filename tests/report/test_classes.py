@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.report.classes import classes_frame, jobs_frame
-from metronome_opt.report.tables import classes_table
 from metronome_opt.slowdown.times import Times
-from metronome_opt.verify import Evaluation, evaluate
+from metronome_opt.verify import evaluate
 from tests.builders import job, network
-from tests.report.printed import lines
 from tests.strategies import instances, offsets_of
 from tests.tiers import examples
 
@@ -83,18 +81,6 @@ def test_unknown_values_are_missing() -> None:
     assert classes.drop(columns=unknown).notna().all(axis=None)
     known = classes_frame(PROBLEM, APART, TOGETHER)
     pd.testing.assert_series_equal(classes["unserved_after"], known["unserved_after"])
-
-
-@pytest.mark.parametrize(
-    ("before", "unserved"), [(TOGETHER, ["0.0", "10.0", "10.0"]), (None, ["-", "-", "-"])]
-)
-def test_the_table_shows_a_class_a_row(before: Evaluation | None, unserved: list[str]) -> None:
-    rows = [
-        ["4", "1", "0", "0", "100.0%", "100.0%", unserved[0], "0.0"],
-        ["1", "2", "1", "0", "108.3%", "100.0%", unserved[1], "0.0"],
-        ["all", "3", "1", "0", "105.6%", "100.0%", unserved[2], "0.0"],
-    ]
-    assert lines(classes_table(PROBLEM, before, APART, TIMES))[3:] == rows
 
 
 @given(st.data())
