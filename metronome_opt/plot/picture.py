@@ -24,7 +24,7 @@ _MAX_ENTRIES = 40
 
 # Load the backend now: that of notebooks makes pyplot interactive, which must outlast the
 # `rc_context` of the first figure, or later figures are not shown.
-pyplot.draw_if_interactive()
+pyplot.draw_if_interactive()  # type: ignore[no-untyped-call]
 
 # What would differ from run to run is left out of the files.
 _METADATA: dict[str, dict[str, Any]] = {
