@@ -76,7 +76,7 @@ wheel: $(STAMP)
 
 lock: $(STAMP)
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
-		--no-emit-find-links --python-version 3.11 --group dev --extra notebook pyproject.toml \
+		--no-emit-find-links --python-version 3.11 --group dev --all-extras pyproject.toml \
 		--output-file requirements.lock
 
 format: $(STAMP)

@@ -1,4 +1,4 @@
-"""Clusters in use, drawn from a seed, for placing gangs on them: small ones, and a large one."""
+"""Clusters: of any racks, and a large one in use, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import random
 from collections.abc import Sequence
 
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Distance, Host, Rack, Resources
-from metronome_opt.scheduling.cycle import Cycle
 
 _RACK_COST = 2
 LARGE_HYPERPERIOD = 400
@@ -60,79 +59,6 @@ def make_cluster(
             if one != other
         ),
     )
-
-
-# ------------------------------------------------------------------ small ones
-
-
-def small_case(
-    seed: int,
-    *,
-    nodes: tuple[int, int] = (4, 10),
-    most_racks: int = 4,
-    tasks: tuple[int, int] = (2, 6),
-    mode: Mode = "shared",
-) -> Cycle:
-    """Draw a cluster in use and a gang that asks for a place there.
-
-    One to three GPUs of each node are free; jobs of two and three tasks run, with weights of 1, 2
-    and 4 and periods of 8, 12 and 24 slots. Most of their links can be overloaded.
-
-    Parameters
-    ----------
-    nodes, tasks
-        Fewest and most.
-    """
-    draw = random.Random(seed)
-    size = draw.randint(*nodes)
-    cuts = sorted(draw.sample(range(1, size), draw.randint(1, min(most_racks, size)) - 1))
-    spec = make_cluster(
-        [end - begin for begin, end in zip([0, *cuts], [*cuts, size], strict=True)],
-        gpus=[draw.randint(1, 3) + draw.choice((0, 4)) for _ in range(size)],
-        interface=100,
-        uplink=draw.choice((None, 100, 160, 250)),
-        hyperperiod=24,
-    )
-    state = ClusterState(spec, mode=mode)
-    hosts = [host.name for host in spec.nodes]
-    for index in range(draw.randint(size, 3 * size)):
-        homes = draw.choices(hosts, k=draw.randint(2, 3))
-        gang = _small_gang(draw, f"job-{index}", len(homes), gpus=0)
-        _reserve_if_it_fits(state, gang, homes, draw.randrange(gang.period))
-    for index, host in enumerate(hosts):
-        used = int(state.total[index, 0]) - draw.randint(1, 3)
-        if used > 0:
-            _reserve_if_it_fits(state, _small_gang(draw, f"alone-{index}", 1, gpus=used), [host], 0)
-    limit = draw.choice((None, None, 1, 2))
-    gang = _small_gang(draw, "new", draw.randint(*tasks), gpus=1)
-    return Cycle(state, gang.model_copy(update={"most_racks": limit}))
-
-
-def _small_gang(draw: random.Random, name: str, tasks: int, *, gpus: int) -> Gang:
-    period = draw.choice((8, 12, 24))
-    first = draw.randint(1, period // 2)
-    phases = [Phase(start=0, length=first, rate=draw.randint(20, 60))]
-    if draw.random() < 0.3:
-        length = draw.randint(1, period - first - 1)
-        phases.append(Phase(start=first + 1, length=length, rate=draw.randint(20, 60)))
-    return Gang(
-        name=name,
-        tasks=tasks,
-        each=Resources(gpus=gpus),
-        period=period,
-        phases=tuple(phases),
-        weight=draw.choice((1, 2, 4)),
-        ready=draw.randrange(period),
-    )
-
-
-def _reserve_if_it_fits(state: ClusterState, gang: Gang, homes: Sequence[str], offset: int) -> None:
-    crossed = state.cluster.flows(homes)
-    if all(count * gang.peak <= state.room(link) for link, count in crossed.items()):
-        state.reserve(Reservation(gang=gang, nodes=tuple(homes), offset=offset))
-
-
-# ------------------------------------------------------------------ a large one
 
 
 def large_state(nodes: int, claims: int, seed: int = 0) -> ClusterState:

@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from metronome_opt.cluster.gang import (
     CapacityChanged,
     Event,
@@ -21,6 +23,7 @@ from metronome_opt.cluster.gang import (
     Unreserved,
 )
 from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Host, Rack, Resources
@@ -195,3 +198,33 @@ def _mistake(chance: random.Random, state: ClusterState) -> Event:
         NodeChanged(node="none", up=True),
     ]
     return chance.choice(mistakes)
+
+
+# ------------------------------------------------------------------ comparing
+
+
+def rebuilt(state: ClusterState) -> ClusterState:
+    """Return a state made from the document of another one alone."""
+    return restore(StateSnapshot.model_validate_json(snapshot_of(state).model_dump_json()))
+
+
+def differences(one: ClusterState, other: ClusterState) -> list[str]:
+    """Return the names of the parts in which two states differ, to the last number."""
+    parts = zip(_parts(one).items(), _parts(other).values(), strict=True)
+    return [name for (name, mine), its in parts if not _same(mine, its)]
+
+
+def _same(mine: Any, its: Any) -> bool:
+    if isinstance(mine, np.ndarray):
+        return mine.dtype == its.dtype and np.array_equal(mine, its)
+    return bool(mine == its)
+
+
+def _parts(state: ClusterState) -> dict[str, Any]:
+    names = ("cluster", "sequence", "crossed", "total", "free", "up", "capacity")
+    return {
+        **{name: getattr(state, name) for name in names},
+        "claims": list(state.claims.items()),  # in their order
+        **vars(state.demand),
+        "users": dict(state.demand.users),  # counters are equal even if one has zeros
+    }

@@ -12,10 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.happenings import draw, somewhere
+from benchmarks.happenings import differences, draw, somewhere
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
-from metronome_opt.cluster.views import differences
 from metronome_opt.errors import InputError
 
 _ROOT = Path(__file__).parent.parent

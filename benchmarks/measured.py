@@ -17,7 +17,6 @@ from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
 from metronome_opt import solve
-from metronome_opt.cli.demo import simulate as play
 from metronome_opt.compatible import least_stretch, solve_choices
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job, Link
@@ -39,6 +38,8 @@ from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED
 from metronome_opt.scenario.network import Gpu
 from metronome_opt.scenario.workload import Quantity, workload_named
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import SAFE, Player, plays
 from metronome_opt.slowdown.times import Times
 
 SCENARIO = "paper-24-measured"
@@ -217,12 +218,22 @@ def _fits(instance: Instance, limit: Fraction = Fraction(0)) -> bool:
 
 
 def _outcomes(kind: str, results: Mapping[str, Result]) -> Iterator[Figure]:
-    """Tell contention and slowdown, as `metronome demo` does."""
+    """Yield contention and slowdowns as simulated, by how links are shared."""
     for name, result in results.items():
         contention = float(result.evaluation.contention)
         yield Figure(f"{kind}, {name}: contention", contention, "weight x Mbit/s")
-        for sharing, slowdown in play(result).items():
+        for sharing, slowdown in _slowdowns(result).items():
             yield Figure(f"{kind}, {name}: slowdown, {sharing}", slowdown, "")
+
+
+def _slowdowns(result: Result) -> dict[str, float]:
+    free = result.schedule.solver in ("unshifted", "random")
+    plan = Plan(result.offsets) if free else Plan.of(result.instance, result.schedule)
+    values = {}
+    for sharing in SAFE:
+        player = Player(result.instance, plays(1000, 4, (sharing,)), workers=4)
+        values[sharing] = player.value(player.slowdowns(plan))
+    return values
 
 
 def _rows(problem: Problem, result: Result) -> pd.DataFrame:

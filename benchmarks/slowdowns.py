@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from immutabledict import immutabledict
 from pydantic import Field
 from rich.progress import track
 
@@ -24,7 +23,7 @@ from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.documents import write_text
 from metronome_opt.instance import Instance
-from metronome_opt.records import FrozenMap, Record, build, dump_document, read_as
+from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
 from metronome_opt.scenario import build_scenario
 from metronome_opt.simulate.study import STUDIES, read_study
 from metronome_opt.slowdown.minimise import Terms, minimise
@@ -118,7 +117,7 @@ def search(instance: Instance, seconds: float, seed: int) -> Best:
         instance=instance.name,
         unshifted=round(unshifted, 6),
         slowdown=round(min(found, unshifted), 6),
-        gated=immutabledict(gated if found < unshifted else {}),
+        gated=FrozenDict(gated if found < unshifted else {}),
         seconds=seconds,
     )
 
@@ -143,7 +142,7 @@ def main(
             command=command,
             commit=find_commit(),
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
-            machine=immutabledict(describe_machine()),
+            machine=FrozenDict(describe_machine()),
             best=tuple(best.values()),
         )
         write_text(FILE, dump_document(kept.model_dump(mode="json"), spread={"best"}))

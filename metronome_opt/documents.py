@@ -39,11 +39,6 @@ def read_document(path: str | Path, *, max_bytes: int | None = None) -> dict[str
     max_bytes
         Its maximum size; `MAX_BYTES` if left out, more for files that this package has written.
 
-    Returns
-    -------
-    dict
-        The document as plain Python values.
-
     Raises
     ------
     InputError
@@ -59,20 +54,8 @@ def read_document(path: str | Path, *, max_bytes: int | None = None) -> dict[str
 def read_documents(path: str | Path) -> list[dict[str, Any]]:
     """Read a YAML stream, or a JSON file, of mappings: none, one or several.
 
-    Parameters
-    ----------
-    path
-        The file; its name says what it is, as in `read_document`.
-
-    Returns
-    -------
-    list of dict
-        The documents as plain Python values, without empty ones.
-
-    Raises
-    ------
-    InputError
-        As `read_document` does; the message counts documents from 0.
+    Empty ones are left out. Names and errors are as of `read_document`; messages count documents
+    from 0.
     """
     documents = _read(Path(path), MAX_BYTES, many=True)
     for index, document in enumerate(documents):
@@ -82,13 +65,7 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the value of YAML text inside another document, as plain Python values.
-
-    Raises
-    ------
-    InputError
-        If it is malformed, too deep or repeats a key.
-    """
+    """Return the value of YAML text inside another document; errors as of `read_document`."""
     (document,) = _parse_yaml(text)
     return document
 
@@ -173,12 +150,11 @@ def _read(path: Path, max_bytes: int, *, many: bool = False) -> list[Any]:
     """Return the document in a file, or all of a YAML stream."""
     text = _read_text(path, max_bytes)
     is_yaml = path.suffix in {".yaml", ".yml"}
+    is_json = path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{")
     try:
-        if path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{"):
-            return [_parse_json(text)]
-        return _parse_yaml(text, many=many)
+        return [_parse_json(text)] if is_json else _parse_yaml(text, many=many)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise error.within(path) from None
 
 
 def _read_text(path: Path, max_bytes: int) -> str:

@@ -57,14 +57,11 @@ class RemoteError(MetronomeError):
         The line; it is to contain no credentials.
     passing
         Asking again may bring something else.
-    wait_s
-        Seconds for which the server asked to be left alone; 0 where it did not say.
     """
 
-    def __init__(self, message: str, *, passing: bool = False, wait_s: float = 0.0) -> None:
+    def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
-        self.wait_s = wait_s
 
 
 class SolverError(MetronomeError, RuntimeError):
@@ -73,9 +70,11 @@ class SolverError(MetronomeError, RuntimeError):
 
 def quote(value: object) -> str:
     """Return `value` quoted, printable and short, for a one-line message."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**_SHOWN:
+    if isinstance(value, int) and abs(value) >= 10**_SHOWN:
         return f"an integer of {value.bit_length()} bits"
-    text = ascii(value) if not isinstance(value, (dict, list, tuple)) else _container(value)
+    if isinstance(value, (dict, list, tuple)):
+        return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
+    text = ascii(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
@@ -95,11 +94,6 @@ def format_path(path: Sequence[str | int]) -> str:
             name = step if plain else quote(step)
             text += f".{name}" if text else name
     return text
-
-
-def _container(value: dict[object, object] | list[object] | tuple[object, ...]) -> str:
-    kind = "a mapping" if isinstance(value, dict) else "a list"
-    return f"{kind} of {len(value)}"
 
 
 def sanitize(text: str, length: int) -> str:

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from immutabledict import immutabledict
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, counted, format_path, quote
 from metronome_opt.records import (
+    FrozenDict,
     FrozenMap,
     Name,
     NonNegative,
@@ -207,12 +207,12 @@ class Instance(Record):
         for index, job in enumerate(self.jobs):
             for link in job.links:
                 users[link].append(index)
-        return immutabledict({link: tuple(jobs) for link, jobs in users.items()})
+        return FrozenDict({link: tuple(jobs) for link, jobs in users.items()})
 
     @cached_property
     def hyperperiods(self) -> Mapping[str, int]:
         """For each link, the least common multiple of its jobs' periods, in slots (1 if unused)."""
-        return immutabledict(
+        return FrozenDict(
             {
                 link: math.lcm(*(self.jobs[index].period for index in jobs))
                 for link, jobs in self.jobs_on.items()

@@ -27,7 +27,6 @@ CUSHION = "cushion"
 STRETCH = "stretch"
 MIXTURE = "weighted sum"
 SLOWDOWN = "slowdown"
-_CLASS = "unserved of weight >= "
 
 
 class Objective:
@@ -201,19 +200,6 @@ class _Latency(LayeredObjective):
         return 1 / (traffic or Fraction(1))
 
 
-class _ClassCost(LayeredObjective):
-    """What jobs of some weight and above do not get in all, Mbit/s."""
-
-    unit = "Mbit/s"
-
-    def __init__(self, weight: int) -> None:
-        self.name = class_cost(weight)
-        self._weight = weight
-
-    def weight(self, weight: int) -> int:
-        return int(weight >= self._weight)
-
-
 class _Stretch(Objective):
     """Idle time, weighted, in shares of periods."""
 
@@ -293,7 +279,7 @@ _SUM = _Mixture()
 
 
 def find_objective(name: str, place: str = "objectives") -> Objective:
-    """Return an objective: one of the six, what a priority class lacks, or one of a package.
+    """Return an objective: one of the six, or one of a package.
 
     Raises
     ------
@@ -304,8 +290,6 @@ def find_objective(name: str, place: str = "objectives") -> Objective:
         return BY_NAME[name]
     if name == MIXTURE:
         return _SUM
-    if name.startswith(_CLASS):
-        return _ClassCost(int(name.removeprefix(_CLASS)))
     return _added(name, place)
 
 
@@ -340,7 +324,7 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
     if not names:
         raise InputError(f"{place}: none given; choose from {', '.join(OBJECTIVES)}")
     for index, name in enumerate(names):
-        if not isinstance(name, str) or name.startswith((_CLASS, MIXTURE)):
+        if not isinstance(name, str) or name == MIXTURE:
             known = ", ".join(OBJECTIVES)
             raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
         if find_objective(name, place).simulated:
@@ -365,11 +349,6 @@ def find_layered(name: str) -> LayeredObjective:
     objective = find_objective(name)
     assert isinstance(objective, LayeredObjective)  # noqa: S101 (the callers' promise)
     return objective
-
-
-def class_cost(weight: int) -> str:
-    """Return the name of what jobs of a weight and above do not get in all, in Mbit/s."""
-    return f"{_CLASS}{weight}"
 
 
 # ------------------------------------------------------------------ as text
@@ -424,28 +403,6 @@ def normal(instance: Instance, name: str) -> Fraction:
             f"{quote(size)}; mend the package that adds it"
         )
     return Fraction(size) or Fraction(1)
-
-
-def weighted_sum(
-    original: Instance, prices: Mapping[str, Fraction], values: Mapping[str, Fraction | None]
-) -> Fraction:
-    """Return a weighted sum of objectives, each divided by its natural size; less is better.
-
-    A cushion counts against the sum; one without limit counts as the longest period.
-
-    Parameters
-    ----------
-    original
-        The jobs without stretch.
-    prices, values
-        The weight and the value of each objective, by name.
-    """
-    total = Fraction(0)
-    for name, price in prices.items():
-        size, value = normal(original, name), values[name]
-        amount = size if value is None else value
-        total += (-1 if find_objective(name).maximised else 1) * price * amount / size
-    return total
 
 
 def _traffic_of(job: Job) -> Fraction:

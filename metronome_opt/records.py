@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
-from immutabledict import immutabledict
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -42,12 +41,38 @@ def _thaw(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _freeze(value: Mapping[Any, Any]) -> immutabledict[Any, Any]:
-    return immutabledict(value)
-
-
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class FrozenDict(Mapping[K, V]):
+    """A mapping that cannot change, hashed by its entries whatever their order."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+        self._entries = dict(entries)
+
+    def __getitem__(self, key: K) -> V:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._entries)
+
+
+def _freeze(value: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
+    return FrozenDict(value)
+
+
 FrozenMap = Annotated[
     Mapping[K, V], BeforeValidator(_thaw), AfterValidator(_freeze), PlainSerializer(dict)
 ]

@@ -64,23 +64,18 @@ class Level:
     name
         Of the objective, or ``weighted sum``.
     value
-        The value before later objectives used its tolerance; None for a cushion without limit and
-        for a slowdown that was not simulated.
+        None for a cushion without limit and for a slowdown that was not simulated.
     proved
         Whether nothing better is possible with the earlier ones held.
-    tolerance
-        The share of it by which later objectives may make it worse.
     """
 
     name: str
     value: Fraction | None
     proved: bool
-    tolerance: Fraction = Fraction(0)
 
     def __str__(self) -> str:
         formatted = find_objective(self.name).format_exactly(self.value)
-        loose = f", within {float(self.tolerance):.3g}" if self.tolerance else ""
-        return f"{self.name} {formatted} ({'proved' if self.proved else 'not proved'}{loose})"
+        return f"{self.name} {formatted} ({'proved' if self.proved else 'not proved'})"
 
 
 @dataclass(frozen=True)

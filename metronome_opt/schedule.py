@@ -8,12 +8,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.documents import write_text
 from metronome_opt.records import (
+    FrozenDict,
     FrozenMap,
     Name,
     NonNegative,
@@ -102,7 +102,7 @@ class Schedule(Record):
     solver: str
     seed: int | None
     runtime_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    versions: FrozenMap[str, str] = immutabledict()
+    versions: FrozenMap[str, str] = FrozenDict()
     cushion_slots: NonNegative = 0
     gated: FrozenMap[Name, bool] | None = None
     stretch_limit: Annotated[Exact, Field(ge=0)] | None = None

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.goals import Exact, Goal, check_reserve, make_goal
-from metronome_opt.objectives import BY_NAME, SLOWDOWN
+from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Schedule
@@ -19,12 +19,17 @@ from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     Arguments,
+    Exact,
     check_numbers,
+    check_reserve,
     check_start,
     interrupt_stops,
     load_kernels,
 )
 from metronome_opt.stopping import MaxRuntime, StoppingRule, Watch
+
+if TYPE_CHECKING:
+    from metronome_opt.multiobjective.goals import Goal
 
 
 def solve(
@@ -40,9 +45,6 @@ def solve(
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
-    tolerance: Mapping[str, Exact] | None = None,
-    epsilon: Mapping[str, Exact] | None = None,
-    strict: bool = False,
 ) -> Result:
     """Choose for every job when it may burst.
 
@@ -89,14 +91,6 @@ def solve(
         For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
         priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
         good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
-    tolerance
-        By what share of it an objective may become worse for the sake of the later ones, by name:
-        ``{"contention": "5%"}``.
-    epsilon
-        The maximum of objectives, by name; of a cushion the minimum.
-    strict
-        Whether priority is strict: minimum unserved bandwidth of the heaviest jobs first, then of
-        those of the next weight, and so on, where contention weighs them against each other.
 
     Returns
     -------
@@ -122,13 +116,14 @@ def solve(
     names, weights = _names(objective)
     simulated = names == (SLOWDOWN,)
     if simulated:
-        _refuse(
-            "other objectives than slowdown", tolerance=tolerance, epsilon=epsilon, strict=strict
-        )
         _check_solver(chosen)
     else:
-        _refuse("slowdown alone", stretch_limit=stretch_limit, sharing=sharing)
-        goal = make_goal(names, tolerance, weights, epsilon, strict=strict)
+        for name, value in (("stretch_limit", stretch_limit), ("sharing", sharing)):
+            if value:
+                raise InputError(f"{name}: is for slowdown alone; leave it out")
+        from metronome_opt.multiobjective.goals import make_goal
+
+        goal = make_goal(names, weights)
         _check_able(chosen, goal, stretching=instance.needs_stretch)
     load: Callable[[], None]
     run: Callable[..., Result]
@@ -187,12 +182,6 @@ def _names(
     return tuple(objective), None
 
 
-def _refuse(of: str, **arguments: object) -> None:
-    for name, value in arguments.items():
-        if value:
-            raise InputError(f"{name}: is for {of}; leave it out")
-
-
 def _check_solver(solver: Solver) -> None:
     if SLOWDOWN not in solver.objectives:
         able = ", ".join(each.name for each in SOLVERS.values() if SLOWDOWN in each.objectives)
@@ -210,31 +199,21 @@ def _check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
     if _can(solver, goal, stretching):
         return
     able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
-    wish = ", ".join(dict.fromkeys((*goal.names, *(["stretch"] if stretching else []))))
-    extra = [
-        word
-        for word, given in (
-            ("tolerance", goal.tolerance),
-            ("epsilon", goal.epsilon),
-            ("strict", goal.strict),
-        )
-        if given
-    ]
+    wish = ", ".join(dict.fromkeys((*goal.objectives, *(["stretch"] if stretching else []))))
     raise InputError(
-        f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
-        f"{solver.name} cannot; it optimises {', '.join(solver.objectives)}"
+        f"objectives: {wish}: solver {solver.name} cannot; it optimises "
+        f"{', '.join(solver.objectives)}"
         f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
         f"those that can: {', '.join(able) or 'none'}"
     )
 
 
 def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
-    held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
-    added = [name for name in goal.names if name not in BY_NAME]
+    held = () if goal.prices else goal.objectives[:-1]
+    if SLOWDOWN in solver.objectives:  # it minimises all there are, those of other packages too
+        return True
     return (
-        set(goal.names) <= {*solver.objectives, *added}
-        and ("stretch" in solver.objectives or not stretching)
-        and set(held) <= {*solver.holds, *added}
-        # What holds costs at any value knows costs of any kind.
-        and (solver.limits or not (goal.tolerance or goal.epsilon or added))
+        set(goal.objectives) <= set(solver.objectives)
+        and set(held) <= set(solver.holds)
+        and not stretching
     )

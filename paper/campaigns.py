@@ -42,7 +42,7 @@ SEEDS = {
 }
 """Number of simulated seeds of each study."""
 
-SINGLE = ("placement-gaps", "placement-speed")
+SINGLE = ("placement-speed",)
 """The benchmarks that can be run again; of the others the records are kept."""
 
 _RAW = Path(__file__).parent / "build" / "raw"

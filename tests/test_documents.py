@@ -47,8 +47,7 @@ def test_json_is_read_under_any_name(name: str, tmp_path: Path) -> None:
     }
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
-    assert read(tmp_path, b'\xef\xbb\xbf{"a": 1}', "a.json") == {"a": 1}
+def test_byte_order_mark_is_no_part_of_text(tmp_path: Path) -> None:
     assert read(tmp_path, b"\xef\xbb\xbfa: 1") == {"a": 1}
 
 
@@ -56,29 +55,18 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     ("text", "value"),
     [
         ("12", 12),
-        ("-7", -7),
-        ("+3", 3),
-        ("0", 0),
         ("010", 10),  # octal in YAML 1.1
-        ("1.5", 1.5),
         ("1e3", 1000.0),
         (".5", 0.5),
         ("-.inf", float("-inf")),
         ("1:30", "1:30"),  # 90 in YAML 1.1
-        ("1_000", "1_000"),  # 1000 in YAML 1.1
-        ("0b1", "0b1"),
         ("0x1F", "0x1F"),
         ("2024-01-02", "2024-01-02"),  # a date in YAML 1.1
         ("yes", "yes"),  # true in YAML 1.1
-        ("off", "off"),
         ("true", True),
-        ("False", False),
         ("~", None),
         ("", None),
-        ("null", None),
-        ("nil", "nil"),
         ("'12'", "12"),
-        ("''", ""),
         ("<<", "<<"),
     ],
 )
@@ -110,7 +98,6 @@ def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
     ("text", "expected"),
     [
         ("a: &x {k: 1}\nb: *x\n", {"a": {"k": 1}, "b": {"k": 1}}),
-        ("a: &x [1, 2]\nb: [*x, *x]\n", {"a": [1, 2], "b": [[1, 2], [1, 2]]}),
         ("a: &x 1\nb: &x 2\nc: *x\n", {"a": 1, "b": 2, "c": 2}),
         ("a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3}\n", {"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 3}}),
         ("<<: [{a: 1}, {a: 2, b: 3}]\n", {"a": 1, "b": 3}),  # the first one counts
@@ -180,7 +167,7 @@ def test_invalid_yaml_is_refused_with_its_line(text: str, said: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.yaml"])
-def test_depth_has_a_limit(name: str, tmp_path: Path) -> None:
+def test_depth_and_digits_have_limits(name: str, tmp_path: Path) -> None:
     def nested(levels: int) -> str:
         return '{"a": ' * levels + "1" + "}" * levels
 
@@ -188,12 +175,7 @@ def test_depth_has_a_limit(name: str, tmp_path: Path) -> None:
     for levels in (MAX_DEPTH + 1, 5000):
         said = refusal(tmp_path, nested(levels), name)
         assert said.endswith(f"nested deeper than {MAX_DEPTH} levels")
-
-
-@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
-def test_integers_have_a_limit(name: str, tmp_path: Path) -> None:
-    longest = "9" * MAX_DIGITS
-    assert read(tmp_path, f'{{"a": {longest}}}', name) == {"a": int(longest)}
+    assert read(tmp_path, f'{{"a": {"9" * MAX_DIGITS}}}', name) == {"a": int("9" * MAX_DIGITS)}
     for digits in (MAX_DIGITS + 1, 10_000):  # Python itself refuses more than 4300
         said = refusal(tmp_path, f'{{"a": {"9" * digits}}}', name)
         assert f"has {digits} digits" in said
@@ -204,13 +186,6 @@ def test_size_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(documents, "MAX_BYTES", 100)
     assert read(tmp_path, "a: " + "x" * 97)
     assert "larger than 100 bytes" in refusal(tmp_path, "a: " + "x" * 98)
-
-
-def test_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"missing\.json: cannot be read \(No such file"):
-        read_document(tmp_path / "missing.json")
-    with pytest.raises(InputError, match=r"cannot be read \(Is a directory\)"):
-        read_document(tmp_path)
 
 
 # ------------------------------------------------------------------ writing
@@ -246,27 +221,25 @@ def test_an_interrupted_write_leaves_what_was_there(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_unwritable_path_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder"):
-        write_text(tmp_path, "x")
-    with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):
-        write_text(tmp_path / "no" / "where.json", "x")
-    blocked = tmp_path / "file"
-    blocked.write_text("x")
-    with pytest.raises(InputError, match=r"cannot be written \(Not a directory\)"):
-        write_text(blocked / "inside.json", "x")
-
-
-def test_a_device_is_not_replaced_by_a_file() -> None:
-    with pytest.raises(InputError, match="/dev/null: is not an ordinary file"):
-        write_text("/dev/null", "x")
-    assert Path("/dev/null").is_char_device()
-
-
-def test_a_link_that_leads_back_to_itself_is_refused(tmp_path: Path) -> None:
-    loop = tmp_path / "loop.json"
+def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    loop, blocked = tmp_path / "loop.json", tmp_path / "file"
     loop.symlink_to(loop)
-    with pytest.raises(InputError, match=r"loop\.json: cannot be written \(Too many levels"):
-        check_targets([], [loop])
-    with pytest.raises(InputError, match=r"loop\.json: cannot be read \(Too many levels"):
-        read_document(loop)
+    blocked.write_text("x")
+    for path, said in [
+        (tmp_path, "is a folder"),
+        (tmp_path / "no" / "where.json", "cannot be written (No such file or directory)"),
+        (blocked / "inside.json", "cannot be written (Not a directory)"),
+        (loop, "cannot be written (Too many levels"),
+        (Path("/dev/null"), "is not an ordinary file"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            check_targets([], [path])
+        assert str(caught.value).startswith(f"{path}: {said}")
+    for path, said in [
+        (tmp_path / "missing.json", "cannot be read (No such file"),
+        (tmp_path, "cannot be read (Is a directory)"),
+        (loop, "cannot be read (Too many levels"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            read_document(path)
+        assert str(caught.value).startswith(f"{path}: {said}")

@@ -59,7 +59,7 @@ def test_a_record_says_what_a_step_is_made_of(model: str, tmp_path: Path) -> Non
     assert record["configuration"].startswith("tiny, for tests: ")
 
 
-@pytest.mark.parametrize("model", ["bert", "roberta", "camembert", "xlm", "gpt1", "gpt2"])
+@pytest.mark.parametrize("model", ["bert", "xlm", "gpt2"])
 def test_every_transformer_can_be_measured(model: str, tmp_path: Path) -> None:
     record = tiny(model, tmp_path, ["torch", "transformers"])
     assert_sound(record)
@@ -77,14 +77,6 @@ def test_exchanges_are_what_a_worker_sends_besides(tmp_path: Path) -> None:
     for record, begin in ((stage, "forward"), (stage, "backward")):
         last = [each["after_ms"] for each in record["exchanges"] if each["begin"] == begin]
         assert last[0] <= record[f"{begin}_ms"]["median"]
-
-
-def test_a_record_that_is_there_is_kept(tmp_path: Path) -> None:
-    tiny("gpt3", tmp_path, ["torch"])
-    before = (tmp_path / "gpt3.json").read_bytes()
-    again = measure("gpt3", "--tiny", "--output", str(tmp_path), modules=["torch"])
-    assert again.stdout == f"{tmp_path}/gpt3.json: is there already; --again measures anew\n"
-    assert (tmp_path / "gpt3.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from metronome_opt.scenario import data_folder
 from tests.scenario.examples import scenario
 from tests.schemas import DOCUMENTS, path_of, text_of
 
-SHIPPED = sorted((data_folder() / "scenarios").glob("*.yaml"))
-
 
 def faults(name: str, document: Any) -> list[str]:
     schema = json.loads(path_of(name).read_text(encoding="utf-8"))
@@ -30,15 +28,10 @@ def test_a_schema_is_that_of_its_record(name: str) -> None:
     assert path_of(name).read_text(encoding="utf-8") == text_of(name), told
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_scenarios_have_their_schema(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert faults("scenario", yaml.safe_load(text)) == []
-
-
-def test_shipped_workloads_have_their_schema() -> None:
-    for path in (data_folder() / "workloads").glob("*.yaml"):
-        assert faults("workload", yaml.safe_load(path.read_text(encoding="utf-8"))) == []
+@pytest.mark.parametrize("name", ["scenario", "workload"])
+def test_shipped_files_have_their_schema(name: str) -> None:
+    for path in (data_folder() / f"{name}s").glob("*.yaml"):
+        assert faults(name, yaml.safe_load(path.read_text(encoding="utf-8"))) == [], path
 
 
 @pytest.mark.parametrize(

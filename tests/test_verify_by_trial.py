@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import check, evaluate
 from tests.strategies import assigned, instances, offsets_of
@@ -116,7 +116,7 @@ def test_a_stretched_job_is_stretched_first_and_lengthened_then(
     )
     offsets = data.draw(offsets_of(for_good))
     judged = evaluate(problem, offsets, stretch, longer=longer)
-    other = evaluate(lengthen(for_good, longer), offsets)
+    other = evaluate(extend_bursts(for_good, longer), offsets)
     assert judged.links == other.links
     assert judged.unserved == other.unserved
     for name in ("contention", "wait", "moves", "cushion"):

@@ -260,7 +260,7 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise MissingBackendError(
-            "--dask needs distributed, which is not installed: pip install 'metronome-opt[dask]'"
+            "--dask needs distributed, which is not installed: pip install 'metronome-opt[bench]'"
         ) from None
     try:
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)

@@ -255,11 +255,6 @@ class Section:
     bounding: frozenset[str]
 
     @property
-    def slug(self) -> str:
-        """The title as a name of files."""
-        return "-".join(re.findall(r"[a-z0-9]+", self.title.lower()))
-
-    @property
     def setting(self) -> TrialSetting | None:
         """The setting of all cases, None if there are several."""
         settings = {problem.setting for problem in self.problems}
@@ -282,14 +277,6 @@ class Section:
         The slower of two middle ones, infinite without a proof, NaN where a solver did not run.
         """
         return self._by_problem("proof_s", _upper_median)
-
-    @cached_property
-    def values(self) -> pd.DataFrame:
-        """The exact median value of each problem (row) and solver, infinite for no schedule.
-
-        The worse of two middle ones, NaN where a solver did not run.
-        """
-        return self._by_problem("value", _upper_median)
 
     @cached_property
     def summary(self) -> pd.DataFrame:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _MOMENTS = 100
-_WIDTH = 8.0
+_SIZE = (8.0, 4.0)
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (9, 2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)))
 
 
@@ -112,20 +112,6 @@ def plot_profile(section: Section, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_cactus(section: Section, ax: Axes | None = None) -> Axes:
-    """Draw how many instances are solved within a time."""
-    solvers = list(proving_solvers(section))
-    times = section.proof_times[solvers].clip(lower=FLOOR_S)
-    longest = max(2 * FLOOR_S, *(each.setting.time_limit_s for each in section.problems))
-    steps = {solver: distribution(times[solver]) for solver in solvers}
-    curves = {solver: (seconds, shares * len(times)) for solver, (seconds, shares) in steps.items()}
-    ax = _axes(ax, f"Instances solved over time, {section.title}")
-    _steps(ax, curves, (FLOOR_S, longest), section.solvers)
-    ax.set(xscale="log", xlim=(0.8 * FLOOR_S, longest), ylim=(0, 1.03 * len(times)))
-    ax.set(xlabel="seconds given to each instance", ylabel=f"solved of {len(times)} instances")
-    return ax
-
-
 def plot_gaps(section: Section, ax: Axes | None = None) -> Axes:
     """Draw the mean primal gap over time."""
     limit = max(2 * FLOOR_S, *(each.setting.time_limit_s for each in section.problems))
@@ -156,39 +142,15 @@ def plot_completion(times: Mapping[str, Sequence[float]], ax: Axes | None = None
     return ax
 
 
-def plot_changes(changes: pd.DataFrame, certain: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw a table of changes; below 0 (blue) is better, in brackets may be no change.
-
-    Parameters
-    ----------
-    changes
-        Relative change, NaN where it is not known; a row for each cell, a column for each policy.
-    certain
-        Whether the confidence interval leaves 0 out; like `changes`.
-    """
-    numbers = 100 * changes.to_numpy(dtype=np.float64)
-    reach = float(np.nanmax(np.abs(numbers), initial=1.0))
-    ax = _axes(ax, "", height=1.5 + 0.3 * len(changes))
-    ax.imshow(numbers, cmap="RdBu_r", vmin=-2 * reach, vmax=2 * reach, aspect="auto")
-    for (row, column), value in np.ndenumerate(numbers):
-        text = f"{value:+.1f}" if np.isfinite(value) else "-"
-        sure = certain.iloc[row, column] or text == "-"
-        ax.text(column, row, text if sure else f"({text})", ha="center", va="center")
-    ax.set_xticks(range(len(changes.columns)), list(changes.columns))
-    ax.set_yticks(range(len(changes)), list(changes.index))
-    ax.set_title("change (%); below 0 is better, in brackets: may be no change")
-    return ax
-
-
 # ------------------------------------------------------------------ parts
 
 
-def _axes(ax: Axes | None, title: str, height: float = 4.0) -> Axes:
+def _axes(ax: Axes | None, title: str) -> Axes:
     """Return the axes, new ones if there are none, with a title."""
     if ax is None:
         from matplotlib.figure import Figure
 
-        ax = Figure(figsize=(_WIDTH, height), layout="constrained").add_subplot()
+        ax = Figure(figsize=_SIZE, layout="constrained").add_subplot()
     ax.set_title(title, parse_math=False)
     return ax
 

@@ -1,6 +1,6 @@
-"""Report pages: sections with tables and figures, as Markdown and as one HTML page.
+"""Report pages: sections with tables and figures as one HTML file.
 
-What is not known is a dash, never 0; only 0 is shown as 0.
+What is not known is a dash, never 0; only 0 is formatted as 0.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class ReportSection(NamedTuple):
 
     Attributes
     ----------
-    paragraphs
-        Markdown.
+    remarks
+        Sentences, each with the items of a list below it.
     tables
         Captions and data frames; an index holds words, columns hold numbers as text.
     figures
-        Names of files, captions and axes.
+        Captions and axes.
     """
 
     title: str
-    paragraphs: Sequence[str] = ()
+    remarks: Sequence[tuple[str, Sequence[str]]] = ()
     tables: Sequence[tuple[str, pd.DataFrame]] = ()
-    figures: Sequence[tuple[str, str, Axes]] = ()
+    figures: Sequence[tuple[str, Axes]] = ()
 
 
 def check_extra() -> None:
     """Raise a `MissingBackendError` if a package that reports need is not installed."""
-    for package in ("jinja2", "markdown_it", "matplotlib"):
+    for package in ("jinja2", "matplotlib"):
         if find_spec(package) is None:
             raise MissingBackendError(
                 f"reports need {package}, which is not installed: "
@@ -57,81 +57,49 @@ def check_extra() -> None:
             )
 
 
-def write_pages(
-    folder: str | Path,
-    title: str,
-    sections: Sequence[ReportSection],
-    *,
-    closing: str,
-    texts: Mapping[str, str],
-    **context: Any,
-) -> Path:
-    """Write ``report.md``, ``report.html``, ``figures/*.svg`` and further files to a folder.
+def write_page(
+    path: Path, title: str, sections: Sequence[ReportSection], *, closing: str, **context: Any
+) -> None:
+    """Write a report as one HTML file; its folder is made if it does not exist.
 
     Parameters
     ----------
-    folder
-        Made if it does not exist; other files in it stay as they are.
     closing
         The template of the text after the sections; `context` holds its variables.
-    texts
-        Contents of further files by name.
-
-    Returns
-    -------
-    Path
-        That of ``report.md``, which is written last.
 
     Raises
     ------
     InputError
-        If something cannot be written.
+        If it cannot be written.
     MissingBackendError
-        If jinja2 is not installed.
+        If jinja2 or matplotlib is not installed.
     """
     check_extra()
     import jinja2
-    from markdown_it import MarkdownIt
 
-    environment = jinja2.Environment(  # noqa: S701 (Markdown, escaped by a filter of ours)
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("metronome_opt.bench"),
         undefined=jinja2.StrictUndefined,
+        autoescape=True,
         trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
     )
-    environment.filters.update(text=markdown_text, table=_to_markdown, count=count, counted=counted)
-    figures = {
-        f"figures/{name}.svg": _to_svg(axes)
-        for section in sections
-        for name, _, axes in section.figures
-    }
-    report = environment.get_template("report.md").render(
+    environment.filters.update(svg=_to_svg, count=count, counted=counted)
+    page = environment.get_template("report.html").render(
         title=title, sections=sections, closing=closing, **context
     )
-    # "js-default" takes markup in names for text, as GitHub does not.
-    body = str(MarkdownIt("js-default").render(report))
-    for name, svg in figures.items():
-        inline = base64.b64encode(svg.encode()).decode()
-        body = body.replace(f'src="{name}"', f'src="data:image/svg+xml;base64,{inline}"')
-    page = environment.get_template("report.html").render(title=title, body=body)
-    folder = Path(folder)
-    make_folder(folder)
-    make_folder(folder / "figures")
-    for name, text in {**figures, **texts, "report.html": page, "report.md": report}.items():
-        write_text(folder / name, text)
-    return folder / "report.md"
+    make_folder(path.parent)
+    write_text(path, page)
 
 
 def _to_svg(axes: Axes) -> str:
-    """Return the figure of axes; the same data make the same text."""
+    """Return the figure of axes, base64-encoded; the same data make the same text."""
     from matplotlib import rc_context
 
-    stream = io.StringIO()
+    stream = io.BytesIO()
     with rc_context({"svg.hashsalt": "metronome", "svg.fonttype": "none"}):
         figure: Any = axes.figure
         figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
-    return stream.getvalue()
+    return base64.b64encode(stream.getvalue()).decode()
 
 
 # ------------------------------------------------------------------ tables
@@ -146,48 +114,19 @@ def formatted(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> pd.DataFrame:
-    """Return a table of names and values without headings."""
-    return pd.DataFrame(index=pd.MultiIndex.from_tuples(list(rows), names=["", ""]))
-
-
-# Names may contain anything; only what would change the layout is escaped.
-_MARKDOWN = str.maketrans({character: f"\\{character}" for character in r"\|`*_<[]#$~"})
-
-
-def markdown_text(text: object) -> str:
-    """Return text that Markdown renders as it is."""
-    return str(text).translate(_MARKDOWN)
-
-
-def bullets(title: str, items: Iterable[object]) -> str:
-    """Return a paragraph with a list, escaped."""
-    return "\n".join([f"{title}\n", *(f"- {markdown_text(item)}" for item in items)])
-
-
-def _to_markdown(frame: pd.DataFrame) -> str:
-    """Return a table, words to the left and numbers to the right."""
-    names = [name or "" for name in frame.index.names]
-    rules = [*[":---"] * len(names), *["---:"] * len(frame.columns)]
-    labels = [key if isinstance(key, tuple) else (key,) for key in frame.index]
-    body = [[*label, *row] for label, row in zip(labels, frame.to_numpy().tolist(), strict=True)]
-    rows = [[*names, *frame.columns], *body]
-    head, *rest = [[markdown_text(cell) for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rules, *rest))
+    """Return a table of names and values."""
+    return pd.DataFrame(index=pd.MultiIndex.from_tuples(list(rows), names=["what", "value"]))
 
 
 # ------------------------------------------------------------------ numbers
 
 
-def exact(value: Fraction | None, other: Fraction | None = None) -> str:
-    """Return an exact number with ten digits: ``199/5`` becomes 39.8.
-
-    It becomes a fraction where these digits do not tell it from `other`.
-    """
+def exact(value: Fraction | None) -> str:
+    """Return an exact number: 39.8, or ``100/3`` where ten digits are not enough."""
     if value is None:
         return MISSING
     text = f"{float(value):,.10g}"
-    alike = other not in (None, value) and other is not None and f"{float(other):,.10g}" == text
-    return str(value) if alike else text
+    return text if Fraction(text.replace(",", "")) == value else str(value)
 
 
 def three_digits(value: float | None) -> str:

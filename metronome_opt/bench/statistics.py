@@ -99,12 +99,6 @@ class Interval:
     high: float | None
     count: int
 
-    def __contains__(self, value: float) -> bool:
-        """Return whether a value lies in the interval; without one, True."""
-        if self.low is None or self.high is None:
-            return True
-        return self.low <= value <= self.high
-
     def __sub__(self, value: float) -> Interval:
         """Return the interval moved down."""
         low, high = (None if end is None else end - value for end in (self.low, self.high))

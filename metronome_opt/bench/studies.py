@@ -7,7 +7,6 @@ cells may share their draws, and only seeds are independent of each other.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,9 +41,9 @@ _SCENARIO = ["cell", "seed"]
 _WORDS = ["job", "model", "finished"]
 _JOBS = [
     *("job", "model", "finished", "priority", "start_s", "end_s", "queueing_s", "completion_s"),
-    *("iterations", "ideal_ms", "alone_ms", "iteration_mean_ms", "rephasings"),
+    *("iterations", "ideal_ms", "iteration_mean_ms"),
 ]
-_LINKS = ["capacity_mbps", "carried_gbit", "used_s", "contended_s"]
+_LINKS = ["capacity_mbps", "carried_gbit", "used_s"]
 
 
 # ------------------------------------------------------------------ measures of a run
@@ -61,30 +60,21 @@ class RunMeasure(NamedTuple):
 _percent, _factor = "{:.1%}".format, "{:.3f}".format
 _MEASURES = (
     RunMeasure("completion_mean_s", "mean completion (s)"),
-    RunMeasure("completion_median_s", "median completion (s)"),
     RunMeasure("completion_p99_s", "p99 completion (s)"),
     RunMeasure("queueing_mean_s", "mean queueing (s)"),
     RunMeasure("makespan_s", "makespan (s)"),
     RunMeasure("iterations", "iterations done"),
     RunMeasure("slowdown_mean", "slowdown, mean over jobs", _factor),
-    RunMeasure("slowdown_placement", "of it by placement", _factor),
-    RunMeasure("slowdown_sharing", "of it by others", _factor),
     RunMeasure("slowdown_p99", "slowdown, p99 over jobs", _factor),
     RunMeasure("utilisation_used", "utilisation, links in use", _percent),
     RunMeasure("utilisation", "utilisation, all links", _percent),
-    RunMeasure("contended", "used time in contention", _percent),
-    RunMeasure("rephasings_per_job_h", "re-phasings per job-hour"),
 )
 MEASURES: Mapping[str, RunMeasure] = {measure.name: measure for measure in _MEASURES}
-TIMES, TRAFFIC = tuple(MEASURES)[:6], tuple(MEASURES)[6:]
-"""Measures of the times of jobs, and of iterations and links."""
-
+UTILISATIONS = ("utilisation_used", "utilisation")
 COMPARED = (
-    *("completion_mean_s", "completion_median_s", "completion_p99_s", FINISHED),
-    *("slowdown_mean", "slowdown_p99", "makespan_s", "iterations"),
-    *("utilisation_used", "utilisation"),
+    *("completion_mean_s", "completion_p99_s", FINISHED),
+    *("slowdown_mean", "slowdown_p99", "makespan_s", "iterations", *UTILISATIONS),
 )
-AGAINST_EXCLUSIVE = ("utilisation_used", "utilisation")
 
 _OVER_BOTH = {
     FINISHED: ("completion", "mean"),
@@ -103,8 +93,8 @@ class StudyPart:
 
     Attributes
     ----------
-    title, slug
-        For people, for the names of files.
+    title
+        For people.
     cells, seeds, policies
         All of the records, whether each run was done or not.
     runs
@@ -112,8 +102,6 @@ class StudyPart:
         ``unfinished``. A number is infinite where it is not known, NaN where it does not apply.
     jobs
         A row for each job of each run.
-    kinds
-        Number of runs, by policy and kind.
     """
 
     title: str
@@ -122,12 +110,6 @@ class StudyPart:
     policies: tuple[str, ...]
     runs: pd.DataFrame
     jobs: pd.DataFrame
-    kinds: Mapping[tuple[str, str], int]
-
-    @property
-    def slug(self) -> str:
-        """The title as a name of files."""
-        return "-".join(re.findall(r"[a-z0-9.]+", self.title.lower())) or "cell"
 
     def only(self, cells: Sequence[str]) -> StudyPart:
         """Return the part of these cells, with the same seeds and policies."""
@@ -135,11 +117,6 @@ class StudyPart:
             frame[frame.index.isin(cells, level="cell")] for frame in (self.runs, self.jobs)
         )
         return replace(self, title=", ".join(cells), cells=tuple(cells), runs=runs, jobs=jobs)
-
-    @property
-    def unfinished(self) -> int:
-        """Number of jobs that did not finish, in all runs together."""
-        return int(self.runs["unfinished"].sum())
 
     def of(self, policy: str) -> pd.DataFrame:
         """Return the runs of a policy that were done."""
@@ -161,10 +138,10 @@ class StudyPart:
         """
         return self._interval(self.of(policy)[measure].droplevel("policy"), policy)
 
-    def mean_slowdown(self, policy: str, column: str, value: object) -> Interval | None:
-        """Return the mean slowdown of the jobs with a value in a column, as `mean`."""
+    def mean_slowdown(self, policy: str, priority: float) -> Interval | None:
+        """Return the mean slowdown of the jobs of a priority, as `mean`."""
         jobs = self.jobs_of(policy)
-        slowdown = jobs.loc[jobs[column] == value, "slowdown"]
+        slowdown = jobs.loc[jobs["priority"] == priority, "slowdown"]
         return self._interval(slowdown.groupby(level=_SCENARIO).agg(_mean).fillna(np.inf), policy)
 
     def paired(self, policy: str, against: str, measure: str) -> Interval | None:
@@ -213,17 +190,16 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     done = [record for record in records if record.succeeded]
     jobs = _jobs_of(done)
     runs = _runs_of(done, jobs, _stacked(done, "links", _LINKS))
-    cells = tuple(dict.fromkeys(map(_label, records)))
+    cells = tuple(dict.fromkeys(map(label_of, records)))
     wanted: list[tuple[str, tuple[str, ...]]] = [(cell, (cell,)) for cell in cells]
     if len(cells) > 1:
         wanted.insert(0, (ALL_CELLS, cells))
     parts = []
     for title, chosen in wanted:
-        mine = [record for record in records if _label(record) in chosen]
-        kinds = Counter((record.policy, str(record.kind)) for record in mine)
+        mine = [record for record in records if label_of(record) in chosen]
         policies = ordered_policies({record.policy for record in mine})
         seeds = tuple(sorted({record.seed for record in mine}))
-        part = StudyPart(title, cells, seeds, policies, runs, jobs, kinds)
+        part = StudyPart(title, cells, seeds, policies, runs, jobs)
         parts.append(replace(part.only(chosen), title=title))
     return tuple(parts)
 
@@ -249,7 +225,8 @@ def _ratio(one: pd.Series[float], other: pd.Series[float]) -> pd.Series[float]:
 # ------------------------------------------------------------------ frames
 
 
-def _label(record: SimulationRecord) -> str:
+def label_of(record: SimulationRecord) -> str:
+    """Return the name of the cell of a record."""
     return Cell(record.cell).label if record.cell else record.study
 
 
@@ -262,7 +239,7 @@ def _check(records: Sequence[SimulationRecord]) -> None:
         raise InputError(
             f"records: are of the studies {', '.join(map(quote, studies))}; report one at a time"
         )
-    keys = Counter((_label(record), record.seed, record.policy) for record in records)
+    keys = Counter((label_of(record), record.seed, record.policy) for record in records)
     (cell, seed, policy), count = keys.most_common(1)[0]
     if count > 1:
         raise InputError(
@@ -294,7 +271,7 @@ def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
     for record in records:
         columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
         table = pd.DataFrame({name: list(column) for name, column in columns.items()}, dtype=object)
-        run: dict[str, Value] = {"study": record.study, "cell": _label(record)}
+        run: dict[str, Value] = {"study": record.study, "cell": label_of(record)}
         run |= {
             f"cell_{name}" if name in {*columns, "study", "policy", "seed"} else name: value
             for name, value in record.cell.items()
@@ -309,11 +286,8 @@ def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
 def _jobs_of(records: Sequence[SimulationRecord]) -> pd.DataFrame:
     """Return the jobs of all runs with derived numbers, NaN for what is not known."""
     jobs = _stacked(records, "jobs", _JOBS).astype({"finished": bool})
-    ideal, mean, alone = jobs["ideal_ms"], jobs["iteration_mean_ms"], jobs["alone_ms"]
     jobs["completion"] = jobs["completion_s"].where(jobs["finished"])
-    jobs["slowdown"] = mean / ideal
-    jobs["placement"] = (alone / ideal).where(mean.notna())
-    jobs["sharing"] = mean / alone
+    jobs["slowdown"] = jobs["iteration_mean_ms"] / jobs["ideal_ms"]
     return jobs.replace([np.inf, -np.inf], np.nan).sort_values("job", kind="stable")
 
 
@@ -321,7 +295,7 @@ def _runs_of(
     records: Sequence[SimulationRecord], jobs: pd.DataFrame, links: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the measures of all runs; see `StudyPart`."""
-    makespans = {(_label(each), each.seed, each.policy): each.makespan_s for each in records}
+    makespans = {(label_of(each), each.seed, each.policy): each.makespan_s for each in records}
     index = pd.MultiIndex.from_tuples(list(makespans), names=_RUN)
     runs = pd.DataFrame(index=index)
     simulated = pd.Series(list(makespans.values()), index=index, dtype=np.float64)
@@ -329,7 +303,6 @@ def _runs_of(
     runs["jobs"] = by_run.size()
     runs["unfinished"] = runs["jobs"] - by_run["finished"].sum()
     runs["completion_mean_s"] = by_run["completion"].agg(_mean)
-    runs["completion_median_s"] = by_run["completion"].median()
     runs["completion_p99_s"] = by_run["completion"].agg(_p99)
     all_started = by_run["queueing_s"].count() == by_run.size()
     runs["queueing_mean_s"] = by_run["queueing_s"].agg(_mean).where(all_started)
@@ -338,12 +311,7 @@ def _runs_of(
     times = [name for name in runs if str(name).startswith(("completion", "makespan"))]
     runs.loc[runs["unfinished"] > 0, times] = np.nan
     runs["iterations"] = by_run["iterations"].sum()
-    for measure, column in (
-        ("slowdown_mean", "slowdown"),
-        ("slowdown_placement", "placement"),
-        ("slowdown_sharing", "sharing"),
-    ):
-        runs[measure] = by_run[column].agg(_mean)
+    runs["slowdown_mean"] = by_run["slowdown"].agg(_mean)
     runs["slowdown_p99"] = by_run["slowdown"].agg(_p99)
     runs = runs.fillna(np.inf)
 
@@ -352,12 +320,6 @@ def _runs_of(
     carried = 1000 * of_links["carried_gbit"]
     runs["utilisation_used"] = _share(carried, of_links["could"])
     runs["utilisation"] = _share(carried, of_links["capacity_mbps"] * simulated)
-    runs["contended"] = _share(of_links["contended_s"], of_links["used_s"])
-
-    last = pd.Series(simulated.reindex(jobs.index).to_numpy(), index=jobs.index)
-    jobs = jobs.assign(ran_s=jobs["end_s"].where(jobs["finished"], last) - jobs["start_s"])
-    sums = jobs.groupby(level=_RUN)[["rephasings", "ran_s"]].sum(min_count=1).reindex(index)
-    runs["rephasings_per_job_h"] = _share(3600 * sums["rephasings"], sums["ran_s"])
     return runs
 
 

@@ -8,42 +8,41 @@ from typing import Any
 
 import pandas as pd
 
-from metronome_opt.bench.figures import plot_changes, plot_completion
+from metronome_opt.bench.figures import plot_completion
 from metronome_opt.bench.pages import (
     MISSING,
     ReportSection,
-    bullets,
     circumstances,
     count,
     facts,
     seed_range,
-    write_pages,
+    write_page,
 )
 from metronome_opt.bench.simulations import SimulationRecord, latest
 from metronome_opt.bench.statistics import CONFIDENCE, RESAMPLES, Interval
 from metronome_opt.bench.studies import (
-    AGAINST_EXCLUSIVE,
     BASELINE,
     COMPARED,
     EXCLUSIVE,
     FINISHED,
     MEASURES,
-    TIMES,
-    TRAFFIC,
+    UTILISATIONS,
     RunMeasure,
     StudyPart,
+    label_of,
     parts_of,
 )
+from metronome_opt.documents import write_text
 from metronome_opt.simulate.conditions import Conditions
 
 _SOME_SEEDS = " *"
-SHOWN: tuple[RunMeasure, ...] = tuple(
+SUMMARY: tuple[RunMeasure, ...] = tuple(
     MEASURES[name]
     for name in ("completion_mean_s", "completion_p99_s", "slowdown_mean", "utilisation_used")
 )
 """Measures of a summary."""
 
-_GRIDS = {
+_CELL_MEASURES = {
     "completion_mean_s": "mean completion time",
     "completion_p99_s": "p99 completion time",
     "slowdown_mean": "mean iteration time",
@@ -54,7 +53,7 @@ _HEADINGS = {measure.name: measure.heading for measure in MEASURES.values()} | {
 
 
 def write_simulation_report(records: Sequence[SimulationRecord], folder: str | Path) -> Path:
-    """Write ``report.md`` and ``.html``, ``estimates.csv`` and figures.
+    """Write ``report.html`` and ``estimates.csv``.
 
     The same records make the same files. Other files of the folder stay as they are.
 
@@ -69,7 +68,7 @@ def write_simulation_report(records: Sequence[SimulationRecord], folder: str | P
     Returns
     -------
     Path
-        That of ``report.md``, which is written last.
+        That of the page.
 
     Raises
     ------
@@ -79,7 +78,7 @@ def write_simulation_report(records: Sequence[SimulationRecord], folder: str | P
     """
     records = latest(records)
     parts = parts_of(records)
-    whole, cells = parts[0], parts[1:] or parts
+    whole = parts[0]
     numbers = pd.DataFrame([row for part in parts for row in _estimates(part)])
     failures = [f"{each.title}: {each.outcome}" for each in records if not each.succeeded]
     models = {str(model) for model in whole.jobs["model"].dropna()}
@@ -89,31 +88,35 @@ def write_simulation_report(records: Sequence[SimulationRecord], folder: str | P
         "made of training steps that were measured on one device each": measured,
         "stated by the scenario": models & {"stated"},
     }
-    return write_pages(
-        folder,
+    path = Path(folder) / "report.html"
+    write_page(
+        path,
         f"Simulated study: {records[0].study}",
         [
             ReportSection(
                 "What ran",
-                [bullets("Runs that were not done:", failures)] if failures else [],
-                [("What ran", facts(_what_ran(records, whole)))],
-                list(_grids(numbers, [part.title for part in cells])) if len(cells) > 1 else [],
+                [("Runs that were not done:", failures)] if failures else [],
+                [
+                    ("What ran", facts(_what_ran(records, whole))),
+                    *(_cell_tables(numbers, [part.title for part in parts[1:]])),
+                ],
             ),
-            *(_section(part, numbers[numbers["part"] == part.title]) for part in parts),
+            *(_section(part, numbers[numbers["part"] == part.title], records) for part in parts),
         ],
-        closing="study.md",
-        texts={"estimates.csv": numbers.drop(columns="text").to_csv(index=False)},
+        closing="study.html",
         sources=" or ".join(words for words, which in sources.items() if which) or "not known",
         seeds=len(whole.seeds),
         confidence=f"{100 * CONFIDENCE:g}",
         resamples=RESAMPLES,
     )
+    write_text(path.with_name("estimates.csv"), numbers.drop(columns="text").to_csv(index=False))
+    return path
 
 
 def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:
     """Return a row for each policy: ``policy``, ``runs``, ``unfinished`` jobs and means by name.
 
-    Means are over the seeds, of the measures that are `SHOWN`; None where one is not known.
+    Means are over the seeds, of the measures that are `SUMMARY`; None where one is not known.
 
     Raises
     ------
@@ -127,7 +130,7 @@ def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:
     for policy in whole.policies:
         runs = whole.of(policy)
         row = {"policy": policy, "runs": len(runs), "unfinished": int(runs["unfinished"].sum())}
-        means = {measure.name: whole.mean(policy, measure.name) for measure in SHOWN}
+        means = {measure.name: whole.mean(policy, measure.name) for measure in SUMMARY}
         rows.append(row | {name: mean and mean.mean for name, mean in means.items()})
     return rows
 
@@ -145,14 +148,14 @@ def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
     for policy in part.policies:
         for name in MEASURES:
             yield _estimate(part, policy, name, part.mean(policy, name))
-        for against, names in ((BASELINE, COMPARED), (EXCLUSIVE, AGAINST_EXCLUSIVE)):
+        for against, names in ((BASELINE, COMPARED), (EXCLUSIVE, UTILISATIONS)):
             if against in part.policies:
                 for name in names:
                     yield _estimate(
                         part, policy, name, part.paired(policy, against, name), against=against
                     )
         for each in classes if len(classes) > 1 else ():
-            mean = part.mean_slowdown(policy, "priority", each)
+            mean = part.mean_slowdown(policy, each)
             yield _estimate(part, policy, "slowdown_mean", mean, group=f"{each:g}")
 
 
@@ -223,22 +226,22 @@ def _what_ran(records: Sequence[SimulationRecord], whole: StudyPart) -> list[tup
 # ------------------------------------------------------------------ sections
 
 
-def _section(part: StudyPart, numbers: pd.DataFrame) -> ReportSection:
+def _section(
+    part: StudyPart, numbers: pd.DataFrame, records: Sequence[SimulationRecord]
+) -> ReportSection:
     means = numbers[(numbers["against"] == "") & (numbers["group"] == "")]
     changes = numbers[(numbers["against"] != "") & (numbers["policy"] != numbers["against"])]
     classes = numbers[numbers["group"] != ""]
-    words = []
-    if part.unfinished:
-        words.append(
-            f"**{count(part.unfinished)} of {count(len(part.jobs))} jobs did not finish.** "
-            "Completion times of their runs are not known."
-        )
+    unfinished = int(part.runs["unfinished"].sum())
+    words: list[tuple[str, Sequence[str]]] = []
+    if unfinished:
+        text = f"{count(unfinished)} of {count(len(part.jobs))} jobs did not finish"
+        words.append((f"{text}; completion times of their runs are not known.", ()))
     else:
         changes = changes[changes["measure"] != FINISHED]
     tables = [
-        ("How the runs ended", _outcomes(part)),
-        ("Times of jobs", _pivot(means[means["measure"].isin(list(TIMES))])),
-        ("Iterations and links", _pivot(means[means["measure"].isin(list(TRAFFIC))])),
+        ("How the runs ended", _outcomes(part, records)),
+        ("Means", _pivot(means)),
         *(
             (f"Change against {against}, in pairs of runs", _pivot(each))
             for against, each in changes.groupby("against")
@@ -250,7 +253,7 @@ def _section(part: StudyPart, numbers: pd.DataFrame) -> ReportSection:
     times = {policy: part.jobs_of(policy)["completion"].tolist() for policy in ran}
     figures = []
     if len(part.cells) == 1 and ran:
-        figures = [(f"{part.slug}-completion", "Completion times of jobs.", plot_completion(times))]
+        figures = [("Completion times of jobs.", plot_completion(times))]
     return ReportSection(part.title, words, tables, figures)
 
 
@@ -261,30 +264,23 @@ def _pivot(numbers: pd.DataFrame, columns: str = "measure") -> pd.DataFrame:
     return table.rename(columns=_HEADINGS)
 
 
-def _outcomes(part: StudyPart) -> pd.DataFrame:
-    ended = pd.Series(part.kinds).unstack(fill_value=0)
+def _outcomes(part: StudyPart, records: Sequence[SimulationRecord]) -> pd.DataFrame:
+    mine = [record for record in records if label_of(record) in part.cells]
+    kinds = [record.kind.replace("_", " ") for record in mine]
+    table = pd.crosstab(pd.Series([record.policy for record in mine], name="policy"), kinds)
     jobs = part.runs.groupby(level="policy")[["jobs", "unfinished"]].sum()
-    table = ended.reindex(list(part.policies)).join(
+    table = table.reindex(list(part.policies)).join(
         jobs.rename(columns={"unfinished": "jobs not finished"})
     )
-    table = table.fillna(0).map(count).rename_axis(index="policy")
-    return table.rename(columns=lambda kind: str(kind).replace("_", " "))
+    return table.fillna(0).map(count)
 
 
-def _grids(numbers: pd.DataFrame, cells: list[str]) -> Iterator[tuple[str, str, Any]]:
-    """Yield figures of the changes of each policy in each cell."""
-    against = numbers[(numbers["against"] == BASELINE) & (numbers["policy"] != BASELINE)]
-    for measure, words in _GRIDS.items():
-        mine = against[(against["measure"] == measure) & against["part"].isin(cells)]
-        if mine["mean"].isna().all():
-            continue
-        mine = mine.astype({"mean": float, "low": float, "high": float})
-        mine = mine.assign(certain=(mine["low"] > 1) | (mine["high"] < 1))
-        mean, certain = (
-            mine.pivot(index="part", columns="policy", values=name).reindex(
-                index=cells, columns=mine["policy"].unique()
-            )
-            for name in ("mean", "certain")
-        )
-        caption = f"Change of {words} against {BASELINE} in every cell."
-        yield f"grid-{measure.replace('_', '-')}", caption, plot_changes(mean - 1.0, certain)
+def _cell_tables(numbers: pd.DataFrame, cells: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield tables of the changes of each policy (column) in each cell (row)."""
+    changes = numbers[(numbers["against"] == BASELINE) & (numbers["policy"] != BASELINE)]
+    for measure, words in _CELL_MEASURES.items():
+        mine = changes[changes["measure"] == measure]
+        if mine["mean"].notna().any():
+            table = mine.pivot(index="part", columns="policy", values="text")
+            table = table.reindex(index=cells, columns=mine["policy"].unique())
+            yield f"Change of {words} against {BASELINE}", table.rename_axis(index="cell")

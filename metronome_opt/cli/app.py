@@ -10,27 +10,24 @@ import typer
 
 # A command is the function of its name in the module of its name, a group is the `app` there.
 COMMANDS = {
-    "init": "Write a small, complete scenario to FILE, to change into one's own.",
-    "validate": "Say whether FILE can be used, and what it comes to.",
-    "solve": "Choose when each job of FILE bursts and which jobs keep slots; print the iteration "
-    "times.",
-    "import": "Read nodes, links, workloads and claims of a cluster into one scenario.",
-    "fit": "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
+    "init": "Write a small, complete scenario to FILE, to be changed.",
+    "validate": "Check FILE and describe its contents.",
+    "solve": "Choose offsets and gated jobs; print iteration times.",
+    "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
+    "fit": "Decide whether all jobs of FILE can keep slots.",
     "pareto": "Find the Pareto front of FILE for two objectives.",
     "simulate": "Simulate the jobs of SCENARIO under several policies, or under a schedule.",
-    "place": "Place all tasks of JOB together, in their best rotation; prints where, and what it "
-    "costs.",
-    "controller": "Give waiting pods of a cluster nodes and slots, all pods of a job together.",
-    "inject": "Let the workloads of FILE wait for their places, and find their slots.",
-    "profile": "Find the period of a job and its bursts, as a job file states them.",
-    "monitor": "Compare what jobs do with what they claim, and give them other slots if that pays.",
-    "report": "Write RESULT as a page in which jobs can be turned by hand, contention following "
-    "exactly.",
-    "verify": "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
-    "export": "Write the rotation problem of FILE for other solvers.",
-    "demo": "Schedule the shipped 24-node scenario: table, figures, claims.",
-    "bench": "Compare solvers on stored instances, or on those of a folder.",
-    "claims": "Write SCHEDULE as manifests for a cluster: definitions, capacities and claims.",
+    "place": "Place all tasks of JOB in a cluster, or none.",
+    "controller": "Bind waiting pods of a cluster and give their jobs slots.",
+    "inject": "Prepare the workloads of FILE for the controller.",
+    "profile": "Estimate the period and the bursts of a job.",
+    "monitor": "Compare measured traffic with claims and correct them.",
+    "report": "Write RESULT as an interactive page.",
+    "verify": "Recompute every number that SCHEDULE states.",
+    "export": "Write the problem of FILE for other solvers.",
+    "demo": "Schedule the shipped scenario of 24 nodes: tables, figure, claims.",
+    "bench": "Compare solvers on stored instances or on a folder of them.",
+    "claims": "Write SCHEDULE as manifests for a cluster.",
 }
 
 

@@ -17,7 +17,7 @@ from metronome_opt.solvers.registry import find_solver
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
 
-app = typer.Typer(cls=Group, help="Compare solvers on stored instances, or on those of a folder.")
+app = typer.Typer(cls=Group, help="Compare solvers on stored instances or on a folder of them.")
 
 
 _NAMED = 5  # instances that an error lists
@@ -180,8 +180,7 @@ def report(
     from metronome_opt.bench.report import write_report
     from metronome_opt.bench.trials import read_records
 
-    text = write_report(read_records(files), output, best_known=best_known)
-    options.wrote(text.with_suffix(".html"))
+    options.wrote(write_report(read_records(files), output, best_known=best_known))
     return 0
 
 

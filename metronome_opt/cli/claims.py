@@ -23,7 +23,7 @@ def claims(
     namespace: options.Namespace = options.NAMESPACE,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
-    """Write SCHEDULE as manifests for a cluster: definitions, capacities and claims.
+    """Write SCHEDULE as manifests for a cluster.
 
     The comments of DIR/kustomization.yaml say how kubectl applies them.
     """

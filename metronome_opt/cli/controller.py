@@ -71,10 +71,10 @@ def controller(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Reconcile once, and end.")] = False,
 ) -> int:
-    """Give waiting pods of a cluster nodes and slots, all pods of a job together.
+    """Bind waiting pods of a cluster and give their jobs slots.
 
-    Pods wait behind the scheduling gate metronome.x-k8s.io/place, or name metronome as their
-    scheduler. Killed at any moment, the controller goes on from STATE and the pods' annotations.
+    Pods wait behind the scheduling gate metronome.x-k8s.io/place. Killed at any moment, the
+    controller goes on from STATE and the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
     from metronome_opt.cluster.metrics import serve

@@ -22,7 +22,7 @@ def export(
     ] = None,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
-    """Write the rotation problem of FILE for other solvers."""
+    """Write the problem of FILE for other solvers."""
     problem = load(file, hyperperiod_limit=hyperperiod_limit)
     check_targets([file], [output])
     text = export_text(problem.instance, format_)

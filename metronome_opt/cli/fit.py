@@ -22,12 +22,11 @@ from metronome_opt.compatible import (
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job
-from metronome_opt.multiobjective.goals import exact
 from metronome_opt.report.tables import fit_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status, write_schedule
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
-from metronome_opt.solvers.solve import versions_of
+from metronome_opt.solvers.solve import exact, versions_of
 
 _MAX_REFUTATIONS = 10  # that are printed
 _MAX_ROWS = 40  # of the table; of more jobs half as many are printed
@@ -57,7 +56,7 @@ def fit(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Say whether the jobs of FILE can keep slots without ever asking a link for too much.
+    """Decide whether all jobs of FILE can keep slots.
 
     If not, say which of them stand in the way. Exit status 1 if they do not fit, or if it is not
     known in time.

@@ -41,10 +41,6 @@ def import_(
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Workloads of all namespaces.")
     ] = False,
-    selector: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=VALUE,...", help="Only workloads with these labels."),
-    ] = None,
     slot_ms: Annotated[int, typer.Option(min=1, help="Length of a slot.")] = 5,
     nic_gbps: Annotated[
         str | None,
@@ -58,7 +54,7 @@ def import_(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Read nodes, links, workloads and claims of a cluster into one scenario.
+    """Read nodes, links, workloads and claims of a cluster into a scenario.
 
     From manifests, from the API server, or from both; docs/kubernetes.md lists what is read.
     """
@@ -68,10 +64,8 @@ def import_(
     given = files or []
     if not given and not from_cluster:
         raise InputError("name files or folders of manifests, or read a cluster: --from-cluster")
-    if not from_cluster and (kubeconfig or context or selector or all_namespaces):
-        raise InputError(
-            "--kubeconfig, --context, --selector and --all-namespaces are for --from-cluster"
-        )
+    if not from_cluster and (kubeconfig or context or all_namespaces):
+        raise InputError("--kubeconfig, --context and --all-namespaces are for --from-cluster")
     if all_namespaces and namespace:
         raise InputError("--namespace: all of them are asked for; leave one of the two out")
     if output is None and not as_json:
@@ -83,14 +77,13 @@ def import_(
         nic_mbps=_megabits("--nic-gbps", nic_gbps),
         uplink_mbps=_megabits("--uplink-gbps", uplink_gbps),
     )
-    labels = options.read_pairs("--selector", selector)
     objects = Objects()
     # Manifests that name no namespace are in the one that is asked for.
     alone = namespace[0] if namespace and len(namespace) == 1 else None
     objects.add(read_manifests(given), namespace=alone)
     notes = []
     if from_cluster:
-        notes = _read_live(objects, kubeconfig, context, namespace, all_namespaces, labels)
+        notes = _read_live(objects, kubeconfig, context, namespace, all_namespaces)
     for each in notes:  # before anything else: what could not be read may be why it fails
         options.note(each)
     imported = make_scenario(objects, choices)
@@ -114,7 +107,6 @@ def _read_live(
     context: str | None,
     namespaces: list[str] | None,
     everywhere: bool,
-    labels: dict[str, str],
 ) -> list[str]:
     """Read the cluster; return a note for each kind that could not be read."""
     from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
@@ -125,7 +117,7 @@ def _read_live(
         check_namespace(each)
     places: Sequence[str | None] = [ALL_NAMESPACES] if everywhere else namespaces or [None]
     with connect(kubeconfig, context) as client:
-        return read_live(objects, client, places, labels)
+        return read_live(objects, client, places)
 
 
 def _megabits(option: str, text: str | None) -> int | None:

@@ -21,7 +21,7 @@ def init(
         "scenario.yaml"
     ),
 ) -> int:
-    """Write a small, complete scenario to FILE, to change into one's own.
+    """Write a small, complete scenario to FILE, to be changed.
 
     Its first line tells editors where the schema is that they check it by.
     """

@@ -27,7 +27,7 @@ def inject(
         ),
     ] = None,
 ) -> int:
-    """Let the workloads of FILE wait for their places, and find their slots.
+    """Prepare the workloads of FILE for the controller.
 
     Pods that hold GPUs get the scheduling gate of the controller, and their containers variables
     and a file of slots, which a gate of a training loop reads. Each workload has to say what a task

@@ -47,7 +47,7 @@ def monitor(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Compare what jobs do with what they claim, and give them other slots if that pays.
+    """Compare measured traffic with claims and correct them.
 
     With --once, --record or --dry-run the exit status is 1 if no job was measured.
     """
@@ -147,11 +147,11 @@ class _Watch:
         """
         if self.claims is None or self.exported:
             return
-        from metronome_opt.cli.place import export_state, is_exported
+        from metronome_opt.cli.place import export_state
         from metronome_opt.cluster.store import Store
 
         with Store(self.state) as store:
-            if store.state.claims and not is_exported(store.state, self.claims):
+            if store.state.claims:
                 export_state(store.state, self.claims)
         self.exported = True
 

@@ -30,14 +30,6 @@ Limit = Annotated[
         "--hyperperiod-limit", min=1, help="Refuse links whose pattern repeats after more slots."
     ),
 ]
-Epsilon = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME=VALUE,...",
-        help="Maximum of objectives; of a cushion the minimum.",
-        show_default="none",
-    ),
-]
 CushionSlots = Annotated[
     int,
     typer.Option(min=0, metavar="G", help="Reserve: solve with every burst longer by G slots."),

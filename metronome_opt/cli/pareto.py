@@ -17,19 +17,14 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
-from metronome_opt.errors import InputError, MetronomeError, counted
-from metronome_opt.instance import Instance
+from metronome_opt.errors import InputError, counted
 from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
 from metronome_opt.multiobjective.pareto import pareto as find_front
 from metronome_opt.report.tables import front_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
-from metronome_opt.solving import solve
 
-Values = Mapping[str, Fraction | None]
-
-BASELINES = ("greedy", "cassini", "unshifted")
 _TABLE, _PICTURE = "front.csv", "front.svg"
 _POINT = re.compile(r"point-[0-9]{3,}\.json")
 
@@ -57,6 +52,8 @@ def pareto(
 
     Writes a schedule for each point, front.csv and front.svg to DIR.
     """
+    from metronome_opt.plot import plot_front, save_figure
+
     names = read_names(objectives)
     instance = options.read_problem(file, hyperperiod_limit).instance
     with _results_folder(output):
@@ -73,16 +70,15 @@ def pareto(
                 callback=callback,
             )
     files = _write_points(front, output)
-    others, left_out = _baselines(instance, cushion_slots, seed)
     with live_line("drawing", str):
-        _draw(front, others, output / _PICTURE)
+        save_figure(plot_front(front), output / _PICTURE)
     if as_json:
-        print_json(_document(front, files, others))
+        print_json(_document(front, files))
     else:
         _print(front, files)
     wrote(output / _TABLE, output / _PICTURE)
     if not as_json:
-        for each in (*front.notes, *left_out):
+        for each in front.notes:
             note(each)
     return options.INTERRUPTED if front.stop is Stop.INTERRUPTED else 0
 
@@ -146,29 +142,6 @@ def _cells(value: Fraction | None) -> tuple[str, str]:
     return ("no limit", "inf") if value is None else (str(value), repr(float(value)))
 
 
-def _draw(front: Front, others: Mapping[str, Values], path: Path) -> None:
-    from metronome_opt.plot import plot_front, save_figure
-
-    save_figure(plot_front(front, others=others), path)
-
-
-def _baselines(
-    instance: Instance, cushion_slots: int, seed: int
-) -> tuple[dict[str, Values], list[str]]:
-    """Return the objectives of baseline solvers, and why some are left out."""
-    if instance.needs_stretch:
-        return {}, [f"{', '.join(BASELINES)} are left out: they do not stretch jobs"]
-    values: dict[str, Values] = {}
-    notes = []
-    for name in BASELINES:
-        try:
-            result = solve(instance, name, "contention", seed=seed, cushion_slots=cushion_slots)
-            values[name] = result.schedule.objectives
-        except MetronomeError as error:
-            notes.append(f"{name} is left out: {error}")
-    return values, notes
-
-
 # ------------------------------------------------------------------ output
 
 
@@ -184,7 +157,7 @@ def _print(front: Front, files: Sequence[Path]) -> None:
     terminal().print(front_table(front, [str(file) for file in files]))
 
 
-def _document(front: Front, files: Sequence[Path], others: Mapping[str, Values]) -> dict[str, Any]:
+def _document(front: Front, files: Sequence[Path]) -> dict[str, Any]:
     """Return everything for programs; exact numbers are text."""
     return {
         "instance": front.instance.name,
@@ -196,10 +169,9 @@ def _document(front: Front, files: Sequence[Path], others: Mapping[str, Values])
             {"schedule": str(file), "objectives": _texts(point.objectives)}
             for point, file in zip(front.points, files, strict=True)
         ],
-        "others": {name: _texts(values) for name, values in others.items()},
         "notes": list(front.notes),
     }
 
 
-def _texts(values: Values) -> dict[str, str | None]:
+def _texts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in values.items()}

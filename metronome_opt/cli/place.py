@@ -66,7 +66,7 @@ def place(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Place all tasks of JOB together, in their best rotation; prints where, and what it costs.
+    """Place all tasks of JOB in a cluster, or none.
 
     What is reserved is on the disk in STATE before it is printed.
     """
@@ -169,8 +169,8 @@ def _place(
     as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and print so; return whether there was room."""
-    from metronome_opt.scheduling.nodes import why_not
     from metronome_opt.scheduling.place import place_job
+    from metronome_opt.scheduling.reasons import why_not
 
     left = state if remove is None else _without(state, remove)
     decision = place_job(left, gang)
@@ -315,12 +315,3 @@ def export_state(state: ClusterState, folder: Path) -> None:
         return
     export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
     options.wrote(folder)
-
-
-def is_exported(state: ClusterState, folder: Path) -> bool:
-    """Return whether a folder holds all claims in force, and no others."""
-    from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
-    from metronome_opt.kubernetes import build_manifests, is_written
-
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
-    return is_written(manifests, folder)

@@ -34,7 +34,7 @@ def profile(
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Find the period of a job and its bursts, as a job file states them.
+    """Estimate the period and the bursts of a job.
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """

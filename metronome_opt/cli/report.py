@@ -1,4 +1,4 @@
-"""``metronome report``: a schedule as one file that a browser opens, to look at and to turn."""
+"""``metronome report``: a schedule as an interactive page, one file that a browser opens."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def report(
     namespace: options.Namespace = options.NAMESPACE,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
-    """Write RESULT as a page in which jobs can be turned by hand, contention following exactly.
+    """Write RESULT as an interactive page.
 
-    The page is one file that needs no network. Schedules are judged first; of a false one there is
-    no page.
+    Jobs can be rotated by hand on the page, one file that needs no network. Schedules are verified
+    first; a false one is refused.
     """
     from metronome_opt.report.page import build_page, find_problem, read_points
 

@@ -46,8 +46,7 @@ def simulate(
         typer.Option(
             metavar="NAMES",
             help="Separated by commas: of default, exclusive, cassini, metronome-greedy, "
-            "metronome and ideal; and parts of metronome: placing, admitting, shifted-greedy, "
-            "shifted-cassini and shifted-local.",
+            "metronome and ideal.",
             show_default="those of the study",
         ),
     ] = None,
@@ -189,18 +188,17 @@ def _check_alone(others: Mapping[str, object]) -> None:
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
-    from metronome_opt.simulate import PARTS, POLICIES
+    from metronome_opt.simulate import POLICIES
 
     if text is None:
         return study.policies
     names = read_names(text)
     if not names:
         raise InputError(f"--policy: {quote(text)} names none")
-    known = (*POLICIES, *PARTS)
     for name in names:
-        if name not in known:
+        if name not in POLICIES:
             raise InputError(
-                f"--policy: {quote(name)} is not known; choose from {', '.join(known)}"
+                f"--policy: {quote(name)} is not known; choose from {', '.join(POLICIES)}"
             )
     return names
 
@@ -250,14 +248,14 @@ def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
         tables = write_tables(records, output)
     with live_line("writing the report", str):
         report = write_simulation_report(records, output)
-    return [*tables, report.with_suffix(".html")]
+    return [*tables, report]
 
 
 # ------------------------------------------------------------------ output
 
 
 def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
-    from metronome_opt.bench.study_report import SHOWN, summarise
+    from metronome_opt.bench.study_report import SUMMARY, summarise
     from metronome_opt.report.tables import plain_table, terminal
 
     kinds = Counter(record.kind.replace("_", " ") for record in records)
@@ -265,10 +263,10 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
     for each in summarise(records):
-        means = ((measure, each[measure.name]) for measure in SHOWN)
+        means = ((measure, each[measure.name]) for measure in SUMMARY)
         texts = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
         rows.append((each["policy"], f"{each['runs']:,}", *texts, f"{each['unfinished']:,}"))
-    headings = ("policy", "runs", *(measure.heading for measure in SHOWN), "unfinished jobs")
+    headings = ("policy", "runs", *(measure.heading for measure in SUMMARY), "unfinished jobs")
     terminal().print(plain_table(headings, rows))
 
 

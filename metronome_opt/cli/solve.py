@@ -51,21 +51,6 @@ def solve(
             show_default="good under fair and tcp",
         ),
     ] = None,
-    tolerance: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=SHARE,...",
-            help="How much worse an objective may become for the later ones: contention=5%.",
-            show_default="none",
-        ),
-    ] = None,
-    epsilon: options.Epsilon = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Serve each weight class before the lighter ones, whatever that costs."
-        ),
-    ] = False,
     cushion_slots: options.CushionSlots = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
@@ -79,13 +64,12 @@ def solve(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Choose when each job of FILE bursts and which jobs keep slots; print the iteration times.
+    """Choose offsets and gated jobs; print iteration times.
 
     The mean slowdown of the jobs, as simulated, is minimised. With stretch among the objectives
     periods are lengthened as well.
     """
     objective = _objective(objectives)
-    loose, limits = read_pairs("--tolerance", tolerance), read_pairs("--epsilon", epsilon)
     problem = options.read_problem(file, hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
@@ -107,9 +91,6 @@ def solve(
             workers=workers,
             stretch_limit=stretch_limit,
             sharing=sharing,
-            tolerance=loose,
-            epsilon=limits,
-            strict=strict,
             cushion_slots=cushion_slots,
         )
     if output is not None:

@@ -29,7 +29,7 @@ def validate(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Say whether FILE can be used, and what it comes to.
+    """Check FILE and describe its contents.
 
     Each fault is a line that names the place, and the exit status is 2.
     """

@@ -16,9 +16,10 @@ def verify(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Recompute every number that SCHEDULE states; exit 0 only if all are true.
+    """Recompute every number that SCHEDULE states.
 
-    A lower bound is checked against the value; its proof cannot be seen from the file.
+    The exit status is 0 only if all are true. A lower bound is checked against the value; its proof
+    cannot be seen from the file.
     """
     problem = load(instance, hyperperiod_limit=hyperperiod_limit)
     stated = read_schedule(schedule)

@@ -22,11 +22,12 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import Folder, Work, find_sources, in_folder
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
+from metronome_opt.scenario.traffic import Traffic
+from metronome_opt.scenario.workload import Workload
 
 JOB_FORMAT = "metronome-job/1"
 
@@ -275,15 +276,12 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 
 def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
-    if job.stated is not None:
-        exact = job.iteration(job.stated.fastest, None, None)
-        place, remedy = "traffic.period_ms", "choose a longer hyperperiod"
-    else:
-        exact = _iteration(job, cluster)
-        place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
-        if job.is_measured:
-            place, remedy = f"model: {quote(job.model)}", "choose a longer hyperperiod"
-    rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, place, remedy)
+    source = find_sources(job.workloads, job.measured)(job, "model")
+    rate = source.fastest if isinstance(source, Traffic) else _rate_by_model(job, cluster)
+    by_batch = isinstance(source, Workload)
+    remedy = "lower the batch or raise rate_mbps" if by_batch else "choose a longer hyperperiod"
+    exact = job.iteration(rate, source, cluster.gpu)
+    rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, job.place, remedy)
     return Gang(
         name=job.name,
         tasks=job.workers,
@@ -298,9 +296,8 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
     )
 
 
-def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
-    """Return the iteration of a job by model."""
-    source = find_sources(job.workloads, job.measured)(job, "model")
+def _rate_by_model(job: DescribedJob, cluster: ClusterSpec) -> int:
+    """Return the maximum rate of a worker in Mbit/s: as stated, or its share of an interface."""
     if job.algorithm == "hierarchical":
         raise InputError(
             "allreduce: 'hierarchical': what the job sends would depend on its place; write ring"
@@ -312,4 +309,4 @@ def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
     )
     if not rate:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
-    return job.iteration(rate, source, cluster.gpu)
+    return rate

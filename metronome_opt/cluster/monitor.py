@@ -306,7 +306,7 @@ class Monitor:
             self._concerned |= question.concerned & (self._gangs.keys() | links)
             return unchanged
         now = self._clock()
-        apply_claims(state, decision.claims)
+        state.revise(_revised(question.before[job], decision.claims) for job in names)
         if decision.later:
             self._later |= decision.later
             self._later_s = now + _PAUSE_S
@@ -408,20 +408,6 @@ def with_cushions(claims: Claims) -> Claims:
         known = [limit for link in job.links if (limit := limits[link]) is not None]
         cushions[job.name] = min(known, default=job.period) // 2
     return replace(claims, cushions=cushions)
-
-
-def apply_claims(state: ClusterState, claims: Claims) -> bool:
-    """Bring claims into force; return whether any is new.
-
-    In an exclusive cluster bandwidth is given to a job when it is placed. One that sends faster
-    than that keeps the claim that it has.
-    """
-    revised = [_revised(state.claims[name], claims) for name in claims.offsets]
-    return state.revise(
-        claim
-        for claim in revised
-        if state.mode == "shared" or claim.gang.peak <= state.claims[claim.job].gang.peak
-    )
 
 
 def _revised(before: Reservation, claims: Claims) -> Reservation:

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,6 @@ from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
-
-Mode = Literal["shared", "exclusive"]
 
 _MAX_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32 bits
 _MAX_ENTRIES = 2**29  # in all layers, 2 GiB; one more layer takes as much while it is made
@@ -116,9 +114,6 @@ class ClusterState:
     ----------
     cluster
         Nodes, links and the grid of time.
-    mode
-        ``shared``: jobs may share links, in turns. ``exclusive``: the bandwidth of a job's bursts
-        is its own for as long as it runs, as schedulers have it that do not know of time.
 
     Attributes
     ----------
@@ -140,11 +135,11 @@ class ClusterState:
         What each link carries, Mbit/s, shape (links,), and what the claims put on the links.
     """
 
-    def __init__(self, cluster: ClusterSpec, *, mode: Mode = "shared") -> None:
+    def __init__(self, cluster: ClusterSpec) -> None:
         for link in cluster.links:
             _check_size(link.name, link.capacity)
         _check_layers(cluster, ())
-        self.cluster, self.mode = cluster, mode
+        self.cluster = cluster
         self.note: Callable[[Event], None] = lambda _: None
         self.claims: dict[str, Reservation] = {}
         self.sequence = 0
@@ -195,8 +190,7 @@ class ClusterState:
 
     def room(self, link: str) -> int:
         """Return how fast one more job may send on a link, in Mbit/s."""
-        capacity = int(self.capacity[self.link_index(link)])
-        return max(0, capacity - self.peak(link)) if self.mode == "exclusive" else capacity
+        return int(self.capacity[self.link_index(link)])
 
     def residual(self, link: str) -> Ints:
         """Return the capacity of a link less its claims, slot by slot, shape (H,), in Mbit/s."""
@@ -253,8 +247,7 @@ class ClusterState:
         Raises
         ------
         InputError
-            If one of them does not run, would run elsewhere, or would have bandwidth that an
-            exclusive cluster has given to others.
+            If one of them does not run, or would run elsewhere.
         """
         changed = tuple(claim for claim in claims if self.claims.get(claim.job) != claim)
         if changed:
@@ -363,9 +356,6 @@ class ClusterState:
                 grown[link] += count * (claim.gang.peak - before.gang.peak)
         for link, more in grown.items():
             _check_size(link, self.peak(link) + more)
-            room = self.room(link)
-            if self.mode == "exclusive" and more > room:
-                raise InputError(f"{link}: {more} Mbit/s more asked for, {room} to be had")
         weights = [claim.gang.weight for claim in claims]
         _check_layers(self.cluster, [*self.demand.weights, *weights])
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from metronome_opt.cluster.gang import Event
-from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.documents import make_folder, staged
 from metronome_opt.errors import InputError, quote
@@ -111,9 +111,9 @@ class Store:
             self._clear()  # the process was killed after a snapshot, and before it did this
 
     @classmethod
-    def create(cls, folder: str | Path, cluster: ClusterSpec, *, mode: Mode = "shared") -> Self:
+    def create(cls, folder: str | Path, cluster: ClusterSpec) -> Self:
         """Make a folder with an empty cluster, and open it; `InputError` if it holds a state."""
-        return cls.keep(folder, ClusterState(cluster, mode=mode))
+        return cls.keep(folder, ClusterState(cluster))
 
     @classmethod
     def keep(cls, folder: str | Path, state: ClusterState) -> Self:

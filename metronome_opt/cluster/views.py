@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from metronome_opt.cluster.gang import CapacityChanged, NodeChanged, Reservation
-from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, format_path
 from metronome_opt.instance import Instance, Link
 from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
@@ -32,13 +31,15 @@ class StateSnapshot(Record):
     capacities, down
         Of links that do not carry what the cluster's description says, in Mbit/s, and nodes that
         take no tasks.
-    cluster, mode, sequence
+    mode
+        That jobs share links; all that was ever written.
+    cluster, sequence
         As in `ClusterState`.
     """
 
     format: Literal["metronome-state/1"] = "metronome-state/1"
     cluster: ClusterSpec
-    mode: Mode = "shared"
+    mode: Literal["shared"] = "shared"
     sequence: NonNegative = 0
     claims: Annotated[tuple[Reservation, ...], Field(strict=False)] = ()
     capacities: FrozenMap[Name, NonNegative] = Field(default_factory=dict)
@@ -55,7 +56,6 @@ def snapshot_of(state: ClusterState) -> StateSnapshot:
     links, nodes = state.cluster.links, state.cluster.nodes
     return StateSnapshot(
         cluster=state.cluster,
-        mode=state.mode,
         sequence=state.sequence,
         claims=tuple(state.claims.values()),
         capacities={
@@ -77,7 +77,7 @@ def restore(snapshot: StateSnapshot) -> ClusterState:
     InputError
         If the document contradicts itself.
     """
-    state = ClusterState(snapshot.cluster, mode=snapshot.mode)
+    state = ClusterState(snapshot.cluster)
     for index, claim in enumerate(snapshot.claims):
         with _at(f"claims[{index}]"):
             state.restore(claim)
@@ -98,44 +98,6 @@ def _at(where: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-
-
-def rebuilt(state: ClusterState) -> ClusterState:
-    """Return a state made from scratch, of no more than what the document of another one says."""
-    return restore(StateSnapshot.model_validate_json(snapshot_of(state).model_dump_json()))
-
-
-def differences(one: ClusterState, other: ClusterState) -> list[str]:
-    """Return in which parts two states differ, a line each; none if they are the same.
-
-    Everything is compared that decisions are made of, to the last number: claims and their order,
-    free resources, capacities, and the demand on links; of an array its first number that differs.
-    """
-    if one.cluster != other.cluster:
-        return [f"cluster: {one.cluster.name} and {other.cluster.name} are not alike"]
-    lines = []
-    for (name, mine), its in zip(_parts(one).items(), _parts(other).values(), strict=True):
-        if not isinstance(mine, np.ndarray):
-            if mine != its:
-                lines.append(f"{name}: {mine} and {its}")
-        elif (mine.dtype, mine.shape) != (its.dtype, its.shape):
-            lines.append(f"{name}: {mine.dtype}{mine.shape} and {its.dtype}{its.shape}")
-        elif (mine != its).any():
-            at = np.argwhere(mine != its)[0].tolist()
-            lines.append(f"{name}{at}: {mine[tuple(at)]} and {its[tuple(at)]}")
-    return lines
-
-
-def _parts(state: ClusterState) -> dict[str, Any]:
-    demand = state.demand
-    return {
-        **{name: getattr(state, name) for name in ("mode", "sequence", "crossed")},
-        "claims": list(state.claims.items()),
-        **{name: getattr(state, name) for name in ("total", "free", "up", "capacity")},
-        **{name: getattr(state, name) for name in ("interface", "uplink", "rack")},
-        **vars(demand),
-        "users": dict(demand.users),  # counters are equal even if one has zeros
-    }
 
 
 def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Instance:

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from immutabledict import immutabledict
-
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import CostTooLargeError
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
+from metronome_opt.records import FrozenDict
 from metronome_opt.result import Stop
 from metronome_opt.solvers.budget import Budget
 
@@ -37,8 +36,8 @@ class Kept:
         Of the same jobs.
     """
 
-    periods: Mapping[str, int] = immutabledict()
-    offsets: Mapping[str, int] = immutabledict()
+    periods: Mapping[str, int] = FrozenDict()
+    offsets: Mapping[str, int] = FrozenDict()
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,7 @@ def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: in
         for job in instance.jobs
         if job.name in periods
     )
-    return lengthen(instance.replace(jobs=jobs), cushion_slots)
+    return extend_bursts(instance.replace(jobs=jobs), cushion_slots)
 
 
 def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:

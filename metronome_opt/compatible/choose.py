@@ -35,7 +35,7 @@ from metronome_opt.compatible.choices import (
 from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.compatible.models import INFEASIBLE, OPTIMAL, Row, minimise, solve_cpsat
 from metronome_opt.instance import Instance
-from metronome_opt.solvers.backends import import_cp_model
+from metronome_opt.solvers.imports import import_cp_model
 
 _LARGEST_LOAD = 2**32  # of a link; many choices add to it
 _Taken = tuple[str, int | None]

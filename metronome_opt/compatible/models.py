@@ -22,8 +22,8 @@ from metronome_opt.compatible.decider import refute_hyperperiod
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Link
 from metronome_opt.presolve import orbits, simplify_links
-from metronome_opt.solvers.backends import import_cp_model, run_cpsat
 from metronome_opt.solvers.budget import Budget, run_interruptibly
+from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 
 OPTIMAL, _LIMIT, INFEASIBLE = 0, 1, 2
 """SciPy's statuses."""

@@ -23,8 +23,8 @@ from metronome_opt.compatible.choose import MilpMaster, choose
 from metronome_opt.compatible.decider import Decider, core, search_offsets
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
-from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.imports import import_cp_model
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,

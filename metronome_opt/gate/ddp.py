@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from metronome_opt.gate.gate import Gate
 
 
-def register(
-    model: Any, gate: Gate, *, first_buckets: tuple[int, ...] = (0,), process_group: Any = None
-) -> None:
+def register(model: Any, gate: Gate, *, first_buckets: tuple[int, ...] = (0,)) -> None:
     """Let all gradients of a model go through a gate.
 
     Parameters
@@ -35,10 +33,8 @@ def register(
         Its claim has as many bursts in an iteration as there are first buckets.
     first_buckets
         The buckets with which bursts begin, by index; the first one of all is 0.
-    process_group
-        Whose processes reduce; None for all.
     """
-    paced = _Paced(gate, frozenset(first_buckets), process_group)
+    paced = _Paced(gate, frozenset(first_buckets))
     # DDP wants annotations that are these very types, or none.
     model.register_comm_hook(paced, lambda state, bucket: state.reduce(bucket))
 
@@ -61,10 +57,10 @@ class _Paced:
     meanwhile, and buckets that follow one another are under way together.
     """
 
-    def __init__(self, gate: Gate, first: frozenset[int], group: Any) -> None:
+    def __init__(self, gate: Gate, first: frozenset[int]) -> None:
         self._gate = gate
         self._first = {number: phase for phase, number in enumerate(sorted(first))}
-        self._group = group if group is not None else dist.group.WORLD
+        self._group = dist.group.WORLD
         self._size = dist.get_world_size(self._group)
         self._queue: SimpleQueue[_Bucket | None] = SimpleQueue()
         self._burst: Burst | None = None
@@ -113,7 +109,6 @@ class _Paced:
             self._close(bucket.tensor)
             self._burst = self._gate.burst(phase=self._first[bucket.number])
             self._burst.begin()
-            self._check()
         work = dist.all_reduce(bucket.tensor, group=self._group, async_op=True)
         self._works.append(work)
         size = bucket.tensor.numel() * bucket.tensor.element_size()
@@ -126,14 +121,6 @@ class _Paced:
                 bucket.reduced.set_exception(error)
 
         work.get_future().add_done_callback(settle)
-
-    def _check(self) -> None:
-        claim = self._gate.claim
-        if claim is not None and len(claim.starts_ns) != len(self._first):
-            self._gate.warn(
-                f"bursts in an iteration: {len(claim.starts_ns)} in the claim, {len(self._first)} "
-                "in the hook; name as many first_buckets"
-            )
 
     def _close(self, tensor: Any) -> None:
         """End the burst when all that it holds is reduced."""

@@ -1,12 +1,6 @@
-"""Environment variables that configure a gate.
+"""Environment variables that configure a gate, see docs/gate.md.
 
-``METRONOME_CLAIM`` names a file of claims. Without it, ``METRONOME_OFFSET_MS`` and
-``METRONOME_PERIOD_MS`` are the claim, with ``METRONOME_STARTS_MS`` (beginnings of bursts in the
-iteration, separated by commas, 0 if left out), ``METRONOME_CUSHION_MS`` (0 if left out) and
-``METRONOME_GATED`` (``true`` if left out; with ``false`` bursts do not wait).
-``METRONOME_JOB`` and ``METRONOME_TASK`` (or ``RANK``, as torchrun sets it) name the job and the
-task, ``METRONOME_RECORD`` and ``METRONOME_METRICS`` the sinks of measurements; ``{task}`` in
-these two stands for the task, since processes cannot share a file or a port.
+``{task}`` in the places of measurements stands for the task: processes share no file and no port.
 """
 
 from __future__ import annotations

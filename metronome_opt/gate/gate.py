@@ -24,8 +24,6 @@ _STEADY = 1000  # the clocks of a machine differ by less than one part in this
 _UNCLEAR_NS = 1_000_000
 _WRITE_NS = 10**9
 _FORGOTTEN_NS = 10 * 10**9  # for which a burst may be open, or for two periods
-_SUSPENDED = 0x2A0  # flags of the code of generators and coroutines
-_WATCHED, _MUCH = 16, 0.4  # bursts between two looks at how long they waited, and too long
 _FREE = "bursts do not wait"
 
 
@@ -89,7 +87,6 @@ class Gate:
         self._iteration_began: int | None = None
         self._inside = 0  # bursts that are open
         self._opening = 0  # how often they were forgotten, and open no more
-        self._waits = (0, 0, 0)  # bursts since the last look, since when, how long they waited
         self._current: Burst | None = None
         self._sent: int | None = None
         self._ended: list[Burst] = []  # not counted yet
@@ -177,10 +174,6 @@ class Gate:
         """Make each call of a function a burst; to be used as a decorator."""
         from functools import wraps
 
-        code = getattr(function, "__code__", None)
-        if getattr(code, "co_flags", 0) & _SUSPENDED:
-            self.warn("paced: generators and coroutines run later; enter gate.burst() in them")
-
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             with self.burst():
@@ -192,7 +185,7 @@ class Gate:
         """Return what was measured, as Prometheus reads it."""
         with self._lock:
             self._count()
-            return self.measured.text(self._claim, self._current, self._steady())
+            return self.measured.text(self._claim)
 
     def close(self) -> None:
         """Write what is not written yet, and answer no more scrapes."""
@@ -345,7 +338,6 @@ class Gate:
                 burst.begins = steady + begin - (now - self._moved)
                 burst.slot_at = slot + self._moved
                 burst.cushion = claim.cushion_ns
-                self._watch(steady, burst.begins)
 
     def _skip_to(self, burst: Burst, plan: SlotPlan) -> None:
         """Bring the plan into step with a loop that says which burst it makes."""
@@ -355,25 +347,6 @@ class Gate:
             return
         self.warn(f"phase: {str(burst.asked)[:20]}: the bursts of the claim are 0 to {count - 1}")
         burst.asked = None
-
-    def _watch(self, now: int, begins: int) -> None:
-        """Warn if bursts wait for much of the time, as those of a loop that fits its claim do not.
-
-        What the first one waits for its slot is left out.
-        """
-        count, since, waited = self._waits
-        if count == _WATCHED:
-            share = waited / max(1, now - since)
-            if share > _MUCH:
-                self.warn(
-                    f"bursts waited for {share:.0%} of the time; has the loop as many bursts in "
-                    "an iteration as its claim? say gate.burst(phase=...)"
-                )
-            count = 0
-        if count:
-            self._waits = count + 1, since, waited + begins - now
-        else:
-            self._waits = 1, begins, 0
 
     def _is_forgotten(self) -> bool:
         """Return True if the open burst has been so for longer than any should."""

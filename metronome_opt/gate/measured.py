@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from metronome_opt.gate.plan import Claim
 
 _COUNTERS = {
-    "sent_bytes": "Bytes that bursts sent, growing while one is under way.",
+    "sent_bytes": "Bytes that bursts sent.",
     "bursts": "Bursts that ended.",
     "waited_seconds": "Time that bursts waited for their slots.",
     "late_seconds": "Time by which bursts began after their slots.",
@@ -34,11 +34,6 @@ _EACH = 16  # bursts, of which the fastest is counted
 class Measured:
     """Totals over the bursts of a gate.
 
-    The counter of bytes grows while a burst is under way, evenly over the length of the last burst
-    of the same phase and no further than its stated size, or the size of that one. So a scraper
-    sees when a burst begins, and about how long it is. What was scraped is never taken
-    back: if less was sent in the end, the counter stands until the total has come up to it.
-
     Parameters
     ----------
     job, task
@@ -48,8 +43,6 @@ class Measured:
     def __init__(self, job: str, task: int | None) -> None:
         self.job, self.task = job, task
         self._totals = dict.fromkeys(_COUNTERS, 0)  # seconds are counted in nanoseconds
-        self._shown = 0  # bytes, as they were scraped last
-        self._last: dict[int, tuple[int, int]] = {}  # length and bytes, by phase
         self._fastest = 0, 1  # bytes and length, since one was counted
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
@@ -76,7 +69,6 @@ class Measured:
         if iteration is not None:
             totals["iterations"] += 1
             totals["iteration_seconds"] += iteration
-        self._last[burst.phase] = length, sent
         fastest, least = self._fastest
         if sent * least > fastest * length:
             self._fastest = fastest, least = sent, length
@@ -85,29 +77,15 @@ class Measured:
             totals["fastest_seconds"] += least
             self._fastest = 0, 1
 
-    def text(self, claim: Claim | None, current: Burst | None, now: int) -> str:
-        """Return all series in the text format of Prometheus.
-
-        Told are the claim that is obeyed, the burst that is under way or waits, and the time now by
-        the steady clock.
-        """
-        sent = self._totals["sent_bytes"]
-        if current is not None and current.began >= 0:
-            sent += self._so_far(current, now)
-        self._shown = max(self._shown, sent)
-        values = {**self._totals, "sent_bytes": self._shown, "following": int(claim is not None)}
+    def text(self, claim: Claim | None) -> str:
+        """Return all series in the text format of Prometheus, with the claim that is obeyed."""
+        values = {**self._totals, "following": int(claim is not None)}
         if claim is not None:
             values.update(period_seconds=claim.period_ns, offset_seconds=claim.offset_ns)
         return "".join(
             f"{self._heads[name]}{value / 1e9 if name.endswith('seconds') else value!r}\n"
             for name, value in values.items()
         )
-
-    def _so_far(self, burst: Burst, now: int) -> int:
-        """Return about how much a burst has sent that is under way."""
-        length, before = self._last.get(burst.phase, (0, 0))
-        expected = before if burst.sent_bytes is None else burst.sent_bytes
-        return expected * min(now - burst.began, length) // length if length else 0
 
 
 def _head(name: str, kind: str, labels: str, about: str) -> str:

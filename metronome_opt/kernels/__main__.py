@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels import fitting
 from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.few import blames, end_release, room_for, start_release, try_offsets
-from metronome_opt.kernels.fluid import loop, sharing
+from metronome_opt.kernels.fluid import loop
 from metronome_opt.kernels.fluid.world import empty_world
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import (
@@ -37,7 +37,7 @@ from metronome_opt.kernels.perturb import (
     start_walk,
     take_steps,
 )
-from metronome_opt.kernels.placing import Burden, best_of_each, cost_rows, pack
+from metronome_opt.kernels.placing import Burden, cost_rows, pack
 from metronome_opt.kernels.tables import Compiled, compile_instance
 from metronome_opt.kernels.tree import Groups, Pseudocosts, start_tree
 
@@ -113,9 +113,7 @@ def _find_places() -> None:
     burden = Burden(4, 0, np.array([(0, 2, 60)]), np.zeros(1, dtype=np.int64), one, zeros)
     for dtype in (np.int32, np.int64):
         rows: NDArray[Any] = np.empty((1, 4), dtype=dtype)
-        nothing: NDArray[Any] = np.zeros((1, 4), dtype=dtype)
         cost_rows(demand, one, one, burden, one - 1, 1, rows)
-        best_of_each(rows, one - 1, one - 1, nothing, 0)
     table = np.zeros((2, 4), dtype=np.int64)
     pack(table, table.copy(), table[np.newaxis, :1], one, table[:, :1])
 
@@ -134,7 +132,6 @@ def _let_flow() -> None:
         loop.wait_for(world, job, 1.0)
     loop.run(world, 3.0, 9, 0)
     loop.settle(world)
-    sharing.change_capacity(world, 0, 2.0)
     loop.add_sent(world, np.zeros(2))
 
 

@@ -12,13 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metronome_opt.kernels.compiling import kernel
-from metronome_opt.kernels.sliding import (
-    add_multiple,
-    add_windows,
-    first_offset,
-    fold,
-    roomiest_offset,
-)
+from metronome_opt.kernels.sliding import add_multiple, add_windows, fold
 from metronome_opt.kernels.tables import Ints
 
 
@@ -105,60 +99,6 @@ def cost_rows(
             for o in range(period):
                 if rows[i, o] > 0:
                     rows[i, o] += burden.conflict
-
-
-@kernel
-def best_of_each(
-    rows: Ints, crossed: Ints, groups: Ints, elsewhere: Ints, ready: int
-) -> tuple[Ints, Ints, Ints]:
-    """Find the best offset of a job for each of many links that it may cross.
-
-    Parameters
-    ----------
-    rows
-        What the job costs on some links, by offset, shape (links, T), int32 or int64.
-    crossed
-        Which of them each candidate crosses, shape (n,); -1 for none, or one that is free.
-    groups
-        Which row of `elsewhere` belongs to it, shape (n,).
-    elsewhere
-        What the job costs on its other links, by offset, shape (groups, T), of the type of `rows`.
-
-    Returns
-    -------
-    offset, cost, cushion
-        Shape (n,) each: least cost on all links together, among equals the largest cushion, then
-        the shortest wait; the cushion is 0 where the job costs something.
-    """
-    count, period = crossed.shape[0], elsewhere.shape[1]
-    offset = np.empty(count, np.int64)
-    value = np.empty(count, np.int64)
-    cushion = np.zeros(count, np.int64)
-    cost = np.empty(period, elsewhere.dtype)
-    known = np.full(elsewhere.shape[0], -1, np.int64)  # the candidate that a row was judged with
-    for i in range(count):
-        link, group = crossed[i], groups[i]
-        if link < 0 and known[group] >= 0:
-            same = known[group]
-            offset[i], value[i], cushion[i] = offset[same], value[same], cushion[same]
-            continue
-        if link < 0:
-            known[group] = i
-            cost[:] = elsewhere[group]
-            least = cost.min()
-        else:
-            row, rest = rows[link], elsewhere[group]
-            least = row[0] + rest[0]
-            for o in range(period):
-                total = row[o] + rest[o]
-                cost[o] = total
-                least = min(least, total)
-        value[i] = least
-        if least > 0:
-            offset[i] = first_offset(cost, least, ready)
-        else:
-            offset[i], cushion[i] = roomiest_offset(cost, ready)
-    return offset, value, cushion
 
 
 @kernel

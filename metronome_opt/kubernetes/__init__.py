@@ -1,6 +1,6 @@
 """Kubernetes objects for a schedule: custom resource definitions, capacities, claims."""
 
-from metronome_opt.kubernetes.files import check_folder, is_written, write_manifests
+from metronome_opt.kubernetes.files import check_folder, write_manifests
 from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
 
 __all__ = [
@@ -8,6 +8,5 @@ __all__ = [
     "build_manifests",
     "check_folder",
     "export_claims",
-    "is_written",
     "write_manifests",
 ]

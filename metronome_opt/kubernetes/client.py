@@ -295,14 +295,9 @@ def _refused(error: httpx2.HTTPStatusError, server: str) -> ClusterError:
         code = (status and status.code) or 500
         return ClusterError(f"{server}: status {code}, the watch has ended", code)
     code = response.status_code
-    if code == 401:
-        return ClusterError(f"{server}: does not accept these credentials; log in again", code)
     said = (status and (status.message or status.reason)) or "is it an API server?"
-    # The server may repeat what the request's Authorization header has.
-    secret = error.request.headers.get("Authorization", "").rpartition(" ")[2]
-    said = sanitize(said.replace(secret, "***") if secret else said, _LONGEST)
-    if code == 403:
-        said = f"{said}; an administrator can grant it"
+    if code == 401:
+        said = "does not accept these credentials; log in again"
     elif code == 404 and not (status and status.details and status.details.name):
         said = f"knows no {error.request.url.path}; is its definition applied?"
-    return ClusterError(f"{server}: status {code}, {said}", code)
+    return ClusterError(f"{server}: status {code}, {sanitize(said, _LONGEST)}", code)

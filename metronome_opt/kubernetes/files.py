@@ -1,15 +1,11 @@
 """Manifests as files: YAML that every reader understands alike, in a folder that kubectl applies.
 
-The folder is the old one or the new one, never a mixture: the new files are written to a folder
-beside it and moved into place when they are on disk. Only files that an export wrote are ever
-removed.
+Each file is the old one or the new one, never a part. Only files that an export wrote are ever
+replaced or removed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from metronome_opt.documents import read_documents
+from metronome_opt.documents import make_folder, read_documents, write_text
 from metronome_opt.errors import InputError, quote
 from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, read_shipped
 
@@ -27,6 +23,8 @@ _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 
 # First line of the index, by which an export is recognised.
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
+# Files of an export, and temporary ones of a killed export.
+_OURS = re.compile("|".join(rf"\.?{Path(name).stem}(\.\w+)?\.yaml" for name in _HEADERS))
 _WIDTH = 96
 _PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
@@ -53,34 +51,61 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
 
 
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
-    """Write objects by file; all files or none. Return the files.
+    """Write objects by file; return the files.
 
-    The folder is missing, empty or written by an earlier export. An interrupted export leaves the
-    previous one whole. What was written for the same objects before comes out byte for byte the
-    same.
+    The folder is missing, empty or written by an earlier export. What was written for the same
+    objects before comes out byte for byte the same.
 
     Raises
     ------
     InputError
         If the folder cannot be written or holds files of others.
     """
-    texts = _texts(manifests)
-    _Folder(directory).replace(texts)
-    return [Path(directory) / name for name in texts]
+    texts, folder = _texts(manifests), Path(directory)
+    old = check_folder(folder)
+    make_folder(folder)
+    # First the index, by which even an interrupted export is recognised.
+    for name in sorted(texts, key=lambda name: name != _KUSTOMIZATION):
+        write_text(folder / name, texts[name])
+    for name in old - texts.keys():
+        (folder / name).unlink(missing_ok=True)
+    return [folder / name for name in texts]
 
 
-def is_written(manifests: Manifests, directory: str | Path) -> bool:
-    """Return whether a folder holds just what `write_manifests` would write of these objects."""
+def check_folder(directory: str | Path) -> set[str]:
+    """Return the names of the files in a folder, all written by exports.
+
+    Raises
+    ------
+    InputError
+        If an export could not replace the folder: it holds what no export wrote.
+    """
+    folder = Path(directory)
     try:
-        present = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
-    except OSError:
-        return False
-    return present == {name: text.encode() for name, text in _texts(manifests).items()}
+        if not folder.exists():
+            return set()
+        if not folder.is_dir():
+            raise InputError(f"{folder}: is a file; name a folder")
+        entries = sorted(folder.iterdir())
+        foreign = [each for each in entries if not _OURS.fullmatch(each.name)]
+        foreign += [each for each in entries if each.is_symlink() or not each.is_file()]
+        index = folder / _KUSTOMIZATION
+        if entries and not foreign and not (index in entries and _is_signed(index)):
+            foreign = [index if index in entries else entries[0]]
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{folder}: cannot be written ({reason})") from None
+    if foreign:
+        raise InputError(
+            f"{folder}: holds {quote(foreign[0].name)}, which no export wrote; "
+            "move it away or name another folder"
+        )
+    return {entry.name for entry in entries}
 
 
-def check_folder(directory: str | Path) -> None:
-    """Raise InputError if an export could not replace a folder: it holds what no export wrote."""
-    _Folder(directory).check()
+def _is_signed(index: Path) -> bool:
+    with index.open("rb") as stream:
+        return stream.readline(len(_SIGNATURE) + 2).rstrip(b"\r\n") == _SIGNATURE.encode()
 
 
 def _texts(manifests: Manifests) -> dict[str, str]:
@@ -89,118 +114,6 @@ def _texts(manifests: Manifests) -> dict[str, str]:
     index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
     files = {**manifests, _KUSTOMIZATION: [index]}
     return {name: dump_objects(items, header=_HEADERS[name]) for name, items in files.items()}
-
-
-class _Folder:
-    """A folder that exports write and replace; it may be missing."""
-
-    def __init__(self, directory: str | Path) -> None:
-        self.name = Path(directory)
-        self.target = Path(directory).resolve()  # a link stays, what it points to is replaced
-        if not self.target.name:
-            raise InputError(f"{self.name}: cannot be replaced; name a folder below it")
-        self.fresh = self.target.with_name(f".{self.target.name}.metronome-new")
-        self.former = self.target.with_name(f".{self.target.name}.metronome-old")
-
-    def check(self) -> None:
-        """Refuse a folder that cannot be replaced."""
-        with self._writing():
-            if not self.target.exists():
-                return
-            if not self.target.is_dir():
-                raise InputError(f"{self.name}: is a file; name a folder")
-            foreign = self._foreign()
-            if foreign is not None:
-                raise InputError(
-                    f"{self.name}: holds {quote(foreign)}, which no export wrote; "
-                    "move it away or name another folder"
-                )
-
-    def replace(self, texts: Mapping[str, str]) -> None:
-        """Make these the files of the folder."""
-        with self._writing():
-            self.target.parent.mkdir(parents=True, exist_ok=True)
-            with _opened(self.target.parent) as parent:
-                with contextlib.suppress(OSError):  # some network file systems do not lock folders
-                    fcntl.flock(parent, fcntl.LOCK_EX)
-                self._settle()
-                self.check()
-                try:
-                    self.fresh.mkdir()
-                    for name, text in texts.items():
-                        with (self.fresh / name).open("w", encoding="utf-8", newline="\n") as file:
-                            file.write(text)
-                            file.flush()
-                            os.fsync(file.fileno())
-                    with _opened(self.fresh) as folder:
-                        _sync(folder)
-                    if self.target.exists():
-                        self.target.rename(self.former)
-                    self.fresh.rename(self.target)
-                    _sync(parent)
-                finally:
-                    self._settle()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Turn failures of the system into errors that name the folder."""
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise InputError(f"{self.name}: cannot be written ({reason})") from None
-
-    def _settle(self) -> None:
-        """Clear up after an export, this one or a killed one, keeping the last whole folder."""
-        if self.former.exists():
-            if not self.target.exists() or not any(self.target.iterdir()):
-                self.former.rename(self.target)
-            elif self._foreign() is None:
-                self._remove(self.former)
-        if self.fresh.exists():
-            self._remove(self.fresh)
-
-    def _foreign(self) -> str | None:
-        """Return the first entry of the target that no export wrote; None if there is none."""
-        entries = sorted(self.target.iterdir())
-        for entry in entries:
-            if entry.name not in _HEADERS or entry.is_symlink() or not entry.is_file():
-                return entry.name
-        if not entries:
-            return None
-        signed = self.target / _KUSTOMIZATION
-        if signed not in entries:
-            return entries[0].name
-        with signed.open("rb") as stream:
-            first = stream.readline(len(_SIGNATURE) + 2)
-        return None if first.rstrip(b"\r\n") == _SIGNATURE.encode() else signed.name
-
-    def _remove(self, folder: Path) -> None:
-        """Remove a folder of ours, but nothing in it that an export could not have written."""
-        for name in _HEADERS:
-            (folder / name).unlink(missing_ok=True)
-        left = sorted(entry.name for entry in folder.iterdir())
-        if left:
-            raise InputError(
-                f"{folder}: left by an export, holds {quote(left[0])}, which no export wrote; "
-                "move it away"
-            )
-        folder.rmdir()
-
-
-@contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _sync(folder: int) -> None:
-    """Bring the entries of a folder to disk, where the file system can."""
-    with contextlib.suppress(OSError):
-        os.fsync(folder)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.kinds import kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
-from metronome_opt.kubernetes.reading.annotations import Annotations, Patterns, merge
-from metronome_opt.kubernetes.schemas import CLAIM, Manifest
+from metronome_opt.kubernetes.reading.annotations import Annotations, merge
+from metronome_opt.kubernetes.schemas import Manifest
 
 FOLDER = "/etc/metronome"
 """Where a container finds its slots, and sees them change."""
 
 _VOLUME = "metronome"
-_TRAFFIC, _TEMPLATE = f"{DEFAULT_GROUP}/traffic", f"{DEFAULT_GROUP}/claim-template"
-_PATTERN = ("periodMicroseconds", "phases")
 
 
 def _from_annotation(name: str) -> dict[str, Any]:
@@ -65,37 +61,32 @@ def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[s
     copies = [(where, deepcopy(document)) for where, document in documents]
     objects = Objects()
     objects.add(copies)
-    patterns = {claim.key: claim for claim in objects.of(CLAIM)}
     changed, faults = [], Faults()
     for each in objects.workloads():
         with faults.collect():
-            if _inject(each, objects, patterns):
+            if _inject(each):
                 changed.append(each.title)
     faults.refuse()
     return [document for _, document in copies], changed
 
 
-def _inject(workload: KubernetesObject, objects: Objects, patterns: Patterns) -> bool:
+def _inject(workload: KubernetesObject) -> bool:
     """Let the pods of a workload that hold GPUs wait; return whether there are any."""
     kind = kind_of(workload)
     if Annotations(workload.where, workload.annotations).ignored:
         return False
     if kind.patch is not None:
         tasks, template, environment = kind.patch(workload)
-        _gate(template, _annotations(workload, tasks, {}, patterns), [environment])
+        _gate(template, _annotations(workload, tasks, {}), [environment])
         return True
-    templates = list(kind.pods(workload, objects))
-    if len({each.group for each in templates}) > 1:
-        workload.at("spec.replicas").fail(
-            "its groups are jobs of their own that share a template; write an object for each"
-        )
+    templates = list(kind.pods(workload))
     holding = [each for each in templates if each.needs.gpus]
     tasks = sum(len(each.names) for each in holding)
     if tasks < 2:
         return False
     for each in holding:
         stated = each.template.at("metadata.annotations").texts()
-        annotations = _annotations(workload, tasks, stated, patterns)
+        annotations = _annotations(workload, tasks, stated)
         _gate(each.template, annotations, each.template.at("spec.containers").items())
     return True
 
@@ -115,24 +106,16 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
 
 
 def _annotations(
-    workload: KubernetesObject, tasks: int, stated: Mapping[str, str], patterns: Patterns
+    workload: KubernetesObject, tasks: int, stated: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the annotations of a pod: what it sends, which job it is of, how many there are."""
     checked = Annotations(workload.where, merge(workload.annotations, stated))
     checked.check()
-    if not checked.traffic(workload.namespace, patterns):
-        raise InputError(
-            f"{workload.where}: annotation {_TRAFFIC}: missing; say what a task sends: "
-            "traffic, or model and batch"
-        )
+    if not checked.traffic():
+        checked["traffic"].fail("missing; say what a task sends: traffic, or model and batch")
     ours = (each for each in workload.annotations.items() if each[0].startswith(DEFAULT_GROUP))
-    given = merge(dict(ours), stated)
-    template = given.pop(_TEMPLATE, None)
-    if template is not None:
-        traffic = patterns[workload.namespace, template.strip()].at("spec.traffic").value
-        given[_TRAFFIC] = json.dumps({name: traffic[name] for name in _PATTERN})
     return {
-        **given,
+        **merge(dict(ours), stated),
         f"{DEFAULT_GROUP}/job": workload.name,
         f"{DEFAULT_GROUP}/tasks": str(tasks),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metronome_opt.kubernetes.fields import Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -17,14 +17,10 @@ from metronome_opt.kubernetes.schemas import CAPACITIES, CAPACITY, CLAIM, VERSIO
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.network import Resources
 
-if TYPE_CHECKING:
-    from metronome_opt.kubernetes.objects import Objects
-
-TRAFFIC_SOURCES = ("model", "traffic", "claim-template")
+TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that say what a workload sends."""
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
-_RAY_PREFIX = 50  # characters of a name of a pod that KubeRay keeps
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,6 @@ class PodTemplate:
     template: Field
     maker: tuple[str, str] | None = None  # what adds random characters to their names
     stem: str | None = None  # where their names differ by these alone
-    group: str = ""  # that they are a job with, where a workload has several
 
     @cached_property
     def needs(self) -> Resources:
@@ -66,31 +61,13 @@ class WorkloadKind(ObjectKind):
 
     _: KW_ONLY
     # Yields the pod templates of a workload, with the names of their pods.
-    pods: Callable[[KubernetesObject, Objects], Iterable[PodTemplate]]
-    makes: str | None = None  # the kind of the object that a workload leaves its pods to
+    pods: Callable[[KubernetesObject], Iterable[PodTemplate]]
     phases: tuple[str, ...] = ()  # where it states that it is done, beside its conditions
-    priorities: tuple[str, ...] = ()  # where it names its priority class, beside its templates
     job_labels: tuple[str, ...] = ()  # of its pods, with the name of their job
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
     # Where a workload does not hold the templates of its pods: returns their number, the template
     # to which `inject` writes, and what has their environment.
     patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
-
-    def made_by(self, workload: KubernetesObject, objects: Objects) -> KubernetesObject | None:
-        """Return the object that a workload leaves its pods to; None if there is none."""
-        made = objects.of(self.makes) if self.makes else ()
-        owner = workload.kind, workload.name
-        return next(
-            (each for each in made if (each.namespace, each.owner) == (workload.namespace, owner)),
-            None,
-        )
-
-    def templates(self, workload: KubernetesObject, objects: Objects) -> list[PodTemplate]:
-        """Return the pod templates of a workload, or of the object that it leaves its pods to."""
-        made = self.made_by(workload, objects)
-        if made is not None:
-            return kind_of(made).templates(made, objects)
-        return list(self.pods(workload, objects))
 
 
 KINDS: dict[tuple[str, str], ObjectKind] = {}
@@ -145,13 +122,13 @@ def _check_count(pods: int, field: Field) -> None:
 # ------------------------------------------------------------------ Kubeflow
 
 
-def _of_pytorch_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_pytorch_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for role in ("Master", "Worker"):
         prefix = f"{workload.name}-{role.lower()}"
         yield from _numbered(role, workload.at(f"spec.pytorchReplicaSpecs.{role}"), prefix)
 
 
-def _of_mpi_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_mpi_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     roles = workload.at("spec.mpiReplicaSpecs")
     name = f"{workload.name}-launcher"
     # Since v2beta1 the launcher is the pod of a Job.
@@ -160,7 +137,7 @@ def _of_mpi_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]
     yield from _numbered("Worker", roles / "Worker", f"{workload.name}-worker")
 
 
-def _of_train_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     """Yield the nodes of a TrainJob, as far as it does not leave them to its runtime."""
     trainer = workload.at("spec.trainer")
     nodes, resources = trainer / "numNodes", trainer / "resourcesPerNode"
@@ -172,7 +149,7 @@ def _of_train_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplat
         names = [f"{maker}-{index}" for index in range(_count(nodes))]
         yield PodTemplate(_TRAINER, names, template, ("Job", maker))
     elif {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES} & set(workload.annotations):
-        missing[0].fail("missing; state it, or read the JobSet that was made of it as well")
+        missing[0].fail("missing; state it, rather than leave it to the runtime")
 
 
 def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
@@ -192,13 +169,13 @@ def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
 # ------------------------------------------------------------------ Volcano, JobSet, Job
 
 
-def _of_volcano_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_volcano_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for index, task in enumerate(workload.at("spec.tasks").items()):
         title = (task / "name").text(f"default{index}")
         yield from _numbered(title, task, f"{workload.name}-{title}")
 
 
-def _of_job_set(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_job_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for group in workload.at("spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
         jobs = _count(group / "replicas")
@@ -207,76 +184,20 @@ def _of_job_set(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]
             yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
 
 
-def _of_plain_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+def _of_plain_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     yield _pods_of_job("pods", workload.name, workload / "spec", "NonIndexed")
-
-
-# ------------------------------------------------------------------ Ray, LeaderWorkerSet
-
-
-def _of_ray_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
-    # The name of its cluster ends in random characters.
-    name = workload.at("status.rayClusterName").text(workload.name)
-    yield from _of_ray(name, workload.at("spec.rayClusterSpec"))
-
-
-def _of_ray_cluster(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
-    yield from _of_ray(workload.name, workload / "spec")
-
-
-def _of_ray(cluster: str, spec: Field) -> Iterator[PodTemplate]:
-    """Yield head and workers of a RayCluster."""
-    maker = "RayCluster", cluster
-    if not spec:
-        return
-    head = spec.at("headGroupSpec.template")
-    yield PodTemplate("head", [f"{cluster[:_RAY_PREFIX]}-head"], head, maker)
-    for group in (spec / "workerGroupSpecs").items():
-        title = (group / "groupName").text()
-        minimum = (group / "minReplicas").integer(0, 0)
-        count = max(minimum, (group / "replicas").integer(0, 0, MAX_TASKS))
-        hosts = (group / "numOfHosts").integer(1, 1, MAX_TASKS)
-        _check_count(count * hosts, group / "replicas")
-        if (group / "suspend").flag():
-            count = 0
-        stem = f"{f'{cluster}-{title}'[:_RAY_PREFIX]}-worker".lower()
-        names = [f"{stem}-{index}" for index in range(count * hosts)]
-        yield PodTemplate(title, names, group / "template", maker, stem)
-
-
-def _of_leaders(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
-    """Yield leader and workers of each group of a LeaderWorkerSet; each group is a job."""
-    spec, templates = workload / "spec", workload.at("spec.leaderWorkerTemplate")
-    groups, size = _count(spec / "replicas"), (templates / "size").integer(1, 1, MAX_TASKS)
-    _check_count(groups * size, templates / "size")
-    worker = templates / "workerTemplate"
-    leader = templates / "leaderTemplate" or worker
-    for number in range(groups):
-        name = f"{workload.name}-{number}"
-        group = name if groups > 1 else ""
-        yield PodTemplate("leader", [name], leader, group=group)
-        names = [f"{name}-{index}" for index in range(1, size)]
-        yield PodTemplate("worker", names, worker, group=group)
 
 
 # ------------------------------------------------------------------ the records
 
 _KUBEFLOW = "kubeflow.org"
 _TRAINING_OPERATOR: Mapping[str, Any] = {
-    "priorities": ("spec.runPolicy.schedulingPolicy.priorityClass",),
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
 }
 register(
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural=CAPACITIES),
-    ObjectKind(
-        "NetworkTopology",
-        "networktopology.diktyo.x-k8s.io",
-        ("v1alpha1",),
-        plural="networktopologies",
-    ),
-    ObjectKind("PriorityClass", "scheduling.k8s.io", namespaced=False, plural="priorityclasses"),
     ObjectKind("Pod"),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
     # Pods also have the labels of the objects that theirs is made of, so that these come last.
@@ -293,7 +214,6 @@ register(
         "trainer.kubeflow.org",
         ("v1alpha1",),
         pods=_of_train_job,
-        makes="JobSet",
         patch=_patch_train_job,
     ),
     WorkloadKind("PyTorchJob", _KUBEFLOW, pods=_of_pytorch_job, **_TRAINING_OPERATOR),
@@ -304,30 +224,7 @@ register(
         ("v1alpha1",),
         pods=_of_volcano_job,
         phases=("status.state.phase",),
-        priorities=("spec.priorityClassName",),
         job_labels=("volcano.sh/job-name",),
-    ),
-    WorkloadKind(
-        "LeaderWorkerSet",
-        "leaderworkerset.x-k8s.io",
-        pods=_of_leaders,
-        job_labels=("leaderworkerset.sigs.k8s.io/group-key",),
-        rank_labels=("leaderworkerset.sigs.k8s.io/worker-index",),
-    ),
-    WorkloadKind(
-        "RayJob",
-        "ray.io",
-        ("v1alpha1", "v1"),
-        pods=_of_ray_job,
-        makes="RayCluster",
-        phases=("status.jobDeploymentStatus",),
-    ),
-    WorkloadKind(
-        "RayCluster",
-        "ray.io",
-        ("v1alpha1", "v1"),
-        pods=_of_ray_cluster,
-        job_labels=("ray.io/cluster",),
     ),
     WorkloadKind(
         "Job",

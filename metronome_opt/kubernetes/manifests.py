@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from metronome_opt.cluster.gang import Gang
-from metronome_opt.errors import InputError, MetronomeError, format_path, quote
+from metronome_opt.errors import MetronomeError
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kubernetes.files import OBJECT_FILES, write_manifests
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
@@ -36,9 +35,6 @@ NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology
 ZONE_KEY = "topology.kubernetes.io/zone"
 REGION_KEY = "topology.kubernetes.io/region"
 _LARGEST_NETWORK_COST = 10_000
-# Limits of crds.yaml that an instance may exceed.
-_LARGEST = 2**53 - 1
-_LONGEST_LIST = 1024
 
 
 class VerificationError(MetronomeError):
@@ -63,10 +59,9 @@ def build_manifests(
     Raises
     ------
     InputError
-        If offsets are missing, the deployment does not fit the instance, `group` or `namespace` is
-        not valid, or a list or number is larger than the definitions allow.
+        If offsets are missing, `group` or `namespace` is not valid, or a bandwidth is larger than
+        a quantity can hold.
     """
-    _check_deployment(instance, deployment)
     naming = Naming(deployment, group, namespace)
     topology = _network_topology(deployment, naming)
     objects: tuple[list[Manifest], ...] = (
@@ -76,9 +71,6 @@ def build_manifests(
         [] if topology is None else [topology],
         _claims(instance, schedule, deployment, naming),
     )
-    capacities, claims = objects[1], objects[-1]
-    for item in (*capacities, *claims):
-        _check_limits(item["spec"], (item["kind"], item["metadata"]["name"]))
     return {name: items for name, items in zip(OBJECT_FILES, objects, strict=True) if items}
 
 
@@ -115,51 +107,6 @@ def export_claims(
         )
     manifests = build_manifests(instance, schedule, deployment, group=group, namespace=namespace)
     return write_manifests(manifests, directory)
-
-
-def _check_deployment(instance: Instance, deployment: Deployment) -> None:
-    """Refuse a deployment with unknown or repeated names."""
-
-    def refuse(kind: str, index: int, field: str, message: str) -> NoReturn:
-        raise InputError(f"{format_path(['deployment', kind, index, field])}: {message}")
-
-    links = {link.name for link in instance.links}
-    nodes: dict[str, tuple[str, ...]] = {}
-    for index, node in enumerate(deployment.nodes):
-        if node.name in nodes:
-            refuse("nodes", index, "name", f"{quote(node.name)} is there twice")
-        if not set(node.links) <= links or len(set(node.links)) < len(node.links):
-            refuse("nodes", index, "links", "must be links of the instance, each once")
-        nodes[node.name] = node.links
-    jobs = {job.name: job.links for job in instance.jobs}
-    seen: set[tuple[str, int]] = set()
-    for index, task in enumerate(deployment.tasks):
-        if task.job not in jobs:
-            refuse("tasks", index, "job", f"the instance has no job {quote(task.job)}")
-        if task.node not in nodes:
-            refuse("tasks", index, "node", f"there is no node {quote(task.node)}")
-        if task.index < 0 or (task.job, task.index) in seen:
-            refuse("tasks", index, "index", f"{task.index} is negative or there twice")
-        if not {*task.links[:1]} <= {*nodes[task.node]} or not {*task.links} <= {*jobs[task.job]}:
-            refuse("tasks", index, "links", "must be links of its job, the first of its node")
-        seen.add((task.job, task.index))
-
-
-def _check_limits(node: Any, path: tuple[str | int, ...]) -> None:
-    """Refuse what an API server would, because the definitions set a limit."""
-    fault = None
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            _check_limits(value, (*path, key))
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            _check_limits(value, (*path, index))
-        if len(node) > _LONGEST_LIST:
-            fault = f"has {len(node)} entries, at most {_LONGEST_LIST} can be"
-    elif isinstance(node, int) and node > _LARGEST:
-        fault = f"{quote(node)} is above {_LARGEST}"
-    if fault is not None:
-        raise InputError(f"{path[0]} {path[1]}: {format_path(['spec', *path[2:]])}: {fault}")
 
 
 def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> list[Manifest]:
@@ -332,15 +279,10 @@ def _network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] 
     regions is the largest between a rack of one and a rack of the other is a choice of ours. So is
     the name of the config map for measured costs, which upstream wants named although only costs
     defined by the user are given.
-
-    Raises
-    ------
-    InputError
-        If the nodes of one rack are said to be in different regions.
     """
     if not deployment.rack_cost:
         return None
-    region_of = _regions(deployment)
+    region_of = {node.rack: node.region for node in deployment.nodes}
     zones: dict[str, dict[str, int]] = {}
     regions: dict[str, dict[str, int]] = {}
     for (origin, destination), cost in deployment.rack_cost.items():
@@ -361,20 +303,6 @@ def _network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] 
         "weights": [{"name": "UserDefined", "topologyList": topologies}],
     }
     return naming.manifest(*NETWORK_TOPOLOGY, "nt-default", spec)
-
-
-def _regions(deployment: Deployment) -> dict[str, str]:
-    regions: dict[str, str] = {}
-    for index, node in enumerate(deployment.nodes):
-        if node.rack is None or node.region is None:
-            continue
-        region = regions.setdefault(node.rack, node.region)
-        if region != node.region:
-            raise InputError(
-                f"deployment.nodes[{index}].region: {quote(node.region)}, but rack "
-                f"{quote(node.rack)} is also in {quote(region)}; a rack is in one region"
-            )
-    return regions
 
 
 def _origins(costs: dict[str, dict[str, int]]) -> list[dict[str, Any]]:

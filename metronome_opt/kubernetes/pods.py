@@ -13,9 +13,6 @@ from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.resources import needs_of
 from metronome_opt.scenario.network import Resources
 
-SCHEDULER = "metronome"
-"""The scheduler that pods name where scheduling gates are not known."""
-
 SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
 """The scheduling gate that holds a pod until it has its place."""
 
@@ -81,11 +78,6 @@ class Pod(KubernetesObject):
         """The node that the controller gave it; None if it did not yet."""
         return self.annotations.get(f"{DEFAULT_GROUP}/node")
 
-    @property
-    def binds(self) -> bool:
-        """True if it is for the controller to bind it to a node."""
-        return bool(self.at("spec.schedulerName").value == SCHEDULER)
-
     @cached_property
     def _scheduling_gates(self) -> list[str]:
         return [(gate / "name").text() for gate in self.at("spec.schedulingGates").items()]
@@ -101,14 +93,9 @@ class Pod(KubernetesObject):
         return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
 
     @property
-    def waits(self) -> bool:
-        """True if it waits for the controller: behind its scheduling gate, or as its scheduler."""
-        return self.has_scheduling_gate or (self.binds and self.node is None)
-
-    @property
     def asks(self) -> bool:
         """True if the controller looks after it."""
-        return self.waits or self.place is not None
+        return self.has_scheduling_gate or self.place is not None
 
     @cached_property
     def job(self) -> str:

@@ -26,7 +26,7 @@ from metronome_opt.objectives import (
     find_objective,
     weigh,
 )
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.solvers.network import Cost, CostNetwork
 from metronome_opt.solvers.network.tables import (
     build,
@@ -273,7 +273,7 @@ class Costs:
         Each link that is not overloaded must bear all bursts longer by that much.
         """
         late = self._layered["latency"].compiled
-        longer = compile_instance(lengthen(late.instance, slots))
+        longer = compile_instance(extend_bursts(late.instance, slots))
 
         def cells(link: int, domains: Sequence[Ints]) -> Ints | None:
             scale = Fraction(late.unit, late.links[link].hyperperiod)  # of the link alone

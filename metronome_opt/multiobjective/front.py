@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.goals import Exact, exact
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule
+from metronome_opt.solvers.solve import Exact, exact
 
 if TYPE_CHECKING:
     import pandas as pd

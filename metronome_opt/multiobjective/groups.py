@@ -22,7 +22,7 @@ from metronome_opt.objectives import (
 )
 from metronome_opt.presolve import simplify_links, split
 from metronome_opt.presolve.components import components
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
@@ -51,13 +51,10 @@ def group(
     traffic: Fraction,
     names: Sequence[str],
     mixture: Mapping[str, Fraction] | None = None,
-    *,
-    separately: bool = True,
 ) -> _Grouping:
     """Return the smallest groups that can be decided separately.
 
-    Blocks where rotating a group changes nothing that is asked for; components where it does; the
-    whole where something is limited that adds up over all of it.
+    Blocks where rotating a group changes nothing that is asked for; components where it does.
 
     Parameters
     ----------
@@ -65,8 +62,6 @@ def group(
         Of the whole; says when to stop.
     traffic, names, mixture
         The traffic in latency, and the objectives, see `Costs`.
-    separately
-        Whether the instance may be decomposed at all.
     """
     fewer = simplify_links(search.instance).instance
     groups: Sequence[Instance]
@@ -74,9 +69,7 @@ def group(
     def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
         return {name: offset for part in parts for name, offset in part.items()}
 
-    if not separately:
-        groups = (fewer,)
-    elif can_rotate([*names, *(mixture or ())]):
+    if can_rotate([*names, *(mixture or ())]):
         cut = split(fewer)
         groups, join = cut.blocks, cut.join
     else:
@@ -158,7 +151,7 @@ def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
 def without_contention(costs: Costs, slots: int) -> Offsets | None:
     """Return a schedule of longer bursts without contention, None without success."""
     alike, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
-    search = costs.search.below(lengthen(alike, slots))
+    search = costs.search.below(extend_bursts(alike, slots))
     search.limit_to(search.remaining, 4)
     auto.run(search)
     return search.best if search.incumbent == 0 else None

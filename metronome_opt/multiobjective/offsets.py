@@ -1,20 +1,15 @@
 """One objective after the other at given periods, the earlier ones held, or their weighted sum.
 
 Orders and sums of contention and latency are optimised by a solver of contention, on the same jobs
-with other weights. The rest is optimised group by group. The value of an earlier level in a group
-is held there; with a tolerance it is the sum over all groups that is held, so that they can no
-longer be decided separately.
+with other weights. The rest is optimised group by group, the values of earlier levels held in each.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
-from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.costs import Costs, Offsets
@@ -30,18 +25,15 @@ from metronome_opt.multiobjective.groups import (
 from metronome_opt.objectives import (
     CUSHION,
     MIXTURE,
-    class_cost,
     find_layered,
     find_objective,
     is_layered,
     normal,
-    to_minimise,
     traffic,
     weigh,
-    weighted_sum,
 )
 from metronome_opt.result import Block, Event, Level, Result, Stop
-from metronome_opt.schedule import OBJECTIVES, Status
+from metronome_opt.schedule import Status
 from metronome_opt.solvers.network.tables import scale_of
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
@@ -64,47 +56,23 @@ def solve_offsets(instance: Instance, run: Request, original: Instance | None = 
     return _AtPeriods(instance, run, instance if original is None else original).optimise()
 
 
-class _Held(NamedTuple):
-    """An objective that was optimised, or is limited, and its limit over all groups.
-
-    The limit of a cushion is its minimum, None if nothing may limit it. One that is exactly the
-    value of the schedule is held group by group.
-    """
-
-    name: str
-    limit: Fraction | None
-    exact: bool
-
-
 class _AtPeriods:
     def __init__(self, instance: Instance, run: Request, original: Instance) -> None:
         self._instance = instance
         self._run = run
-        self._goal = run.goal
         self._original = original
         self._base = traffic(original)
         self._solution = Solution(dict(instance.unshifted))
-        self._held: list[_Held] = []
-        self._prices = self._offset_terms(run.goal.prices)
         self._mixture = {
-            name: to_minimise(name, price) / normal(original, name)
-            for name, price in self._prices.items()
-            if price
+            name: price / normal(original, name) for name, price in run.goal.prices.items() if price
         }
 
-    @staticmethod
-    def _offset_terms(given: Mapping[str, Fraction]) -> dict[str, Fraction]:
-        """Return the entries of the objectives that depend on offsets."""
-        return {n: value for n, value in given.items() if find_objective(n).at_given_periods}
-
     def optimise(self) -> Solution:
-        """Meet the limits, then optimise the objectives."""
-        for name, limit in self._offset_terms(self._goal.epsilon).items():
-            self._reach(name, limit)
+        """Optimise the objectives, or their sum."""
         if self._mixture:
             self._mix()
         else:
-            names = self._names()
+            names = [n for n in self._run.goal.objectives if find_objective(n).at_given_periods]
             for position, name in enumerate(names):
                 self._level(name, last=position == len(names) - 1)
         if all(level.proved for level in self._solution.levels):
@@ -112,19 +80,11 @@ class _AtPeriods:
         # Levels that are not proved may have improved with later ones.
         self._solution.levels = [
             level
-            if level.proved or level.tolerance or level.name == MIXTURE
+            if level.proved or level.name == MIXTURE
             else replace(level, value=self._value(level.name))
             for level in self._solution.levels
         ]
         return self._solution
-
-    def _names(self) -> list[str]:
-        """Return the levels: with strict priority contention is one for each weight class."""
-        names = [name for name in self._goal.objectives if find_objective(name).at_given_periods]
-        if self._goal.strict:
-            weights = sorted({job.weight for job in self._instance.jobs}, reverse=True)
-            names[:1] = [class_cost(weight) for weight in weights]
-        return names
 
     def _value(self, name: str) -> Fraction | None:
         """Return an objective of the schedule; None for a cushion without limit."""
@@ -141,29 +101,20 @@ class _AtPeriods:
         before = self._solution.levels
         earlier = all(level.proved for level in before)
         share = 1.0 if last else _SHARE
-        by_solver = not before and not self._goal.epsilon and is_layered(name)
+        by_solver = not before and is_layered(name)
         if not by_solver:  # a solver sends events itself
             self._announce(name)
         if self._ended:
             proved = False
         elif by_solver:
             proved = self._by_solver({name: Fraction(1)}, share, first=name)
-        elif self._is_scalar(name):
+        elif all(is_layered(each) for each in (name, *(level.name for level in before))):
             proved = self._next_layered(name, share)
         else:
             proved = self._is_ideal(name) or self._over_groups(name, share)
-            # A minimum within limits bounds no schedule outside of them.
-            if not before and proved and not self._goal.epsilon:
+            if not before and proved:
                 self._solution.bound = self._value(name)
-        tolerance = self._goal.tolerance.get(name, Fraction(0))
-        value = self._value(name)
-        before.append(Level(name, value, proved and earlier, tolerance))
-        if value is None or not tolerance:
-            self._held.append(_Held(name, value, exact=True))
-        elif name == CUSHION:
-            self._held.append(_Held(name, max(Fraction(0), value * (1 - tolerance)), exact=True))
-        else:
-            self._held.append(_Held(name, value * (1 + tolerance), exact=False))
+        before.append(Level(name, self._value(name), proved and earlier))
 
     def _announce(self, name: str) -> None:
         """Notify the callback that a level begins; end everything if it asks for that."""
@@ -174,15 +125,6 @@ class _AtPeriods:
     def _is_ideal(self, name: str) -> bool:
         """Return whether the schedule has none of an objective, so that none is better."""
         return not find_objective(name).maximised and self._value(name) == 0
-
-    def _is_scalar(self, name: str) -> bool:
-        """Return whether a level and all before are layered, without limits."""
-        before = self._solution.levels
-        return (
-            all(is_layered(each) for each in (name, *(level.name for level in before)))
-            and not any(level.tolerance for level in before)
-            and not self._goal.epsilon
-        )
 
     def _next_layered(self, name: str, share: float) -> bool:
         """Optimise a layered cost with all earlier ones held, as one sum.
@@ -210,8 +152,7 @@ class _AtPeriods:
         """
         weighted, scale = weigh(self._instance, prices)
         # The value of a sum says nothing about an objective.
-        known = first in OBJECTIVES
-        factor = scale * find_layered(first).share(self._base) if first and known else None
+        factor = None if first is None else scale * find_layered(first).share(self._base)
         listener = self._run.callback
 
         def scaled(event: Event) -> Event:
@@ -235,7 +176,7 @@ class _AtPeriods:
         )
         result = solve_contention(arguments, self._run.budget.fraction(share))
         self._take(result, prices)
-        if known:
+        if first is not None:
             self._solution.trajectory = tuple(map(scaled, result.trajectory))
             self._solution.bound = _scaled(result.lower_bound, factor)
             self._solution.blocks = tuple(map(scaled_block, result.blocks))
@@ -260,35 +201,6 @@ class _AtPeriods:
         if not solution.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
             solution.notes += [note for note in result.notes if note not in solution.notes]
 
-    # ---------------------------------------------------------------- limits
-
-    def _reach(self, name: str, limit: Fraction) -> None:
-        """Improve the schedule until it is within a limit, and hold that.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        SolverError
-            If time does not suffice.
-        """
-        bound = to_minimise(name, limit)
-        proved = True
-        if to_minimise(name, self._value(name)) > bound:
-            proved = self._over_groups(name)
-        value = self._value(name)
-        if to_minimise(name, value) > bound and proved:
-            raise InputError(
-                f"epsilon: {name} of {limit} cannot be had; the best possible is {value}; "
-                f"{'lower' if find_objective(name).maximised else 'raise'} it to that or beyond"
-            )
-        if to_minimise(name, value) > bound:
-            raise SolverError(
-                f"epsilon: no schedule with {name} of {limit} was found in time, "
-                f"only one with {value}; allow more time or loosen it"
-            )
-        self._held.append(_Held(name, limit, exact=False))
-
     # ---------------------------------------------------------------- weighted sums
 
     def _mix(self) -> None:
@@ -298,17 +210,15 @@ class _AtPeriods:
             for name, price in self._mixture.items()
             if is_layered(name)
         }
-        by_solver = len(layered) == len(self._mixture) and not self._goal.epsilon
-        if layered and not self._goal.epsilon:
+        by_solver = len(layered) == len(self._mixture)
+        if layered:
             proved = self._by_solver(layered, 1.0 if by_solver else _SHARE, first=None)
         if not by_solver:
             proved = self._over_groups(MIXTURE)
-        self._solution.levels.append(Level(MIXTURE, self._mixed(), proved))
-
-    def _mixed(self) -> Fraction:
-        """Return the weighted sum of the schedule there is."""
-        values = {name: self._value(name) for name in self._prices}
-        return weighted_sum(self._original, self._prices, values)
+        total = sum(
+            (price * (self._value(name) or 0) for name, price in self._mixture.items()), Fraction(0)
+        )
+        self._solution.levels.append(Level(MIXTURE, total, proved))
 
     # ---------------------------------------------------------------- groups of jobs
 
@@ -333,9 +243,8 @@ class _AtPeriods:
         return proved
 
     def _improve(self, search: Search, name: str) -> bool:
-        names = (name, *(held.name for held in self._held))
-        separately = all(each.exact or each.name == CUSHION for each in self._held)
-        grouping = group(search, self._base, names, self._mixture, separately=separately)
+        names = (name, *(level.name for level in self._solution.levels))
+        grouping = group(search, self._base, names, self._mixture)
         before = self._solution.offsets
         parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in grouping.groups]
         proved = True
@@ -354,8 +263,7 @@ class _AtPeriods:
         """Optimise an objective of a group; return the schedule and whether it is proved."""
         limits = self._limits(costs, start)
         cushion = self._cushion
-        known = start if keeps(costs, start, limits, cushion) else None
-        answer = minimise(costs, {name: 1}, limits, cushion=cushion, start=known)
+        answer = minimise(costs, {name: 1}, limits, cushion=cushion, start=start)
         offsets = answer.offsets or start
         if not answer.proved:
             offsets = descend(costs, name, offsets, self._limits(costs, offsets), cushion)
@@ -363,22 +271,15 @@ class _AtPeriods:
 
     def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
         """Return the limits of the earlier objectives in a group, in units."""
-        limits: dict[str, int] = {}
-        for each in self._held:
-            if each.name in costs.steps:  # a cushion is no cost
-                units = costs.units(each.name, start)
-                if not each.exact and each.limit is not None:
-                    units = int(each.limit / costs.steps[each.name])
-                limits[each.name] = min(units, limits.get(each.name, units))
-        return limits
+        names = (level.name for level in self._solution.levels)
+        # A cushion is no cost.
+        return {name: costs.units(name, start) for name in names if name in costs.steps}
 
     @property
     def _cushion(self) -> int:
         """The cushion that has to be kept."""
-        cushions = (each.limit for each in self._held if each.name == CUSHION)
-        return max(
-            (self._longest if slots is None else math.ceil(slots) for slots in cushions), default=0
-        )
+        values = [level.value for level in self._solution.levels if level.name == CUSHION]
+        return max((self._longest if each is None else int(each) for each in values), default=0)
 
     @property
     def _longest(self) -> int:
@@ -420,7 +321,7 @@ class _AtPeriods:
     def _with_cushion(self, costs: Costs, slots: int, start: Offsets) -> Answer:
         """Return any schedule that has a cushion and keeps what is held."""
         limits = self._limits(costs, start)
-        held = any(each.exact and is_layered(each.name) for each in self._held)
+        held = any(is_layered(level.name) for level in self._solution.levels)
         if not held or not costs.units("latency", start):  # there may be no contention at all
             easy = without_contention(costs, slots)
             if easy is not None and keeps(costs, easy, limits):

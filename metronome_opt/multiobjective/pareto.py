@@ -28,7 +28,7 @@ from metronome_opt.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.multiobjective.goals import Request, check_reserve, make_goal
+from metronome_opt.multiobjective.goals import Request, make_goal
 from metronome_opt.multiobjective.groups import group
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.multiobjective.offsets import solve_offsets
@@ -40,7 +40,7 @@ from metronome_opt.objectives import (
     check_names,
     traffic,
 )
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.solvers.budget import Budget
@@ -49,6 +49,7 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import (
     check_instance,
     check_numbers,
+    check_reserve,
     interrupt_stops,
     versions_of,
 )
@@ -109,7 +110,7 @@ def pareto(
         if STRETCH in names:
             rows, complete = front_stretched(instance, request, cushion_slots, callback)
         else:
-            offsets, complete = _front(lengthen(instance, cushion_slots), request, callback)
+            offsets, complete = _front(extend_bursts(instance, cushion_slots), request, callback)
             rows = [(each, {}) for each in offsets]
     # The values are those that `verify` computes.
     points: list[tuple[tuple[Fraction, ...], Row]] = []

@@ -8,7 +8,7 @@ from fractions import Fraction
 from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import Goal, Request, Solution, make_goal
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.solvers.budget import Budget
@@ -27,14 +27,11 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
     Raises
     ------
     InputError
-        If epsilon is less than what is possible, or tolerance, epsilon or strict are asked for
-        while jobs are stretched.
-    SolverError
-        If nothing within epsilon was found in time.
+        If a weighted sum is asked for while jobs are stretched.
     """
     instance = arguments.instance
     stretchable = any(job.max_stretch for job in instance.jobs)
-    stretching = ("stretch" in goal.names and stretchable) or instance.needs_stretch
+    stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
         return _single(instance, solve_contention(arguments, budget))
     if arguments.start is not None:
@@ -54,7 +51,7 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
     if stretching:
         found = solve_stretched(instance, run, cushion_slots)
     else:
-        found = solve_offsets(lengthen(instance, cushion_slots), run)
+        found = solve_offsets(extend_bursts(instance, cushion_slots), run)
         if "stretch" in goal.objectives and not goal.prices:  # no job can be stretched
             place = goal.objectives.index("stretch")
             found.levels.insert(place, Level("stretch", Fraction(0), proved=True))
@@ -108,7 +105,7 @@ def _result(arguments: Arguments, found: Solution, run: Request, cushion_slots: 
         cushion_slots=cushion_slots,
     )
     notes = list(found.notes)
-    if not any(stretch.values()) and "stretch" not in run.goal.names:
+    if not any(stretch.values()) and "stretch" not in run.goal.objectives:
         notes += _unused(instance)
     return Result(
         instance=instance,

@@ -44,7 +44,7 @@ from metronome_opt.objectives import (
     traffic,
 )
 from metronome_opt.presolve.components import components
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
@@ -72,7 +72,7 @@ class _Terms:
 
     def at_periods(self, part: Instance, stretch: Mapping[str, int]) -> Instance:
         """Return a part at some periods, bursts extended by the reserve."""
-        return lengthen(stretched(part, stretch), self.reserve)
+        return extend_bursts(stretched(part, stretch), self.reserve)
 
     def values(
         self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
@@ -179,26 +179,17 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     Raises
     ------
     InputError
-        If no stretches bring the hyperperiods within the limit, or if tolerances or limits are
-        asked for, which hold at given periods only.
+        If no stretches bring the hyperperiods within the limit, or a sum is asked for.
     """
-    goal = request.goal
-    given = {
-        "weights": goal.prices,
-        "tolerance": goal.tolerance,
-        "epsilon": goal.epsilon,
-        "strict": goal.strict,
-    }
-    if name := next((name for name, value in given.items() if value), ""):
-        why = ", as hyperperiods are too long without" if instance.needs_stretch else ""
+    names = request.goal.objectives
+    if request.goal.prices:
         raise InputError(
-            f"{name}: cannot be kept while jobs are stretched{why}; leave it out, or choose "
-            "periods first (multiobjective.choose_periods) and solve at those"
+            "weights: a sum has no place for stretch, without which hyperperiods are too long; "
+            "give objectives in an order instead"
         )
-    names = goal.objectives
     if STRETCH not in names:
         names = (*names, STRETCH)
-    terms = _Terms(lengthen(instance, cushion_slots), cushion_slots, names)
+    terms = _Terms(extend_bursts(instance, cushion_slots), cushion_slots, names)
     # Everything but a cushion adds up over components.
     parts = [instance] if CUSHION in names else sorted(components(instance), key=count_choices)
     trajectory: list[Event] = []
@@ -226,7 +217,7 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     if proved or (least > 0 and names[0] != CUSHION):
         bound = as_stated(names[0], least)
     notes = [] if proved else ["periods were chosen first: others may be better"]
-    if instance.needs_stretch and STRETCH not in goal.names:
+    if instance.needs_stretch and STRETCH not in request.goal.objectives:
         notes.append("jobs are stretched: without, hyperperiods are above the limit")
     return Solution(
         offsets=offsets,
@@ -333,7 +324,7 @@ def front_stretched(
     """
     names = request.goal.objectives
     (other,) = (name for name in names if name != STRETCH)
-    terms = _Terms(lengthen(instance, cushion_slots), cushion_slots, names)
+    terms = _Terms(extend_bursts(instance, cushion_slots), cushion_slots, names)
     fronts = []
     complete = True
     for part in sorted(components(instance), key=count_choices):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from metronome_opt.errors import MissingBackendError
+
 if TYPE_CHECKING:
     from metronome_opt.plot.circle import plot_circle as plot_circle
     from metronome_opt.plot.classes import plot_classes as plot_classes
@@ -38,4 +40,12 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _MODULE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE[name]}"), name)
+    try:
+        module = import_module(f"{__name__}.{_MODULE[name]}")
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise MissingBackendError(
+            "figures need matplotlib, which is not installed: pip install metronome-opt[plot]"
+        ) from None
+    return getattr(module, name)

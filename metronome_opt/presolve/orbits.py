@@ -21,10 +21,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import networkx as nx
-from immutabledict import immutabledict
 
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.reductions import Offsets
+from metronome_opt.records import FrozenDict
 
 
 class _Component(NamedTuple):
@@ -65,7 +65,7 @@ class Orbits:
     @cached_property
     def domains(self) -> Mapping[str, int]:
         """Number of offsets, from 0 on, of each free job; they contain an optimal schedule."""
-        return immutabledict(
+        return FrozenDict(
             {
                 job.name: math.gcd(job.period, common)
                 for component in self.components

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from metronome_opt.instance import Instance
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.solve import NEED_FEW_KERNELS
 
@@ -26,7 +26,7 @@ def known_bound(instance: Instance, schedule: Schedule) -> tuple[Fraction, str] 
     from metronome_opt.solvers.proof import links_bound
 
     stretch = {job.name: schedule.stretch.get(job.name, 0) for job in instance.jobs}
-    as_run = lengthen(stretched(instance, stretch), schedule.cushion_slots)
+    as_run = extend_bursts(stretched(instance, stretch), schedule.cushion_slots)
     # Whoever was content with a schedule at once is not to wait for kernels now.
     bound = links_bound(as_run, by_load=schedule.solver in NEED_FEW_KERNELS)
     if not bound:

@@ -35,7 +35,6 @@ def _cluster_table(state: ClusterState) -> Table:
     rows += [
         ("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks"),
         ("GPUs left over on nodes in use", "", f"{state.fragments:,}"),
-        ("links are", state.mode, ""),
         ("contention (weight x Mbit/s)", format_number(state.contention()), ""),
     ]
     return plain_table((state.cluster.name, "in all", "free"), rows)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job
-from metronome_opt.objectives import find_objective, format_number, format_share
+from metronome_opt.objectives import find_objective, format_number
 from metronome_opt.scenario.model import MEASURED
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.simulate.runner import alone_ms
@@ -25,7 +25,6 @@ from metronome_opt.verify import Evaluation
 if TYPE_CHECKING:
     from metronome_opt.compatible import Kept
     from metronome_opt.multiobjective.front import Front
-    from metronome_opt.result import Result
     from metronome_opt.scenario import Deployment, Problem
 
 JOBS_LEGEND = """\
@@ -101,51 +100,6 @@ def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
     for task in placed.tasks if placed else ():
         nodes.setdefault(task.job, []).append(task.node)
     return {job: on_nodes(its, NODES_SHOWN) for job, its in nodes.items()}
-
-
-def comparison_table(
-    results: Mapping[str, Result],
-    played: Mapping[str, Mapping[str, float]],
-    failures: Mapping[str, str] | None = None,
-) -> Table:
-    """Return one row per result: contention, latency, compatibility, slowdown, status, gap, time.
-
-    Bound and gap are those of contention. Where slowdown was minimised instead, the status says how
-    many jobs are gated.
-
-    Parameters
-    ----------
-    results
-        By the name of the row.
-    played
-        Slowdowns of each, as simulated, by how links are shared.
-    failures
-        Solvers that could not run, with the reason in a line.
-    """
-    rows = []
-    for name, result in results.items():
-        evaluation, gated = result.evaluation, result.schedule.gated
-        rows.append(
-            (
-                name,
-                format_number(evaluation.contention, 0),
-                format_share(evaluation.objectives["latency"]),
-                format_number(evaluation.score_mean, 3),
-                format_number(evaluation.score_min, 3),
-                *(f"{played[name][sharing]:.3f}" for sharing in ("fair", "tcp")),
-                str(result.status) if gated is None else f"{sum(gated.values())} gated",
-                format_number(result.lower_bound if gated is None else None, 0),
-                format_share(result.gap if gated is None else None),
-                f"{result.schedule.runtime_s:.2f} s",
-            )
-        )
-    for solver, reason in (failures or {}).items():
-        rows.append((solver, *["-"] * 6, reason, *["-"] * 3))
-    headings = (
-        *("solver", "contention", "latency", "score\nmean", "score\nmin", "fair", "tcp"),
-        *("status", "lower\nbound", "gap", "time"),
-    )
-    return plain_table(headings, rows, left=("status",))
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:

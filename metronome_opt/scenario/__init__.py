@@ -10,7 +10,7 @@ from metronome_opt.scenario.build import (
     locate,
     with_hyperperiod,
 )
-from metronome_opt.scenario.cluster import ListedCluster, UniformCluster
+from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, read_scenario
 from metronome_opt.scenario.workload import (
@@ -26,7 +26,6 @@ __all__ = [
     "WORKLOAD_FORMAT",
     "Deployment",
     "JobTraffic",
-    "ListedCluster",
     "Node",
     "Problem",
     "Scenario",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +13,17 @@ from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
-from metronome_opt.scenario.cluster import ROOM, ListedCluster, find_room
+from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.model import COMPUTED, MEASURED, SCENARIO_FORMAT, Scenario, Source, Work
-from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.workload import data_folder
+from metronome_opt.scenario.model import COMPUTED, SCENARIO_FORMAT, Scenario, Source, Work
+from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.traffic import Traffic
+from metronome_opt.scenario.workload import Workload, data_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LISTED = 3  # remarks of a kind that are listed one by one
-_COARSE = Fraction(1, 10)  # of an iteration, which slots should not extend by more
+_LISTED = 3  # remarks that are listed one by one
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,6 @@ class JobTraffic:
         Where the numbers come from: ``computed``, ``measured on`` a device, or ``stated``.
     rounded
         The iteration in slots, with its errors.
-    assumptions
-        What was assumed on the way, a line each.
     """
 
     job: str
@@ -54,7 +50,6 @@ class JobTraffic:
     rate: int
     traffic: str
     rounded: Rounded
-    assumptions: tuple[str, ...] = ()
 
     @property
     def exact(self) -> Iteration:
@@ -101,19 +96,6 @@ class Problem:
                 f"hyperperiod_ms: missing, so {self.computed_ms} ms is taken, and periods are "
                 f"longer by up to {float(longer):.1%}; state one to choose yourself"
             )
-        measured = Counter(
-            entry.traffic for entry in self.traffic if entry.traffic.startswith(MEASURED)
-        )
-        notes += [
-            f"traffic of {counted(count, 'job')} {where}" for where, count in measured.items()
-        ]
-        coarse = [
-            f"job {entry.job}: an iteration of {float(entry.exact.duration):.1f} ms takes "
-            f"{entry.rounded.busy * entry.rounded.slot_ms} ms in slots of "
-            f"{entry.rounded.slot_ms} ms; use a smaller slot_ms"
-            for entry in self.traffic
-            if entry.rounded.grid_error > _COARSE
-        ]
         capacities = {link.name: link.capacity for link in self.instance.links}
         over = [
             f"job {job.name} overloads {link} by itself: {flows} x {job.peak:,} Mbit/s at once, "
@@ -122,7 +104,8 @@ class Problem:
             for link, flows in sorted(job.links.items(), key=lambda item: -item[1])
             if flows * job.peak > capacities[link]
         ]
-        return [*notes, *_first(coarse), *_first(over)]
+        more = [f"and {len(over) - _LISTED} more overload a link"] if len(over) > _LISTED else []
+        return [*notes, *over[:_LISTED], *more]
 
     def traffic_frame(self) -> pd.DataFrame:
         """Return a row per job: what went in, what was computed, and errors in percent."""
@@ -149,12 +132,6 @@ class Problem:
             for entry in self.traffic
         ]
         return pd.DataFrame(rows).set_index("job") if rows else pd.DataFrame()
-
-
-def _first(faults: list[str]) -> list[str]:
-    """Return the first few, the last of them with how many more there are."""
-    more = f" (and {len(faults) - _LISTED} more)" if len(faults) > _LISTED else ""
-    return faults[: _LISTED - 1] + [each + more for each in faults[_LISTED - 1 : _LISTED]]
 
 
 def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
@@ -184,10 +161,6 @@ def locate(path: str | Path) -> Path:
     if Path(path).name == str(path) and not Path(path).suffix:
         known = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
         raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
-    for suffix in (".yaml", ".yml", ".json"):
-        other = Path(path).with_suffix(suffix)
-        if other.is_file():
-            raise InputError(f"{path}: cannot be read (no such file); there is {other}")
     return Path(path)
 
 
@@ -295,7 +268,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
 
 
 def _next_rails(
-    network: ListedCluster, placement: Sequence[str], gpus: int, taken: Counter[str]
+    network: Cluster, placement: Sequence[str], gpus: int, taken: Counter[str]
 ) -> list[tuple[str, ...]]:
     """Return the interfaces next to the GPUs that tasks get, if each gets the next ones there.
 
@@ -340,48 +313,30 @@ def _job(
 def _traffic_of(
     job: Work,
     scenario: Scenario,
-    source: Source | None,
-    network: ListedCluster,
+    source: Source,
+    network: Cluster,
     placement: Sequence[str],
     fastest: tuple[int, str | None],
 ) -> JobTraffic:
     """Take or work out the traffic of a job, given how fast its tasks may send; round it."""
-    grid = scenario.slot_ms, scenario.hyperperiod_slots
-    if job.stated is not None:
-        exact = job.iteration(job.stated.fastest, None, None)
-        place = f"traffic.period_ms: {float(job.stated.period_ms):g}"
-        rounded = exact.round_to(*grid, place, "raise hyperperiod_ms")
-        most = max(burst.rate for burst in exact.bursts)
-        return JobTraffic(job.name, job.workers, "stated", "stated", None, most, "stated", rounded)
-    if source is None:
-        raise InputError("traffic: missing; state it, or name a model")
     share, link = fastest
+    remedy = "raise hyperperiod_ms"
+    match source:
+        case Traffic():
+            model, kind, batch, origin = "stated", "stated", None, "stated"
+            share = source.fastest
+        case Workload():
+            model, kind, batch, origin = source.name, source.kind, job.batch, COMPUTED
+            remedy += " or lower the batch"
+        case measured:
+            model, kind, batch = measured.model, measured.kind, measured.batch
+            origin = f"measured on {measured.device}"
     if not share:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
+    exact = job.iteration(share, source, network.gpu, len(set(placement)))
+    rounded = exact.round_to(scenario.slot_ms, scenario.hyperperiod_slots, job.place, remedy)
     rate = job.fastest(share)
-    exact = job.iteration(rate, source, network.gpu, len(set(placement)))
-    if isinstance(source, MeasuredStep):
-        model, batch, traffic = source.model, source.batch, f"measured on {source.device}"
-        assumptions = [source.provenance]
-        place, remedy = f"model: {quote(job.model)}", "raise hyperperiod_ms"
-    else:
-        model, batch, traffic = source.name, job.batch or 1, COMPUTED
-        assumptions = [*source.assumptions, *_assumed_speed(network.gpu)]
-        place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
-    if link is None:
-        assumptions.append("all tasks share a node, so that no link carries anything")
-    elif share < network.nic:
-        assumptions.append(f"each task sends at most {share} Mbit/s, its share of {link}")
-    rounded = exact.round_to(*grid, place, remedy)
-    kind, given = source.kind, tuple(assumptions)
-    return JobTraffic(job.name, job.workers, model, kind, batch, rate, traffic, rounded, given)
-
-
-def _assumed_speed(gpu: Gpu | None) -> list[str]:
-    speed = None if gpu is None else gpu.sustained_tflops
-    if speed is None or not speed.assumed:
-        return []
-    return [f"sustained_tflops = {float(speed.value):g}: {speed.assumed}"]
+    return JobTraffic(job.name, job.workers, model, kind, batch, rate, origin, rounded)
 
 
 def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:

@@ -27,7 +27,6 @@ class Burst:
         The volume of one worker in Mbit, and the maximum rate in Mbit/s.
     """
 
-    name: str
     after: Fraction
     volume: Fraction
     rate: int
@@ -152,11 +151,6 @@ class Rounded:
     def idle_error(self) -> Fraction:
         """Idle time added to reach a divisor of the hyperperiod, relative to the iteration."""
         return (self.period - self.busy) * self.slot_ms / self.exact.duration
-
-    @property
-    def period_error(self) -> Fraction:
-        """Relative change of the iteration's length in all."""
-        return self.grid_error + self.idle_error
 
     @property
     def volume_error(self) -> Fraction:

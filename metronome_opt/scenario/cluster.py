@@ -31,27 +31,12 @@ from metronome_opt.scenario.network import MAX_NODES, Cluster, Distance, Gpu, Ho
 from metronome_opt.scenario.workload import Rational, megabits
 
 CLUSTER_FORMAT = "metronome-cluster/1"
-_MAX_RACKS = 512  # the costs between racks grow with their square
+_MAX_RACKS = 512  # whose costs are written out for each pair
 _RACK_COST = 2  # network cost between racks: their two uplinks are crossed
 ROOM = 25_200
 """Slots of a hyperperiod for jobs that come later: no shorter number has as many divisors, 90."""
 _CPU_PER_GPU = 16_000  # millicores
 _MEMORY_PER_GPU = 128 * 1024  # MiB
-
-
-class _Listed(Record):
-    topology: Literal["listed"]
-
-
-class ListedCluster(Cluster, _Listed):  # the fields of the last base come first
-    """The cluster of a scenario with its machines one by one; see `Cluster` for the fields."""
-
-    racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=_MAX_RACKS)] = ()
-
-    @property
-    def listed(self) -> Self:
-        """The cluster itself; as of a `UniformCluster`."""
-        return self
 
 
 def _ratio(value: Any) -> Any:
@@ -146,7 +131,7 @@ class UniformCluster(Record):
         return tuple(f"node-{index:0{digits}}" for index in range(self.nodes))
 
     @property
-    def listed(self) -> ListedCluster:
+    def listed(self) -> Cluster:
         """The same cluster with its machines one by one.
 
         An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
@@ -163,8 +148,7 @@ class UniformCluster(Record):
             Host(name=name, has=has, interface=name, rack=racks[index // size] if is_tree else None)
             for index, name in enumerate(self.node_names)
         ]
-        return ListedCluster(
-            topology="listed",
+        return Cluster(
             nodes=tuple(nodes),
             racks=tuple(Rack(name=rack, uplink=f"{rack}-uplink") for rack in racks),
             links=(
@@ -181,11 +165,11 @@ class UniformCluster(Record):
 
 def _cluster(value: Any) -> Any:
     """Read a cluster by its topology, so that its faults are those of that one."""
-    if isinstance(value, (UniformCluster, ListedCluster)):
+    if isinstance(value, (UniformCluster, Cluster)):
         return value
     topology = value.get("topology") if isinstance(value, Mapping) else None
     if topology == "listed":
-        return ListedCluster.model_validate(value)
+        return Cluster.model_validate(value)
     if topology is not None and topology not in ("single-switch", "leaf-spine"):
         known = "'single-switch', 'leaf-spine' or 'listed'"
         refuse("topology", f"must be {known}, got {quote(topology)}")
@@ -193,8 +177,8 @@ def _cluster(value: Any) -> Any:
 
 
 AnyCluster = Annotated[
-    UniformCluster | ListedCluster,
-    BeforeValidator(_cluster, json_schema_input_type=UniformCluster | ListedCluster),
+    UniformCluster | Cluster,
+    BeforeValidator(_cluster, json_schema_input_type=UniformCluster | Cluster),
 ]
 
 
@@ -268,6 +252,8 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
         As in `Cluster`.
     """
 
+    topology: Annotated[Literal["listed"], Field(exclude=True)] = "listed"
+
     @model_validator(mode="after")
     def _check_interfaces(self) -> Self:
         # Searches count tasks on one link a node, and the GPUs of a task are not known yet.
@@ -291,7 +277,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
 
     @classmethod
     def of_cluster(
-        cls, name: str, cluster: UniformCluster | ListedCluster, slot_ms: int, hyperperiod_ms: int
+        cls, name: str, cluster: UniformCluster | Cluster, slot_ms: int, hyperperiod_ms: int
     ) -> Self:
         """Return a scenario's cluster with a grid of time.
 

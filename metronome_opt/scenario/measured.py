@@ -210,14 +210,6 @@ class MeasuredStep(Record):
         """The flows of its workers, see `Work`: more than a ring where there are exchanges."""
         return "ring" if self.kind == "data-parallel" else "tasks"
 
-    @property
-    def provenance(self) -> str:
-        """Device, configuration and number of steps, in a line."""
-        return (
-            f"measured on {self.device}: {self.configuration}, batch {self.batch}, "
-            f"{self.precision}, median of {self.steps} steps"
-        )
-
     def check_batch(self, batch: int | None) -> None:
         """Refuse a batch that is not the record's; None, which leaves it open, is not refused."""
         if batch not in (None, self.batch):
@@ -242,7 +234,7 @@ class MeasuredStep(Record):
         bursts: list[Burst] = []
         delay = end = Fraction(0)  # for how long computing waited; when all so far is sent
         for send in self._sends(workers, nodes):
-            burst = Burst(f"burst {len(bursts) + 1}", Fraction(0), send.volume, rate)
+            burst = Burst(Fraction(0), send.volume, rate)
             begin = max(send.at + delay, end)
             if begin > end or not bursts:
                 bursts.append(replace(burst, after=begin - end))

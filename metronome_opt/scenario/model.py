@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import (
+    FrozenDict,
     FrozenMap,
     Name,
     NonNegative,
@@ -25,7 +25,6 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
@@ -35,6 +34,9 @@ from metronome_opt.scenario.workload import (
     megabits,
     workload_named,
 )
+
+if TYPE_CHECKING:
+    from metronome_opt.scenario.measured import MeasuredStep
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
@@ -89,8 +91,8 @@ _Traffic = Annotated[
 
 Folder = Annotated[str, Field(min_length=1)]
 
-Source = Workload | MeasuredStep
-"""The source of the traffic of a job by model."""
+Source: TypeAlias = "Workload | MeasuredStep | Traffic"
+"""The source of the traffic of a job."""
 
 
 class Work(Record):
@@ -204,6 +206,13 @@ class Work(Record):
         """The all-reduce of its workers: as stated, or the default."""
         return self.allreduce or ("ring" if self.is_measured else "tasks")
 
+    @property
+    def place(self) -> str:
+        """The field that decides how long an iteration takes, with its value."""
+        if self.stated is not None:
+            return f"traffic.period_ms: {float(self.stated.period_ms):g}"
+        return f"model: {quote(self.model)}" if self.is_measured else f"batch: {self.batch}"
+
     def setting(
         self, rate: int, workload: Workload, gpu: Gpu | None, nodes: int | None = None
     ) -> Training:
@@ -219,32 +228,28 @@ class Work(Record):
                 f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
                 f"{GPU_HINT}, or state the job's traffic"
             )
-        self._check_ring(workload)
-        own, apart = self.fastest(rate), self._apart(nodes)
-        return Training(self.gpus, self.batch or 1, gpu.flops, own, apart)
+        members = self._members(workload, nodes)
+        return Training(self.gpus, self.batch or 1, gpu.flops, self.fastest(rate), members)
 
     def iteration(
-        self, rate: int, source: Source | None, gpu: Gpu | None, nodes: int | None = None
+        self, rate: int, source: Source, gpu: Gpu | None, nodes: int | None = None
     ) -> Iteration:
         """Return its iteration if each worker may send at `rate` Mbit/s; errors as of `setting`."""
-        if self.stated is not None:
-            return self.stated.iteration(self.fastest(rate))
         match source:
-            case None:
-                raise InputError("traffic: missing; state it, or name a model")
+            case Traffic():
+                return source.iteration(self.fastest(rate))
             case Workload():
                 return iteration(source, self.setting(rate, source, gpu, nodes))
-            case MeasuredStep():
+            case _:
                 source.check_batch(self.batch)
-                self._check_ring(source)
-                return source.iteration(self.gpus, self.fastest(rate), self._apart(nodes))
+                members = self._members(source, nodes)
+                return source.iteration(self.gpus, self.fastest(rate), members)
 
-    def _apart(self, nodes: int | None) -> int | None:
-        """Return how many nodes reduce with one another; None if the workers themselves do."""
-        return None if self.algorithm != "hierarchical" or nodes == 1 else nodes
+    def _members(self, source: Workload | MeasuredStep, nodes: int | None) -> int | None:
+        """Return how many nodes reduce with one another; None if the workers themselves do.
 
-    def _check_ring(self, source: Source) -> None:
-        """Refuse what is only known of rings if the traffic of the model is something else."""
+        Refuse what is only known of rings if the traffic of the model is something else.
+        """
         if self.each.gpus > 1 and source.kind not in _RINGS:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {quote(self.model)} sends can be computed for "
@@ -255,6 +260,7 @@ class Work(Record):
                 f"allreduce: {quote(self.algorithm)}: what {quote(self.model)} sends is more than "
                 "an all-reduce among all workers; write tasks"
             )
+        return None if self.algorithm != "hierarchical" or nodes == 1 else nodes
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
@@ -285,7 +291,7 @@ class Scenario(Record):
     workloads: Folder | None = None
     measured: Folder | None = None
     cluster: AnyCluster
-    patterns: FrozenMap[Name, Traffic] = Field(default_factory=immutabledict)
+    patterns: FrozenMap[Name, Traffic] = Field(default_factory=FrozenDict)
     jobs: Annotated[tuple[Work, ...], Field(strict=False)]
 
     @model_validator(mode="before")
@@ -349,8 +355,8 @@ class Scenario(Record):
         """The hyperperiod in slots, None where none is given."""
         return None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
 
-    def sources(self) -> tuple[Source | None, ...]:
-        """Return what the traffic of each job comes from; None where it is stated."""
+    def sources(self) -> tuple[Source, ...]:
+        """Return what the traffic of each job comes from."""
         find = find_sources(self.workloads, self.measured)
         return tuple(find(job, f"jobs[{index}].model") for index, job in enumerate(self.jobs))
 
@@ -380,26 +386,28 @@ def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
     return {**data, **folders}
 
 
-def find_sources(
-    workloads: str | None, measured: str | None
-) -> Callable[[Work, str], Source | None]:
-    """Return a function from a job to its workload or record; it reads each file once.
+def find_sources(workloads: str | None, measured: str | None) -> Callable[[Work, str], Source]:
+    """Return a function from a job to the source of its traffic; it reads each file once.
 
     Parameters
     ----------
     workloads, measured
         Folders of one's own, as of a `Scenario`.
     """
-    files, records = find_workloads(workloads), find_measured(measured)
-    read: dict[tuple[str, bool], Source] = {}
+    files = find_workloads(workloads)
+    read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
-    def find(job: Work, where: str) -> Source | None:
-        if job.model is None:
-            return None
-        key = job.model, job.is_measured
-        if key not in read:
-            named = measured_named if job.is_measured else workload_named
-            read[key] = named(job.model, records if job.is_measured else files, where)
+    def find(job: Work, where: str) -> Source:
+        if job.stated is not None:
+            return job.stated
+        key = job.model or "", job.is_measured
+        if key not in read and job.is_measured:
+            # Few scenarios need the records of measured steps.
+            from metronome_opt.scenario.measured import find_measured, measured_named
+
+            read[key] = measured_named(key[0], find_measured(measured), where)
+        elif key not in read:
+            read[key] = workload_named(key[0], files, where)
         return read[key]
 
     return find

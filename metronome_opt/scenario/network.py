@@ -18,6 +18,7 @@ from metronome_opt.scenario.deployment import Node
 from metronome_opt.scenario.workload import Speed
 
 MAX_NODES = 100_000
+_MAX_RACKS = 4096  # the costs between racks grow with their square
 _MAX_PARTS = 1024  # into which what a task sends is divided
 
 AllReduce = Literal["tasks", "ring", "hierarchical"]
@@ -142,6 +143,8 @@ class Cluster(Record):
 
     Parameters
     ----------
+    topology
+        Tells it from a `UniformCluster`.
     nodes, racks, links
         The tree. A node in no rack has nothing but its interface between it and the others.
     zone_costs, region_costs
@@ -150,8 +153,9 @@ class Cluster(Record):
         The kind of GPU in all nodes; only jobs that are asked for by model need it.
     """
 
+    topology: Literal["listed"] = "listed"
     nodes: Annotated[tuple[Host, ...], Field(strict=False, min_length=1, max_length=MAX_NODES)]
-    racks: Annotated[tuple[Rack, ...], Field(strict=False)] = ()
+    racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=_MAX_RACKS)] = ()
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
     region_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
@@ -166,6 +170,11 @@ class Cluster(Record):
         _check_costs("zone_costs", "rack", self.zone_costs, set(self.uplinks))
         regions = {node.region for node in self.nodes if node.region is not None}
         _check_costs("region_costs", "region", self.region_costs, regions)
+        return self
+
+    @property
+    def listed(self) -> Self:
+        """The cluster itself; as of a `UniformCluster`."""
         return self
 
     @cached_property

@@ -106,7 +106,7 @@ def _data_parallel(
     """
     gradients = workload.parameters.value * spread.gradient_bytes.value
     volume = all_reduce(gradients, setting.members) * MEGABIT_PER_BYTE
-    return [Burst("gradients", 3 * forward, volume, setting.rate)]
+    return [Burst(3 * forward, volume, setting.rate)]
 
 
 def _tensor_parallel(spread: TensorParallel, setting: Training, forward: Fraction) -> list[Burst]:
@@ -119,8 +119,8 @@ def _tensor_parallel(spread: TensorParallel, setting: Training, forward: Fractio
     volume = all_reduce(size, setting.members) * MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
     return [
-        _beside("forward", forward, volume, rate),
-        _beside("backward", 2 * forward, volume, rate),
+        _beside(forward, volume, rate),
+        _beside(2 * forward, volume, rate),
     ]
 
 
@@ -153,8 +153,8 @@ def _hybrid_parallel(
     reduced = all_reduce(2 * (spread.layers.value // stages) * activations, tensor)
     volume = (reduced + (activations if stages > 1 else 0)) * MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
-    there = _beside("forward", forward / micro, volume, rate)
-    back = _beside("backward", 2 * forward / micro, volume, rate)
+    there = _beside(forward / micro, volume, rate)
+    back = _beside(2 * forward / micro, volume, rate)
     bubble = (stages - 1) * (there.after + there.duration + back.after + back.duration)
     gradient = spread.gradient_bytes.value * MEGABIT_PER_BYTE
     shard = all_reduce(workload.parameters.value * gradient / group, replicas)
@@ -163,8 +163,8 @@ def _hybrid_parallel(
         *[there] * micro,
         replace(back, after=bubble + back.after),
         *[back] * (micro - 1),
-        Burst("gradients", Fraction(0), shard, setting.rate),
-        Burst("tied embeddings", Fraction(0), tied, setting.rate),
+        Burst(Fraction(0), shard, setting.rate),
+        Burst(Fraction(0), tied, setting.rate),  # embeddings
     ]
 
 
@@ -181,8 +181,8 @@ def _embedding_parallel(
     gradients = workload.parameters.value * spread.gradient_bytes.value
     dense = all_reduce(gradients, setting.workers) * MEGABIT_PER_BYTE
     return [
-        Burst("embeddings", Fraction(0), exchange, setting.rate),
-        Burst("embedding and dense gradients", 3 * forward, exchange + dense, setting.rate),
+        Burst(Fraction(0), exchange, setting.rate),
+        Burst(3 * forward, exchange + dense, setting.rate),
     ]
 
 
@@ -191,9 +191,9 @@ def _activations(spread: TensorParallel | HybridParallel, samples: int) -> int:
     return samples * spread.tokens.value * spread.hidden.value * spread.activation_bytes.value
 
 
-def _beside(name: str, compute: Fraction, volume: Fraction, rate: int) -> Burst:
+def _beside(compute: Fraction, volume: Fraction, rate: int) -> Burst:
     """Return the burst of a pass that lasts as long as the longer of computing and sending."""
-    burst = Burst(name, Fraction(0), volume, rate)
+    burst = Burst(Fraction(0), volume, rate)
     return replace(burst, after=max(Fraction(0), compute - burst.duration))
 
 
@@ -272,10 +272,10 @@ class Traffic(Record):
         Slowed down, bursts take longer and pauses do not, so that the iteration does too.
         """
         bursts, end = [], Fraction(0)
-        for number, phase in enumerate(self.phases, start=1):
+        for phase in self.phases:
             volume = phase.rate * phase.length_ms / 1000
             slowed = min(rate, phase.rate)
-            bursts.append(Burst(f"phase {number}", phase.start_ms - end, volume, slowed))
+            bursts.append(Burst(phase.start_ms - end, volume, slowed))
             end = phase.start_ms + phase.length_ms
         rest = self.period_ms - end
         compute = rest + sum(burst.after for burst in bursts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -194,24 +194,6 @@ class Workload(Record):
         """The parallelism with its numbers."""
         spread: Parallelism = getattr(self, self.kind.replace("-", "_"))
         return spread
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """The assumptions about the model, one line per number that has no source."""
-        return tuple(
-            f"{field} = {number.value}: {number.assumed}"
-            for field, number in self.numbers
-            if number.assumed is not None
-        )
-
-    @property
-    def numbers(self) -> Iterator[tuple[str, Count]]:
-        """Every number of the model with the name of its field."""
-        for record in (self, self.parallelism):
-            for field in type(record).model_fields:
-                value = getattr(record, field)
-                if isinstance(value, Count):
-                    yield field, value
 
 
 def read_workload(path: str | Path) -> Workload:

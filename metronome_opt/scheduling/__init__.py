@@ -1,19 +1,7 @@
-"""Searches for the places of jobs in a cluster."""
+"""Placement of jobs in a cluster."""
 
-from metronome_opt.scheduling.cycle import Cycle, Partial, PlaceDecision
-from metronome_opt.scheduling.nodes import filter_nodes, normalise, refusals, score_nodes, why_not
-from metronome_opt.scheduling.place import SEARCHES, place_job, place_scenario
+from metronome_opt.scheduling.cycle import PlaceDecision
+from metronome_opt.scheduling.place import place_job, place_scenario
+from metronome_opt.scheduling.reasons import why_not
 
-__all__ = [
-    "SEARCHES",
-    "Cycle",
-    "Partial",
-    "PlaceDecision",
-    "filter_nodes",
-    "normalise",
-    "place_job",
-    "place_scenario",
-    "refusals",
-    "score_nodes",
-    "why_not",
-]
+__all__ = ["PlaceDecision", "place_job", "place_scenario", "why_not"]

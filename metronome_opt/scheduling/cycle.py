@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,8 @@ from metronome_opt.kernels.placing import Burden, cost_rows
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import Ints
 
-First = Literal["compatibility", "contention"]
-"""What places are compared by first."""
-
 Costs = NDArray[Any]
-"""H times contention, weight * Mbit/s * slots, and `Cycle.conflict` for each link in conflict.
+"""H times contention, weight * Mbit/s * slots, plus `Cycle.conflict` for each link in conflict.
 
 32 bits wide where that is enough, else 64."""
 
@@ -31,37 +28,24 @@ _LARGEST = 2**62
 _BEST_SCORE = 100
 
 
-@dataclass(frozen=True)
-class Partial:
-    """Where some tasks of a gang are to run: how many by index of the node, and of the rack."""
-
-    nodes: Mapping[int, int] = field(default_factory=dict)
-    racks: Mapping[int, int] = field(default_factory=dict)
-
-    @property
-    def tasks(self) -> int:
-        """How many."""
-        return sum(self.nodes.values())
-
-
 class Cycle:
     """One gang and the cluster as it is; of no use once the state has changed.
+
+    Fewer conflicts are better than less contention. A link is in conflict at an offset at which the
+    gang adds to its contention: however little is late, not all jobs there can keep their slots.
+    Links are counted, not the weight of the jobs on them, since it is not known which would give
+    way. Like contention, conflicts are a sum of a term for each link, and a gang that weighs
+    nothing has none.
 
     Parameters
     ----------
     state, gang
-        The cluster, and who asks for a place.
-    first
-        ``compatibility``: fewer conflicts are better than less contention. ``contention``:
-        conflicts do not count. A link is in conflict at an offset at which the gang adds to its
-        contention: however little is late, not all jobs there can keep their slots. Links are
-        counted, not the weight of the jobs on them, since it is not known who would give way. Like
-        contention, conflicts are a sum of a term for each link, and who weighs nothing has none.
+        The cluster, and the gang that asks for a place.
 
     Attributes
     ----------
     conflict
-        What a link in conflict counts, more than all contention together; 0 if that comes first.
+        Cost of a link in conflict, more than all contention together.
     stretch, period
         Idle slots that the gang needs to keep in step, and its period with them.
     room, carried
@@ -70,9 +54,8 @@ class Cycle:
         The uplink of each rack, -1 for none, shape (racks,).
     lifted
         How many of its tasks the uplink of each rack carries, shape (racks,).
-    holds, whole
-        How many of its tasks fit into each rack if they use interfaces, and whether that is all of
-        them, shape (racks,).
+    holds
+        How many of its tasks fit into each rack if they use interfaces, shape (racks,).
 
     Raises
     ------
@@ -80,22 +63,19 @@ class Cycle:
         If the gang's period does not fit the hyperperiod, or its costs 64-bit integers.
     """
 
-    def __init__(self, state: ClusterState, gang: Gang, *, first: First = "compatibility") -> None:
+    def __init__(self, state: ClusterState, gang: Gang) -> None:
         self.state, self.gang = state, gang
         hyperperiod = state.cluster.hyperperiod
         self.stretch = gang.stretch_for(hyperperiod)
         self.period = gang.period + self.stretch
         # No more than two links for each task, and bursts may be twice as long as a window.
-        most = 4 * max(1, gang.weight) * gang.peak * gang.tasks * hyperperiod
-        self.conflict = most // 2 + 1 if first == "compatibility" else 0
-        most += 2 * self.conflict * min(2 * gang.tasks, len(state.cluster.links))
-        if most >= _LARGEST:
-            remedy = " or put contention first" if self.conflict else ""
-            raise InputError(
-                f"{gang.name}: costs may not fit 64-bit integers; lower its weight{remedy}"
-            )
+        maximum = 4 * max(1, gang.weight) * gang.peak * gang.tasks * hyperperiod
+        self.conflict = maximum // 2 + 1
+        maximum += 2 * self.conflict * min(2 * gang.tasks, len(state.cluster.links))
+        if maximum >= _LARGEST:
+            raise InputError(f"{gang.name}: costs may not fit 64-bit integers; lower its weight")
         # All numbers of the kernels fit; narrow ones are twice as fast.
-        self.dtype: type[np.int32] | type[np.int64] = np.int32 if most < 2**31 else np.int64
+        self.dtype: type[np.int32] | type[np.int64] = np.int32 if maximum < 2**31 else np.int64
         layers, prices = state.demand.below(gang.weight)
         self.burden = Burden(
             self.period,
@@ -109,8 +89,7 @@ class Cycle:
         self._rows: dict[tuple[int, int], Costs] = {}
 
         self.room = state.fits(gang)
-        taken = state.demand.peaks if state.mode == "exclusive" else 0
-        carries: Ints = ((state.capacity - taken) // gang.peak).clip(0, gang.tasks)
+        carries: Ints = (state.capacity // gang.peak).clip(0, gang.tasks)
         self.carried: Ints = carries[state.interface]
         racks = int(state.rack.max()) + 1
         self.uplinks: Ints = np.full(racks, -1, dtype=np.int64)
@@ -119,57 +98,18 @@ class Cycle:
         self.holds: Ints = np.bincount(
             state.rack, weights=np.minimum(self.room, self.carried), minlength=racks
         ).astype(np.int64)
-        self.whole: NDArray[np.bool_] = self.holds >= gang.tasks
-
-    # ------------------------------------------------------------------ places
-
-    def add(self, partial: Partial, node: int) -> Partial:
-        """Return where tasks run if one more comes to a node."""
-        nodes, racks = Counter(partial.nodes), Counter(partial.racks)
-        nodes[node] += 1
-        racks[int(self.state.rack[node])] += 1
-        return Partial(nodes, racks)
-
-    def partial(self, nodes: Sequence[int]) -> Partial:
-        """Return where tasks run, given the node of each."""
-        return Partial(Counter(nodes), Counter(self.state.rack[list(nodes)].tolist()))
-
-    def has_to_leave_node(self, partial: Partial) -> NDArray[np.bool_]:
-        """Whether the gang will use interfaces if its next task comes to each node."""
-        return _leaves(self.room >= self.gang.tasks, partial.nodes)
-
-    def has_to_leave_rack(self, partial: Partial) -> NDArray[np.bool_]:
-        """Whether the gang will use uplinks and interfaces if its next task comes to each rack."""
-        return _leaves(self.whole, partial.racks)
 
     def fragments(self, node: int, tasks: int) -> int:
         """Return by how much the free GPUs of a node in use grow if so many tasks come to it.
 
-        A node that nobody uses has none of them: a large job can still have it as a whole.
+        A node without tasks has none of them: a large job can still have it as a whole.
         """
         whole, free = int(self.state.total[node, 0]), int(self.state.free[node, 0])
         left = free - tasks * self.gang.each.gpus
         return (left if left < whole else 0) - (free if free < whole else 0)
 
-    # ------------------------------------------------------------------ costs by offset
-
-    @cached_property
-    def tight(self) -> NDArray[np.bool_]:
-        """Whether a task may cost something on the interface of each node, shape (nodes,)."""
-        state = self.state
-        spare: Ints = (state.capacity - state.demand.highest)[state.interface]
-        return spare < self.gang.peak
-
-    @cached_property
-    def single(self) -> Costs:
-        """What one task costs on the interface of each node with room, by offset, (nodes, T)."""
-        rows: Costs = np.zeros((len(self.room), self.period), dtype=self.dtype)
-        asked = np.flatnonzero(self.tight & (self.room > 0))
-        rows[asked] = self.rows(self.state.interface[asked], 1)
-        return rows
-
     def row(self, link: int, flows: int) -> Costs:
-        """Return what some tasks of the gang cost on a link, by offset, shape (T,)."""
+        """Return the costs of some tasks of the gang on a link, by offset, shape (T,)."""
         key = (link, flows)
         if key not in self._rows:
             self._rows[key] = self.rows(np.array([link], dtype=np.int64), flows)[0]
@@ -184,65 +124,17 @@ class Cycle:
         )
         return rows
 
-    def cost(self, partial: Partial) -> Costs:
-        """Return what tasks cost on all links that they cross, by offset, shape (T,)."""
-        total: Costs = np.zeros(self.period, dtype=self.dtype)
-        for link, flows in self.crossed(partial):
-            total += self.row(link, flows)
-        return total
-
-    def conflicts(self, partial: Partial, offset: int) -> int:
-        """Return on how many links tasks are in conflict at an offset, whatever comes first."""
-        return sum(bool(self.row(*crossed)[offset]) for crossed in self.crossed(partial))
-
-    def crossed(self, partial: Partial) -> Iterator[tuple[int, int]]:
-        """Yield the links that tasks cross, and how many do."""
-        if len(partial.nodes) > 1:
-            for node, count in partial.nodes.items():
+    def crossed(self, nodes: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """Yield the links that tasks on some nodes cross, and how many do."""
+        on = Counter(nodes)
+        if len(on) > 1:
+            for node, count in on.items():
                 yield int(self.state.interface[node]), count
-        if len(partial.racks) > 1:
-            for rack, count in partial.racks.items():
+        racks = Counter(self.state.rack[list(on.elements())].tolist())
+        if len(racks) > 1:
+            for rack, count in racks.items():
                 if self.uplinks[rack] >= 0:
                     yield int(self.uplinks[rack]), count
-
-    def lift(self, racks: Mapping[int, int]) -> Costs:
-        """Return what tasks cost on the uplinks of their racks, by offset, shape (T,)."""
-        total: Costs = np.zeros(self.period, dtype=self.dtype)
-        for rack, count in racks.items():
-            if self.uplinks[rack] >= 0:
-                total += self.row(int(self.uplinks[rack]), count)
-        return total
-
-    def best_offset(self, costs: Costs) -> tuple[int, int, int]:
-        """Return the offset of least cost, its cost and its cushion.
-
-        Of several the one with the largest cushion, then that of the shortest wait.
-        """
-        least, ready = int(costs.min()), self.burden.ready
-        if least:
-            return int(first_offset(costs, least, ready)), least, 0
-        offset, cushion = roomiest_offset(costs, ready)
-        return int(offset), 0, int(cushion)
-
-    def scores(self, conflicts: Ints, cost: Ints, flows: Ints) -> Ints:
-        """Return 100 less the share of the gang's weighted traffic that is late, rounded up.
-
-        If conflicts count, all of them but one come on top, as a share of the most there can be.
-        """
-        repeats = self.state.cluster.hyperperiod // self.period
-        all_late = self.gang.weight * self.gang.volume * repeats * flows
-        late = np.minimum(-(-_BEST_SCORE * cost // np.maximum(all_late, 1)), _BEST_SCORE)
-        if self.conflict:
-            late = -(-(_BEST_SCORE * (conflicts - 1) + late) // flows.max(initial=1))
-        return np.where(cost > 0, _BEST_SCORE - late, _BEST_SCORE)
-
-
-def _leaves(holds_all: NDArray[np.bool_], used: Mapping[int, int]) -> NDArray[np.bool_]:
-    """Whether tasks will be in more than one place if the next one comes to each."""
-    leaves = ~holds_all
-    if used:
-        leaves |= np.arange(len(leaves)) != next(iter(used)) if len(used) == 1 else True
-    return leaves
 
 
 @dataclass(frozen=True)
@@ -255,9 +147,8 @@ class PlaceDecision:
         Indices, one per task, ascending.
     offset
         Of the job's pattern, in slots.
-    least, cost
-        What it is compared by first, as `Cycle.cost` has it, and what it adds to H times the
-        contention, weight * Mbit/s * slots.
+    cost
+        What it adds to H times the contention, weight * Mbit/s * slots.
     conflicts
         Links to whose contention it adds: on which it and others ask for more than there is.
     cushion
@@ -270,17 +161,11 @@ class PlaceDecision:
     cycle: Cycle = field(repr=False, compare=False)
     nodes: tuple[int, ...]
     offset: int
-    least: int
     conflicts: int
     cost: int
     cushion: int
     racks: int
     fragments: int
-
-    @property
-    def price(self) -> tuple[int, int, int, tuple[int, ...]]:
-        """What places are compared by: `least`, racks, fragments, then the order of nodes."""
-        return self.least, self.racks, self.fragments, self.nodes
 
     @property
     def contention(self) -> Fraction:
@@ -289,11 +174,18 @@ class PlaceDecision:
 
     @property
     def score(self) -> int:
-        """100 if nothing is late, 0 if all that the job sends were; see `Scores`."""
-        crossed = self.cycle.crossed(self.cycle.partial(self.nodes))
-        flows = sum(tasks for _, tasks in crossed)
-        values = (np.array([value]) for value in (self.conflicts, self.cost, flows))
-        return int(self.cycle.scores(*values)[0])
+        """100 if nothing is late, 0 if all that the job sends were, rounded down.
+
+        All links in conflict but one come on top, as a share of the links that it crosses.
+        """
+        cycle = self.cycle
+        if not self.cost:
+            return _BEST_SCORE
+        flows = sum(tasks for _, tasks in cycle.crossed(self.nodes))
+        repeats = cycle.state.cluster.hyperperiod // cycle.period
+        all_late = cycle.gang.weight * cycle.gang.volume * repeats * flows
+        late = min(-(-_BEST_SCORE * self.cost // all_late), _BEST_SCORE)
+        return _BEST_SCORE - -(-(_BEST_SCORE * (self.conflicts - 1) + late) // flows)
 
     @cached_property
     def claim(self) -> Reservation:
@@ -307,12 +199,28 @@ class PlaceDecision:
         )
 
 
-def decide(cycle: Cycle, partial: Partial) -> PlaceDecision:
-    """Return the decision to run all tasks where they are, at the best offset."""
-    nodes = tuple(sorted(Counter(dict(partial.nodes)).elements()))
-    offset, least, cushion = cycle.best_offset(cycle.cost(partial))
-    conflicts = cycle.conflicts(partial, offset)
-    cost = least - conflicts * cycle.conflict
-    fragments = sum(cycle.fragments(node, tasks) for node, tasks in partial.nodes.items())
-    racks = len(partial.racks)
-    return PlaceDecision(cycle, nodes, offset, least, conflicts, cost, cushion, racks, fragments)
+def decide(cycle: Cycle, nodes: Iterable[int]) -> PlaceDecision:
+    """Return the decision to run tasks on some nodes, at the best offset.
+
+    Of several offsets of minimum cost the one with the largest cushion, then that of the shortest
+    wait.
+    """
+    nodes = tuple(sorted(nodes))
+    rows = [cycle.row(link, flows) for link, flows in cycle.crossed(nodes)]
+    costs: Costs = sum(rows, np.zeros(cycle.period, dtype=cycle.dtype))
+    minimum, ready, cushion = int(costs.min()), cycle.burden.ready, 0
+    if minimum:
+        offset = int(first_offset(costs, minimum, ready))
+    else:
+        offset, cushion = map(int, roomiest_offset(costs, ready))
+    conflicts = sum(bool(row[offset]) for row in rows)
+    return PlaceDecision(
+        cycle,
+        nodes,
+        offset,
+        conflicts=conflicts,
+        cost=minimum - conflicts * cycle.conflict,
+        cushion=cushion,
+        racks=len(set(cycle.state.rack[list(nodes)].tolist())),
+        fragments=sum(cycle.fragments(node, tasks) for node, tasks in Counter(nodes).items()),
+    )

@@ -3,7 +3,7 @@
 For a fixed offset of the job, what its tasks cost falls apart: into what they cost on each
 interface, which depends on how many are on that node alone, and on each uplink, which depends on
 how many are in that rack. This holds for links in conflict as for contention, and so for both of
-them in one number. So the least cost of x tasks in a rack is a knapsack over its nodes, and
+them in one number. So the minimum cost of x tasks in a rack is a knapsack over its nodes, and
 that of the whole gang one over the racks; O(nodes * tasks * tasks per node) for each offset. Only
 whether interfaces and uplinks are used at all couples the nodes, and that makes three cases: one
 node, one rack, several racks.
@@ -32,13 +32,13 @@ _Choice = tuple[tuple[int, int], Callable[[], list[int]]]
 
 @dataclass(frozen=True)
 class _Table:
-    """Least cost of each number of tasks by offset, and what follows it, (tasks + 1, T) each."""
+    """Minimum cost of each number of tasks by offset, and what follows it, (tasks + 1, T) each."""
 
     cost: NDArray[Any]
     second: NDArray[Any]
 
     @classmethod
-    def nobody(cls, tasks: int, offsets: int) -> _Table:
+    def empty(cls, tasks: int, offsets: int) -> _Table:
         cost = np.full((tasks + 1, offsets), _NEVER, dtype=np.int64)
         cost[0] = 0
         return cls(cost, np.zeros_like(cost))
@@ -59,7 +59,7 @@ class _Table:
         return int(self.cost[tasks, 0]), int(self.second[tasks, 0])
 
     def best(self, tasks: int) -> tuple[int, int, int]:
-        """Return the least cost of so many tasks, the second criterion, and an offset."""
+        """Return the minimum cost of so many tasks, the second criterion, and an offset."""
         least = self.cost[tasks].min()
         offsets = np.flatnonzero(self.cost[tasks] == least)
         offset = int(offsets[self.second[tasks, offsets].argmin()])
@@ -69,16 +69,15 @@ class _Table:
 def place_on_tree(cycle: Cycle) -> PlaceDecision | None:
     """Return the best place there is, but for the order of nodes; None if there is no room.
 
-    Conflicts if they count, then contention, then racks, then fragments are the least that any
-    nodes and any offset have. Which of several such choices is taken is not said, but it is always
-    the same.
+    Conflicts, then contention, then racks, then fragments are the minimum over all nodes and
+    offsets. Which of several such choices is taken is not specified, but it is always the same.
     """
-    racks = [np.flatnonzero(cycle.state.rack == rack) for rack in range(len(cycle.whole))]
+    racks = [np.flatnonzero(cycle.state.rack == rack) for rack in range(len(cycle.holds))]
     choices = list(_choices(cycle, racks, [_packed(cycle, nodes) for nodes in racks]))
     if not choices:
         return None
     _, nodes = min(choices, key=lambda choice: choice[0])
-    return decide(cycle, cycle.partial(nodes()))
+    return decide(cycle, nodes())
 
 
 def _choices(cycle: Cycle, racks: Sequence[Ints], tables: Sequence[_Table]) -> Iterator[_Choice]:
@@ -111,7 +110,7 @@ def _choices(cycle: Cycle, racks: Sequence[Ints], tables: Sequence[_Table]) -> I
 
 def _packed(cycle: Cycle, nodes: Ints) -> _Table:
     """Return what numbers of tasks cost on some nodes that all use their interfaces."""
-    table = _Table.nobody(cycle.gang.tasks, cycle.period)
+    table = _Table.empty(cycle.gang.tasks, cycle.period)
     most = np.minimum(cycle.room, cycle.carried)[nodes]
     nodes, most = nodes[most > 0], most[most > 0]
     if not len(nodes):
@@ -139,7 +138,7 @@ def _lifted(cycle: Cycle, rack: int, table: _Table) -> _Table:
 def _levels(tasks: int, limit: int | None, offsets: int) -> list[_Table]:
     """Return a table for each number of racks up to a limit; without one they share one."""
     count = 1 if limit is None else min(limit, tasks) + 1
-    return [_Table.nobody(tasks, offsets) for _ in range(count)]
+    return [_Table.empty(tasks, offsets) for _ in range(count)]
 
 
 def _add(levels: list[_Table], item: _Table) -> None:
@@ -177,7 +176,7 @@ def _shares(
 
 
 def _filled(cycle: Cycle, nodes: Ints, tasks: int, offset: int) -> list[int]:
-    """Return the node of each of so many tasks where they cost least on their interfaces."""
+    """Return the node of each of so many tasks where they cost the minimum on their interfaces."""
     tables = []
     for node in nodes.tolist():
         numbers = range(int(min(cycle.room[node], cycle.carried[node])) + 1)

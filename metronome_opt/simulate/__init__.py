@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from metronome_opt.simulate.conditions import Conditions
     from metronome_opt.simulate.measures import Run
-    from metronome_opt.simulate.policies import PARTS, POLICIES
+    from metronome_opt.simulate.policies import POLICIES
     from metronome_opt.simulate.run import play, simulate
 
-__all__ = ["PARTS", "POLICIES", "Conditions", "Run", "play", "simulate"]
+__all__ = ["POLICIES", "Conditions", "Run", "play", "simulate"]
 
 _HOMES = {
-    "PARTS": "policies",
     "POLICIES": "policies",
     "Conditions": "conditions",
     "Run": "measures",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import ListedCluster, UniformCluster, most_free
+from metronome_opt.scenario.cluster import AnyCluster, most_free
 from metronome_opt.scenario.model import Work
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
@@ -59,7 +59,7 @@ class Machines:
         The nodes of each.
     """
 
-    def __init__(self, cluster: UniformCluster | ListedCluster) -> None:
+    def __init__(self, cluster: AnyCluster) -> None:
         self.network = cluster.listed
         for index, node in enumerate(self.network.nodes):
             if len(node.rails) > 1:

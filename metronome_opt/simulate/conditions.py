@@ -9,9 +9,6 @@ from pydantic import Field
 from metronome_opt.records import Record
 
 Sharing = Literal["fair", "strict", "weighted", "tcp"]
-Control = Literal["once", "slots"]
-
-Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class TcpShares(NamedTuple):
@@ -40,41 +37,28 @@ class Conditions(Record):
     ----------
     jitter
         Standard deviation of a computing time, as a share of it; normal, cut off at three of them.
-    stragglers
-        Probability that a computing time is `straggling` times as long.
-    straggling
-        See `stragglers`.
     drift_ppm
         The clock of each job is fast or slow by up to this, uniformly.
     claim_error
         The claims' computing times and volumes are off by up to this share, uniformly, each job by
         factors of its own; what the jobs really do stays the same.
-    background
-        Mean share of every link's capacity that other traffic takes, in bursts.
     sharing
         How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or by
         chance as bursts over ``tcp`` share them; None for what the policy asks of the network.
     cushions
         Whether policies that reserve cushions against jitter do so.
-    control
-        What becomes of a plan: jobs are shifted ``once`` and run on freely, or keep their
-        ``slots``.
     horizon_s
         When the simulation ends; None for when the last job has left.
     """
 
     jitter: Annotated[float, Field(ge=0, le=0.3, allow_inf_nan=False)] = 0.0
-    stragglers: Share = 0.0
-    straggling: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 2.0
     drift_ppm: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
     claim_error: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = 0.0
-    background: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = 0.0
     sharing: Sharing | None = None
     cushions: bool = True
-    control: Control = "slots"
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @property
     def random(self) -> bool:
         """True if anything about the jobs is random."""
-        return bool(self.jitter or self.stragglers or self.drift_ppm or self.background)
+        return bool(self.jitter or self.drift_ppm)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError, quote
-from metronome_opt.kernels.fluid import loop, sharing, world
+from metronome_opt.kernels.fluid import loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.runner import Pattern, Runner, Slot
@@ -23,7 +21,6 @@ _SAMPLE = 4096  # iteration times kept of each job; beyond, an even sample of so
 _ALL_SAMPLES = 2**25  # the same, of all jobs together
 _TRACE = 1 << 16  # records until the trace is carried off
 _CHUNK = 1_000_000  # events between two looks at Ctrl-C
-_BACKGROUND_MS = 50.0  # mean length of a burst of background traffic, and of the pause after it
 
 
 class Engine:
@@ -65,21 +62,17 @@ class Engine:
         self.runners = tuple(runners)
         self.links = tuple(capacities)
         self._index = {name: index for index, name in enumerate(self.links)}
-        background = len(self.links) if conditions.background else 0
-        entrants = [*self.runners, *[_background()] * background]
         self.capacities = np.array(list(capacities.values()), dtype=np.float64)
-        self._world = _make_world(entrants, len(capacities), traced=bool(watched))
+        self._world = _make_world(self.runners, len(capacities), traced=bool(watched))
         self._world.links["capacity"] = self.capacities if contends else math.inf
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
         if conditions.random or sharing == "tcp":
-            self._set_chance(len(entrants), conditions, seed)
-        self._set_classes(entrants, sharing, tcp)
+            self._set_chance(conditions, seed)
+        self._set_classes(sharing, tcp)
         self._groups = 0
         self._traces: list[Rows] = []
         self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
-        for link in range(background):
-            self._start_background(len(self.runners) + link, link, conditions.background)
 
     # ------------------------------------------------------------------ jobs come and go
 
@@ -152,11 +145,6 @@ class Engine:
         row = self._world.jobs[job]
         row["total"] = row["done"] + 1
 
-    def plan(self, job: int) -> float:
-        """Return when the iteration that a job is in, or waits for, was planned to begin, in ms."""
-        row = self._world.jobs[job]
-        return float(row["planned"] + self._world.shifts[row["group"]] - row["seen"])
-
     def new_group(self) -> int:
         """Return a group with few members, if any: the one that was made longest ago."""
         self._groups = (self._groups + 1) % len(self._world.shifts)
@@ -197,21 +185,6 @@ class Engine:
     def count_rephasing(self, job: int) -> None:
         """Count that a job has to stop and wait for a new slot."""
         self._world.jobs[job]["rephasings"] += 1
-
-    def set_capacity(self, link: str, capacity: float) -> None:
-        """Let a link carry so many Mbit/s from now on.
-
-        Raises
-        ------
-        InputError
-            If it is not more than 0: then a burst under way would never end.
-        """
-        if not 0 < capacity < math.inf:
-            raise InputError(f"{link}: capacity: must be above 0 Mbit/s, got {quote(capacity)}")
-        if math.isinf(self._nominal[self._index[link]]):
-            return  # nobody ever holds up anybody
-        self._carry_off()  # the change writes a record for each job that sends
-        sharing.change_capacity(self._world, self._index[link], capacity)
 
     # ------------------------------------------------------------------ time passes
 
@@ -260,7 +233,7 @@ class Engine:
 
     def ended(self) -> tuple[Floats, Floats]:
         """Return for each job the time of all its ended iterations, in ms, and their number."""
-        jobs = self._world.jobs[: len(self.runners)]
+        jobs = self._world.jobs
         return jobs["spent"].copy(), jobs["timed"].astype(np.float64)
 
     def extremes(self, job: int) -> tuple[float, float]:
@@ -284,21 +257,14 @@ class Engine:
         links = self._world.links
         return links["busy"].copy(), links["over"].copy()
 
-    def carried(self, jobs: int | None = None) -> Floats:
-        """Return what each link has carried, in Mbit/s * ms.
-
-        Parameters
-        ----------
-        jobs
-            Of the first so many jobs; None for background traffic as well.
-        """
+    def carried(self) -> Floats:
+        """Return what each link has carried, in Mbit/s * ms."""
         sent = np.zeros(len(self._world.jobs))
         loop.add_sent(self._world, sent)
         uses = self._world.uses
-        mine = uses if jobs is None else uses[uses["job"] < jobs]
-        volumes = mine["flows"] * sent[mine["job"]]
+        volumes = uses["flows"] * sent[uses["job"]]
         total = np.zeros(len(self.links))
-        np.add.at(total, mine["link"], volumes)
+        np.add.at(total, uses["link"], volumes)
         return total
 
     def trace(self) -> pd.DataFrame:
@@ -312,11 +278,11 @@ class Engine:
         self._carry_off()
         records = np.concatenate(self._traces) if self._traces else np.empty(0, world.TRACE)
         uses = self._world.uses[records["use"]]
-        names = np.array([*(runner.name for runner in self.runners), "background"], dtype=object)
+        names = np.array([runner.name for runner in self.runners], dtype=object)
         return {
             "time_ms": records["time"],
             "link": np.array(self.links, dtype=object)[uses["link"]],
-            "job": names[np.minimum(uses["job"], len(self.runners))],
+            "job": names[uses["job"]],
             "rate_mbps": records["rate"] * uses["flows"],
         }
 
@@ -341,45 +307,26 @@ class Engine:
                 row["volume"] = float(pattern.volume[segment])
                 row["rate"] = min(float(pattern.rate[segment]), limit)
 
-    def _set_chance(self, count: int, conditions: Conditions, seed: int) -> None:
+    def _set_chance(self, conditions: Conditions, seed: int) -> None:
         """Give every job its own chance, which does not depend on what else there is."""
         jobs, clock = self._world.jobs, self._world.clock
         clock["jitter"] = conditions.jitter
-        clock["stragglers"] = conditions.stragglers
-        clock["straggling"] = conditions.straggling
-        for job in range(count):
+        for job in range(len(self.runners)):
             draw = np.random.SeedSequence([seed, job])
             jobs[job]["chance"] = draw.generate_state(1, np.uint64)[0]
             wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
             jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
-    def _set_classes(self, entrants: Sequence[Runner], sharing: Sharing, tcp: TcpShares) -> None:
+    def _set_classes(self, sharing: Sharing, tcp: TcpShares) -> None:
         jobs, clock = self._world.jobs, self._world.clock
         clock["tcp"], clock["spread"], clock["newcomer"] = sharing == "tcp", *tcp
-        weights = [runner.weight for runner in entrants]
+        weights = [runner.weight for runner in self.runners]
         jobs["rank"], jobs["share"] = 0, 1.0
         if sharing == "strict":
             jobs["rank"] = np.unique(weights, return_inverse=True)[1] if weights else []
         elif sharing == "weighted":
             jobs["rank"] = [-1 if weight == 0 else 0 for weight in weights]
             jobs["share"] = [float(weight or 1) for weight in weights]
-
-    def _start_background(self, job: int, link: int, share: float) -> None:
-        """Let other traffic take so much of a link on average, half of the time twice as much."""
-        rate = 2.0 * share * float(self._world.links[link]["capacity"])
-        row = self._world.jobs[job]
-        row["random"], row["uses"] = 1, 1
-        first = int(row["first_segment"])
-        segment = self._world.segments[first]
-        segment["compute"], segment["rate"] = _BACKGROUND_MS, rate
-        segment["volume"] = rate * _BACKGROUND_MS
-        self._world.uses[int(row["first_use"])] = (link, job, 1.0, -1, -1)
-        loop.enter(self._world, job, 0.0)
-
-
-def _background() -> Runner:
-    one = Fraction(1)
-    return Runner("background", Pattern((one, Fraction(0)), (one,), (one,)), 1, None, 1)
 
 
 def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world.World:

@@ -95,7 +95,7 @@ def make_run(
         {
             "link": list(engine.links),
             "capacity_mbps": engine.capacities,
-            "carried_gbit": engine.carried(len(facts)) / 1e6,
+            "carried_gbit": engine.carried() / 1e6,
             "used_s": [used_ms.get(name, 0.0) / 1000 for name in engine.links],
             "busy_s": busy / 1000,
             "contended_s": over / 1000,

@@ -43,7 +43,7 @@ def simulate(
     scenario
         Its jobs need numbers of iterations.
     policy
-        One of `POLICIES`, or of their `PARTS`.
+        One of `POLICIES`.
     seed
         Of all that is random. Jobs meet the same chance under every policy.
     conditions
@@ -105,8 +105,6 @@ class _Simulation:
             contends=self._policy.contends,
         )
         self._state = SimState(self._machines, self._engine, conditions.cushions, sharing)
-        self._once = conditions.control == "once"
-        self._releases: dict[int, float] = {}
         self._facts: list[Facts] = [
             {
                 "job": job.name,
@@ -146,8 +144,7 @@ class _Simulation:
                 self._change(left)
             left, changed = [], False
             arrival = arrivals[-1][0] if arrivals else math.inf
-            release = min(self._releases.values(), default=math.inf)
-            until = min(self._end_ms, arrival, self._next_sample, release)
+            until = min(self._end_ms, arrival, self._next_sample)
             if self._queue and not arrivals and not self._state.running:
                 job = self._jobs[self._queue[0]]
                 raise InputError(
@@ -161,8 +158,9 @@ class _Simulation:
                 finished_iterations += self._jobs[index].iterations
                 if progress is not None:
                     progress(finished_iterations / total)
-            else:
-                self._look()
+            elif self._engine.now >= self._next_sample:
+                self._sample()
+                self._next_sample += self._sample_ms
             if self._engine.now >= self._end_ms:
                 break
         for link in list(self._used_since):
@@ -198,22 +196,6 @@ class _Simulation:
             if index not in came:
                 self._redirect(order)
 
-    def _look(self) -> None:
-        """Do what is due by now, if it was not a job that made the engine stop."""
-        now = self._engine.now
-        if now >= self._next_sample:
-            self._sample()
-            self._next_sample += self._sample_ms
-        for index in [index for index, time in self._releases.items() if time <= now]:
-            del self._releases[index]
-            self._engine.assign(index, None)
-
-    def _let_go(self, order: Order, start: float) -> None:
-        """Let a job that was shifted once run on freely from then on."""
-        if self._once and order.slot is not None:
-            self._state.running[order.index].slot = None
-            self._releases[order.index] = start
-
     def _urgency(self, index: int) -> tuple[int, float, int]:
         work = self._jobs[index].work
         return -work.priority, work.arrival_s, index
@@ -243,7 +225,6 @@ class _Simulation:
         start = max(now, order.start_ms)
         links = placed.placement.links
         self._engine.enter(index, links, at=start, pattern=alone, slot=order.slot)
-        self._let_go(order, start)
         for link in placed.placement.links:
             self._used_since.setdefault(link, now)
 
@@ -254,11 +235,9 @@ class _Simulation:
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
         self._engine.assign(order.index, order.slot, order.start_ms)
-        self._let_go(order, order.start_ms)
 
     def _leave(self, index: int) -> Running:
         placed = self._state.remove(index)
-        self._releases.pop(index, None)
         self._state.changes += 1
         self._facts[index]["end_s"] = self._engine.now / 1000
         for link in placed.placement.links:
@@ -273,7 +252,7 @@ class _Simulation:
 
     def _sample(self) -> None:
         """Record the volume carried since the last sample, and the jobs that run."""
-        carried = float(self._engine.carried(len(self._jobs)).sum())
+        carried = float(self._engine.carried().sum())
         capacity = sum(self._machines.capacities.values()) * self._sample_ms
         self._samples.append(
             (

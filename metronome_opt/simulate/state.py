@@ -47,7 +47,7 @@ class TrainingJob:
         self,
         index: int,
         scenario: Scenario,
-        source: Source | None,
+        source: Source,
         compute_error: Fraction,
         volume_error: Fraction,
     ) -> None:

@@ -10,7 +10,6 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from immutabledict import immutabledict
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -24,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import guarded
 from metronome_opt.records import (
+    FrozenDict,
     FrozenMap,
     Name,
     Positive,
@@ -36,7 +36,6 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder, find_workloads
 from metronome_opt.scenario.cluster import AnyCluster
-from metronome_opt.scenario.measured import find_measured
 from metronome_opt.scenario.model import Folder, in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
@@ -129,7 +128,7 @@ class Study(Record):
     workloads: Folder | None = None
     measured: Folder | None = None
     draw: Annotated[SerializeAsAny[AnyDraw], BeforeValidator(_draw)]
-    grid: FrozenMap[Name, Settings] = immutabledict()
+    grid: FrozenMap[Name, Settings] = FrozenDict()
     conditions: Conditions = Conditions()
     policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _USUAL
     seeds: Positive = 10
@@ -197,7 +196,7 @@ class Study(Record):
     def cells(self) -> tuple[Cell, ...]:
         """All combinations of the values of the grid; one without settings if there is no grid."""
         return tuple(
-            Cell(immutabledict(zip(self.grid, values, strict=True)))
+            Cell(FrozenDict(zip(self.grid, values, strict=True)))
             for values in product(*self.grid.values())
         )
 
@@ -243,8 +242,7 @@ class Study(Record):
     @cached_property
     def _setup(self) -> Setup:
         hyperperiod = None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
-        files, records = find_workloads(self.workloads), find_measured(self.measured)
-        return Setup(self.cluster, self.slot_ms, hyperperiod, files, records)
+        return Setup(self.cluster, self.slot_ms, hyperperiod, find_workloads(self.workloads))
 
 
 def _own(record: Record, cell: Cell) -> dict[str, Setting]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge
 from metronome_opt.solvers.budget import Budget
 
-_LONGEST = 20_000  # slots of a hyperperiod
 _RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
 """Of the periods of jobs that meet again and again in the same places."""
 _RUNGS = 8
@@ -52,7 +51,7 @@ def anneal(
         When to end, and after how many moves at the latest; the temperature falls with whichever of
         them is further.
     short
-        Whether jobs may keep some periods, see `is_short`.
+        Whether jobs may keep some periods, see `minimise.is_short`.
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     """
@@ -98,28 +97,6 @@ def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, budget: B
                 if reached < value:
                     plan, value, first = moved, reached, tried
     return plan
-
-
-def is_short(
-    instance: Instance,
-    links: Iterable[str],
-    others: Mapping[str, int],
-    periods: Mapping[str, int],
-) -> bool:
-    """Return whether links still have hyperperiods that the judge can walk through, and may.
-
-    Parameters
-    ----------
-    others, periods
-        Of the jobs that do not keep to their own.
-    """
-    for link in links:
-        jobs = (instance.jobs[index] for index in instance.jobs_on[link])
-        kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
-        most = max(_LONGEST, instance.hyperperiods[link])
-        if math.lcm(*kept) > min(most, instance.hyperperiod_limit):
-            return False
-    return True
 
 
 class _Moves:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from immutabledict import immutabledict
-
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.periods import stretched
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
+from metronome_opt.records import FrozenDict
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Claims:
                     raise InputError(
                         f"{place}.{quote(name)}: must be at least 0, got {quote(value)}"
                     )
-            object.__setattr__(self, place, immutabledict(given))
+            object.__setattr__(self, place, FrozenDict(given))
         for index, job in enumerate(self.instance.jobs):
             where, offset = f"jobs[{index}].current_offset", job.current_offset
             if offset is None:
@@ -57,7 +56,7 @@ class Claims:
     @cached_property
     def offsets(self) -> Mapping[str, int]:
         """The offset in force of each job, in slots."""
-        return immutabledict({job.name: job.current_offset or 0 for job in self.instance.jobs})
+        return FrozenDict({job.name: job.current_offset or 0 for job in self.instance.jobs})
 
     @cached_property
     def running(self) -> Instance:
@@ -72,7 +71,7 @@ class Claims:
         for job in self.running.jobs:
             links = tuple(named[link] for link in job.links)
             alone = self.running.replace(links=links, jobs=(job,))
-            jobs.append(lengthen(alone, self.cushions.get(job.name, 0)).jobs[0])
+            jobs.append(extend_bursts(alone, self.cushions.get(job.name, 0)).jobs[0])
         return self.running.replace(jobs=tuple(jobs))
 
     def period(self, name: str) -> int:

@@ -16,7 +16,7 @@ counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -35,11 +35,11 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve import simplify_links
 from metronome_opt.presolve.components import components
-from metronome_opt.slowdown.anneal import anneal, is_short
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import PERIODS, SAFE, Judge, plays
 from metronome_opt.solvers.budget import Budget
 
+_LONGEST = 20_000  # slots of a hyperperiod
 _WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
 _CLOSE = 5e-3  # a plan that is so close to 1 is not improved any further
 _CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
@@ -183,6 +183,28 @@ def _parts(instance: Instance) -> Iterator[Instance]:
             yield instance.replace(links=links, jobs=jobs)
 
 
+def is_short(
+    instance: Instance,
+    links: Iterable[str],
+    others: Mapping[str, int],
+    periods: Mapping[str, int],
+) -> bool:
+    """Return whether links still have hyperperiods that the judge can walk through, and may.
+
+    Parameters
+    ----------
+    others, periods
+        Of the jobs that do not keep to their own.
+    """
+    for link in links:
+        jobs = (instance.jobs[index] for index in instance.jobs_on[link])
+        kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
+        most = max(_LONGEST, instance.hyperperiods[link])
+        if math.lcm(*kept) > min(most, instance.hyperperiod_limit):
+            return False
+    return True
+
+
 def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -> Plan:
     if len(part.jobs) == 1:
         return Plan(part.unshifted)
@@ -217,6 +239,8 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         tried.append(given)
     best = min(tried, key=search.value)
     if terms.partly and not budget.stopped and search.value(best) > 1.0 + _CLOSE:
+        from metronome_opt.slowdown.anneal import anneal  # by default no group is gated in part
+
         found = anneal(
             search,
             Judge(part, plays(_SEARCHING, 1, terms.sharings)[-1:], periods=_GLANCE),

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from immutabledict import immutabledict
-
 from metronome_opt.instance import Instance
+from metronome_opt.records import FrozenDict
 from metronome_opt.schedule import Schedule
 
 _PER_MS = 1000  # microseconds
@@ -27,7 +26,7 @@ class Plan:
     """
 
     offsets: Mapping[str, int]
-    periods: Mapping[str, int] = immutabledict()
+    periods: Mapping[str, int] = FrozenDict()
 
     @classmethod
     def of(cls, instance: Instance, schedule: Schedule) -> Plan:

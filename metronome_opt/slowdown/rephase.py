@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from immutabledict import immutabledict
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
+from metronome_opt.records import FrozenDict
 from metronome_opt.slowdown.claims import Claims
 from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan
@@ -59,8 +59,8 @@ class NewSlots(NamedTuple):
     postponed: Collection[str]
     later: Collection[str]
     why: str
-    periods: Mapping[str, int] = immutabledict()
-    gated: Mapping[str, bool] = immutabledict()
+    periods: Mapping[str, int] = FrozenDict()
+    gated: Mapping[str, bool] = FrozenDict()
 
 
 def least_slowdown(

@@ -12,9 +12,8 @@ from typing import Any
 from metronome_opt.compatible.choices import most_stretch
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.goals import Exact, exact
 from metronome_opt.objectives import SLOWDOWN
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
@@ -23,6 +22,8 @@ from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
+    Exact,
+    exact,
     load_kernels,
     solve_contention,
     versions_of,
@@ -92,7 +93,7 @@ def _without_simulation(
 ) -> Result:
     """Return a schedule of little contention; its slowdown is not known."""
     instance, slots = arguments.instance, terms.cushion_slots
-    longer = lengthen(instance, slots)
+    longer = extend_bursts(instance, slots)
     if seconds := budget.remaining:
         load_kernels(arguments.solver)
         budget.limit_to(seconds)

@@ -1,9 +1,4 @@
-"""Back ends: imported on demand, run here or as programs, with incumbents and bounds as they come.
-
-OR-Tools and highspy each bring a shared library called libhighs, of different versions; whichever
-is loaded second in a process cannot find its symbols. PuLP imports highspy by itself, and takes a
-failure for its absence, which does no harm here: HiGHS runs in a process of its own. OR-Tools
-would be lost. So OR-Tools always comes first.
+"""Back ends, run here or as programs, with incumbents and bounds as they come.
 
 A process of its own takes a third of a second to start. What crashes in it, or runs out of memory,
 leaves this one with what was found so far.
@@ -11,7 +6,6 @@ leaves this one with what was found so far.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import signal
@@ -24,46 +18,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import MissingBackendError, SolverError
+from metronome_opt.errors import SolverError
 from metronome_opt.result import Stop
 from metronome_opt.solvers import solve_process
-from metronome_opt.solvers.budget import Stoppable, run_interruptibly
+from metronome_opt.solvers.budget import run_interruptibly
+from metronome_opt.solvers.imports import NO_CPSAT, cpsat_solver, missing
 from metronome_opt.solvers.search import Search
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 
 _PATIENCE = 30  # requests to stop, some 50 ms apart, before the process is killed
-_NO_CPSAT = ("cpsat needs OR-Tools", "ortools")
-
-
-def import_cp_model() -> Any:
-    """Return OR-Tools' `cp_model`."""
-    try:
-        from ortools.sat.python import cp_model
-    except ModuleNotFoundError:
-        raise _missing(*_NO_CPSAT) from None
-    except ImportError as error:
-        raise MissingBackendError(
-            f"solver cpsat needs OR-Tools, which does not load ({error}); if highspy or pulp were "
-            "imported in this process, import ortools.sat.python.cp_model before them"
-        ) from None
-    return cp_model
-
-
-def import_pulp() -> Any:
-    """Return PuLP."""
-    with contextlib.suppress(MissingBackendError):
-        import_cp_model()
-    try:
-        import pulp
-    except ImportError:
-        raise _missing("milp needs PuLP", "pulp") from None
-    return pulp
-
-
-def _missing(what: str, package: str) -> MissingBackendError:
-    return MissingBackendError(f"solver {what}, which is not installed: pip install {package}")
 
 
 def solve_cpsat(
@@ -90,36 +55,20 @@ def solve_cpsat(
     parameters: dict[str, Any] = {
         "num_workers": search.workers,
         "random_seed": search.seed % 2**31,
-        "subsolvers": list(subsolvers),
     }
     reader = _Reader(search, program, "cpsat", "CP-SAT", exact=True)
     if isolated:
-        _run_isolated(reader, "cpsat", "rotation.pbtxt", parameters, _NO_CPSAT)
+        chosen = {**parameters, "subsolvers": list(subsolvers)}
+        _run_isolated(reader, "cpsat", "rotation.pbtxt", chosen, NO_CPSAT)
         return
     search.built()
-    solver = _cpsat_solver(search, parameters)
+    solver = cpsat_solver(search, parameters)
+    solver.parameters.subsolvers.extend(subsolvers)
     run_interruptibly(
         search,
         lambda: solve_process.solve_cpsat(solver, program.model, reader.take),
         solver.stop_search,
     )
-
-
-def run_cpsat(model: Any, run: Stoppable, parameters: Mapping[str, Any]) -> tuple[Any, str]:
-    """Let CP-SAT solve a model here until the run is stopped; return the solver and its status."""
-    solver = _cpsat_solver(run, parameters)
-    ended = run_interruptibly(run, lambda: solver.solve(model), solver.stop_search)
-    return solver, str(solver.status_name(ended))
-
-
-def _cpsat_solver(run: Stoppable, parameters: Mapping[str, Any]) -> Any:
-    solver = import_cp_model().CpSolver()
-    chosen = {**parameters, "catch_sigint_signal": False}
-    remaining = getattr(run, "remaining", None)
-    if remaining is not None:
-        chosen["max_time_in_seconds"] = remaining
-    solve_process.set_parameters(solver.parameters, chosen)
-    return solver
 
 
 def solve_highs(search: Search, program: MilpProgram) -> None:
@@ -236,7 +185,7 @@ def _run_isolated(
     back_end: str,
     file: str,
     parameters: Mapping[str, Any],
-    missing: tuple[str, str],
+    needed: tuple[str, str],
 ) -> None:
     """Hand a program to `solve_process`; a file's ending says in which format."""
     search = reader.search
@@ -251,7 +200,7 @@ def _run_isolated(
         command = [*_child(back_end), file, json.dumps(options)]
         exit_status, asked = _run_process(search, command, folder, reader.line)
     if exit_status == solve_process.NOT_INSTALLED and not asked:  # a signal may break the import
-        raise _missing(*missing)
+        raise missing(*needed)
     if not (reader.ended or asked):
         raise SolverError(f"{reader.label} ends with {_how_it_ended(exit_status)}: {reader.last}")
 

@@ -19,13 +19,9 @@ import numpy as np
 from metronome_opt.kernels.tables import Compiled, SharedLink
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy
-from metronome_opt.solvers.backends import (
-    import_cp_model,
-    import_pulp,
-    solve_cpsat,
-    solve_highs,
-)
+from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.blocks import solve_in_blocks
+from metronome_opt.solvers.imports import import_cp_model, import_pulp
 from metronome_opt.solvers.network import (
     Cost,
     CostNetwork,

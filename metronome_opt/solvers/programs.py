@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from metronome_opt.errors import SolverError, quote
-from metronome_opt.solvers.backends import import_cp_model, import_pulp
+from metronome_opt.solvers.imports import import_cp_model, import_pulp
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _LARGEST = 10**9

@@ -50,8 +50,6 @@ class Solver:
         The objectives that it can optimise.
     holds
         The objectives that it can hold at their minimum while it optimises further ones.
-    limits
-        Whether it can hold an objective at another value than its minimum.
     exact
         Whether it proves optimality, given time.
     seeded
@@ -64,7 +62,6 @@ class Solver:
     packages: tuple[str, ...] = ()
     objectives: tuple[str, ...] = LAYERED
     holds: tuple[str, ...] = LAYERED
-    limits: bool = False
     exact: bool = False
     seeded: bool = True
 
@@ -98,7 +95,6 @@ _OWN = (
         "auto:run",
         objectives=("slowdown", *OBJECTIVES),
         holds=OBJECTIVES,
-        limits=True,
         exact=True,
     ),
     _own("unshifted", "all jobs start when ready", "greedy:unshifted", holds=(), seeded=False),

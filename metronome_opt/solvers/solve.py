@@ -8,11 +8,12 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from metronome_opt.verify import evaluate
 if TYPE_CHECKING:
     from metronome_opt.solvers.search import Callback, Search
 
+Exact = str | int | Fraction
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
@@ -36,6 +38,7 @@ _MAX_JUDGING = 0.5  # of the time limit
 _ANY_TIME = 1e-9  # enough for a greedy schedule
 _MANY_LINKS = 1000
 _SAMPLE = 50  # one of so many links
+_MAX_DIGITS = 40  # of an exact number
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,58 @@ def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> N
         raise InputError(f"seed: must be at least 0, got {seed}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers: must be from 1 to {MAX_WORKERS}, got {workers}")
+
+
+def exact(place: str, value: Exact) -> Fraction:
+    """Return a number as it is given: ``3``, ``"1/3"``, ``"0.05"`` or ``"5%"``.
+
+    Raises
+    ------
+    InputError
+        If it is none, or a float, which is not exact.
+    """
+    number: Fraction | None = None
+    if isinstance(value, str):
+        text = value.strip()
+        if len(text) > _MAX_DIGITS or len(text.lower().partition("e")[2]) > 3:
+            raise InputError(
+                f"{place}: {quote(text)} is too long; write a number of {_MAX_DIGITS} digits "
+                "or fewer"
+            )
+        with suppress(ValueError, ZeroDivisionError):
+            share = 100 if text.endswith("%") else 1
+            number = Fraction(text.removesuffix("%").strip()) / share
+    elif isinstance(value, Rational) and not isinstance(value, bool):
+        number = Fraction(value)
+    if number is None:
+        raise InputError(
+            f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {quote(value)}"
+        )
+    if max(abs(number.numerator), number.denominator) >= 10**_MAX_DIGITS:
+        raise InputError(
+            f"{place}: must have {_MAX_DIGITS} digits or fewer above and below the line"
+        )
+    return number
+
+
+def check_reserve(instance: Instance, cushion_slots: int) -> None:
+    """Refuse what is no reserve for the bursts of an instance.
+
+    Raises
+    ------
+    InputError
+        If it is negative, not an integer, or longer than any burst can grow.
+    """
+    if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int) or cushion_slots < 0:
+        raise InputError(
+            f"cushion_slots: must be a number of slots from 0 on, got {quote(cushion_slots)}"
+        )
+    longest = max(job.period + job.max_stretch for job in instance.jobs)
+    if cushion_slots > longest:
+        raise InputError(
+            f"cushion_slots: {quote(cushion_slots)} is more than any burst can grow; the longest "
+            f"period is {longest} slots"
+        )
 
 
 def check_start(instance: Instance, start: object) -> None:

@@ -25,8 +25,6 @@ STATED: dict[str, tuple[list[Statement], str]] = {
     "well": ([(TOGETHER, "6000", None), (APART, "0", "0")], "optimal"),
     "overlap_denied": ([(TOGETHER, "0", "0")], "optimal"),
     "offset_outside": ([({"a": 0, "b": 28}, "0", "0")], "optimal"),
-    "offset_negative": ([({"a": 0, "b": -12}, "0", "0")], "optimal"),
-    "job_forgotten": ([({"a": 0}, "0", "0")], "optimal"),
     "bound_above_value": ([(APART, "0", "1/3")], "feasible"),
     "bound_without_schedule": ([(None, None, "6001")], "unknown"),
     "proof_denied": ([(TOGETHER, "6000", "1")], "optimal"),
@@ -73,10 +71,6 @@ def fail(_: Send) -> NoReturn:
     raise ValueError("a fault\nof two lines")
 
 
-def leave(_: Send) -> NoReturn:
-    sys.exit("nothing to do")
-
-
 def eat(_: Send) -> NoReturn:
     eaten = []
     while True:
@@ -87,10 +81,6 @@ def abort_without_memory(_: Send) -> NoReturn:
     """End as a library in C++ does that is refused an allocation."""
     os.write(2, b"terminate called after throwing\n  what():  std::bad_alloc\n")
     os.abort()
-
-
-def fail_to_allocate(_: Send) -> NoReturn:
-    raise MemoryError
 
 
 def hang(_: Send) -> NoReturn:
@@ -127,8 +117,8 @@ def refuse(send: Send) -> None:
 FAKES: dict[str, Callable[[Send], None]] = {
     each.__name__: each
     for each in (
-        *(slow, abort, abort_after_schedule, abort_after_end, fail, leave, refuse),
-        *(eat, abort_without_memory, fail_to_allocate, hang, hang_after_schedule, hang_in_child),
+        *(slow, abort, abort_after_schedule, abort_after_end, fail, refuse),
+        *(eat, abort_without_memory, hang, hang_after_schedule, hang_in_child),
         *(fork_and_abort, say_where),
     )
 }

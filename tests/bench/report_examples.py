@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
+from xml.etree import ElementTree
 
 from metronome_opt.bench.cases import Section, measure, whole
 from metronome_opt.bench.trials import TrialRecord
@@ -64,8 +66,15 @@ def section_of(*records: TrialRecord) -> Section:
     return whole(measure(records))
 
 
-def rows(text: str, caption: str) -> dict[str, list[str]]:
+def rows(page: str, caption: str) -> dict[str, list[str]]:
     """Return the cells of the table below a caption by the first of each row, its head too."""
-    lines = text.split(f"\n{caption}:\n\n")[1].split("\n\n")[0].strip().splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return {"": cells[0], **{row[0]: row[1:] for row in cells[2:]}}
+    text = page.split(f"<p>{caption}:</p>\n")[1].split("</table>")[0] + "</table>"
+    table = ElementTree.fromstring(text)
+    cells = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+    return {"": cells[0], **{row[0]: row[1:] for row in cells[1:]}}
+
+
+def violations(page: str) -> list[str]:
+    """Return the items of the lists of checks."""
+    part = page.split("<h2>Checks</h2>")[1].split("<h2>")[0]
+    return re.findall(r"<li>(.*)</li>", part)

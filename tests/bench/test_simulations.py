@@ -261,25 +261,18 @@ def test_an_undisturbed_scenario_is_simulated_once(conditions: dict[str, Any], s
 
 
 def test_conditions_are_those_of_the_cell_with_changes() -> None:
-    study = a_study(conditions={"background": 0.2})
+    study = a_study(conditions={"claim_error": 0.2})
     planned = plan(
         study, study.cells[-1:], ["x"], seeds=1, limits=LIMITS, overrides={"drift_ppm": 10}
     )
     assert planned[0].conditions == Conditions(
-        jitter=0.05, cushions=False, background=0.2, drift_ppm=10
+        jitter=0.05, cushions=False, claim_error=0.2, drift_ppm=10
     )
     for overrides, message in (
         ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
         ({"jitter": 0}, "jitter: is varied by the study"),
-        ({"background": 2}, "background: must be at most 0.5, got 2"),
+        ({"claim_error": 2}, "claim_error: must be at most 0.5, got 2"),
         ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
     ):
         with pytest.raises(InputError, match=message):
             plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)
-
-
-def test_unknown_cells_are_refused() -> None:
-    with pytest.raises(InputError, match=r"jitter: '1' is not in the grid, which has 0.0, 0.05"):
-        choose_cells(a_study(), {"jitter": "1"})
-    with pytest.raises(InputError, match="'load' is not in the grid of pair, which has jitter, "):
-        choose_cells(a_study(), {"load": "1"})

@@ -101,14 +101,12 @@ def test_time_to_target() -> None:
 def test_one_value_has_a_mean_and_no_interval() -> None:
     found = mean_interval([3.5])
     assert found == Interval(3.5, None, None, 1)
-    assert 0.0 in found  # nothing is certain
     assert found - 1.0 == Interval(2.5, None, None, 1)
 
 
 def test_values_that_are_all_alike_have_an_interval_of_one_point() -> None:
     found = mean_interval([0.1] * 10)
     assert found == Interval(0.1, 0.1, 0.1, 10)
-    assert 0.2 not in found
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]], ids=["none", "nan", "inf"])
@@ -126,7 +124,8 @@ def test_two_values_lie_at_the_ends() -> None:
 def test_intervals_mostly_cover_the_population_mean() -> None:
     """Ten normal values: a bootstrap interval is a little too narrow, but near 95 %."""
     draw = random.Random(5)
-    held = sum(0.0 in mean_interval([draw.gauss(0, 1) for _ in range(10)]) for _ in range(100))
+    intervals = [mean_interval([draw.gauss(0, 1) for _ in range(10)]) for _ in range(100)]
+    held = sum((each.low or 0.0) <= 0 <= (each.high or 0.0) for each in intervals)
     assert 0.86 <= held / 100 <= 0.98
 
 

@@ -112,19 +112,6 @@ def known(suite: Suite, *runs: TrialRecord) -> BestKnown:
     return update.known
 
 
-def test_a_first_value_is_taken_over_with_where_it_comes_from(suite: Suite) -> None:
-    update = take_over(NOTHING, [run(suite, 1, "5/2", lower_bound="0")], [suite])
-    entry = update.known.instances[NAME]
-    assert (entry.value, entry.lower_bound) == (Fraction(5, 2), Fraction(0))
-    assert not entry.optimal
-    told = (entry.date, entry.solver, entry.seed, entry.time_limit_s, entry.commit, entry.machine)
-    assert told == ("2026-11-20", "auto", 3, 10.0, "abc1234", "abacus, 2 cores")
-    certificate = update.certificates[NAME]
-    assert check(pair(NAME, 0), certificate) == ()
-    assert certificate.objectives["contention"] == Fraction(5, 2)
-    assert update.better == (f"{NAME}: nothing -> 2.500, bound 0.000",)
-
-
 def test_a_better_bound_is_taken_over_and_remembers_its_own_run(suite: Suite) -> None:
     before = known(suite, run(suite, 1, "5/2", solver="local"))
     update = take_over(
@@ -154,13 +141,6 @@ def test_a_bound_above_a_known_value_is_refused_in_whatever_order(suite: Suite) 
             f"{NAME}, cpsat, seed 3: its bound 5/2 is above the known value 0",
         )
         assert update.known.instances[NAME].lower_bound is None
-
-
-def test_a_value_below_a_known_bound_is_refused(suite: Suite) -> None:
-    before = known(suite, run(suite, 0, "5", lower_bound="5"))  # that bound is false
-    update = take_over(before, [run(suite, 1, "5/2")], [suite])
-    assert update.refused == (f"{NAME}, auto, seed 3: its value 5/2 is below the known bound 5",)
-    assert update.known == before
 
 
 def test_a_value_that_the_offsets_do_not_have_is_refused(suite: Suite) -> None:

@@ -109,7 +109,7 @@ def test_report_is_written_from_files_of_records(checkout: Path, capsys: Capture
     folder = checkout / "report"
     arguments = ["bench", "report", "campaign.jsonl", "--output", str(folder)]
     assert main(arguments) == 0
-    assert "greedy" in (folder / "report.md").read_text(encoding="utf-8")
+    assert "greedy" in (folder / "report.html").read_text(encoding="utf-8")
     told = capsys.readouterr().err
     assert "wrote campaign.jsonl\n" in told
     assert f"wrote {folder / 'report.html'}\n" in told

@@ -8,374 +8,230 @@ from pathlib import Path
 import pytest
 import yaml
 
-from metronome_opt.__main__ import main
 from metronome_opt.cli.app import COMMANDS
 from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
 from metronome_opt.schedule import read_schedule
 from tests.builders import job, network, two_jobs
+from tests.cli.typed import Captured, metronome, printed, row
 
-Captured = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.usefixtures("two")
+GREEDY = "--solver greedy --objectives contention"
+STRETCHED = "--objectives contention,stretch"
 
-
-@pytest.fixture
-def instance_file(tmp_path: Path) -> Path:
-    path = tmp_path / "two-jobs.json"
-    write_instance(two_jobs(), path)
-    return path
+# ------------------------------------------------------------------ solve
 
 
-@pytest.fixture
-def schedule_file(tmp_path: Path, instance_file: Path) -> Path:
-    path = tmp_path / "schedule.json"
-    assert main(["solve", str(instance_file), "--output", str(path)]) == 0
-    return path
-
-
-def test_solve_writes_a_schedule_that_verify_accepts(
-    instance_file: Path, schedule_file: Path, capsys: Captured
-) -> None:
-    schedule = read_schedule(schedule_file)
+def test_solve_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
+    lines = printed(capsys, "solve two.json --output s.json")
+    assert lines[0].startswith("auto: feasible, slowdown 1.0")
+    assert lines[1].startswith("2 of 2 jobs gated: ")
+    assert row(lines, "a")[3] == "200"  # ms from one slot to the next
+    schedule = read_schedule("s.json")
     assert schedule.lower_bound == 1
     assert 1 <= schedule.objectives["slowdown"] < 1.02  # type: ignore[operator]
     assert schedule.objectives["contention"] == 0
     assert schedule.gated == {"a": True, "b": True}
     # b repeats every 20 slots: 12 free slots, a needs 8, which leaves 2 on either side.
     assert schedule.objectives["cushion"] == 2
-    assert main(["verify", str(instance_file), str(schedule_file)]) == 0
-    printed = capsys.readouterr().out
-    assert "true" in printed
-    assert "proof not checked" in printed
+    text = " ".join(printed(capsys, "verify two.json s.json"))
+    assert "true" in text
+    assert "proof not checked" in text
 
 
-def test_solve_prints_what_the_schedule_brings(instance_file: Path, capsys: Captured) -> None:
-    assert main(["solve", str(instance_file), "--objectives", "contention"]) == 0
-    printed = capsys.readouterr()
-    # Unshifted both burst in 8 of 40 slots, 30,000 of weight 1 unserved: 6,000 on average.
-    assert "6,000.0" in printed.out
-    assert "optimal" in printed.out
-    assert printed.err == ""
+def test_job_that_sends_nearly_all_the_time_is_not_gated(capsys: Captured) -> None:
+    crowded = job("c", 20, (0, 19, 40_000), links={"node-0": 1})
+    write_instance(two_jobs().replace(jobs=(two_jobs().jobs[0], crowded)), "crowded.json")
+    assert printed(capsys, "solve crowded.json")[1].startswith("0 of 2 jobs gated: ")
 
 
-def test_json_is_the_schedule_itself(instance_file: Path, capsys: Captured) -> None:
-    assert (
-        main(
-            [
-                "solve",
-                str(instance_file),
-                "--solver",
-                "unshifted",
-                "--objectives",
-                "contention",
-                "--json",
-            ]
-        )
-        == 0
-    )
-    document = json.loads(capsys.readouterr().out)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # Unshifted both burst in 8 of 40 slots, 30,000 of weight 1 unserved: 6,000 on average.
+        ("contention", "6,000.0"),
+        # The lighter one waits 8 slots, until the burst of the other is over.
+        ("contention,wait", "1. contention 0 (proved)\n2. wait 8 (proved)"),
+        ("contention=1/2,latency=1/2", "1. weighted sum 0 (proved)"),
+        # Waiting only 5 slots, 3 of the 8 slots of overlap stay, of 30,000 in 40.
+        ("contention --epsilon wait=5", "1. contention 2,250 (proved)"),
+        ("contention --cushion-slots 2", "all values are those of longer bursts, by 2 slots"),
+        ("contention", "faster"),  # the weight classes
+    ],
+)
+def test_solve_prints_objectives(options: str, expected: str, capsys: Captured) -> None:
+    lines = printed(capsys, f"solve two.json --output s.json --objectives {options}")
+    assert expected in "\n".join(lines)
+    assert ("1. " in "\n".join(lines)) == (options != "contention" and "cushion" not in options)
+    assert metronome("verify two.json s.json") == 0
+
+
+def test_tolerance_is_used_by_what_follows(capsys: Captured) -> None:
+    # Side by side "b" waits 6 slots; each slot of overlap costs 20 of 12, and saves one of wait.
+    jobs = (job("a", 12, (0, 6, 60), fixed_offset=0), job("b", 12, (0, 7, 60)))
+    write_instance(network(*jobs), "tight.json")
+    order = "solve tight.json --objectives contention,wait"
+    assert row(printed(capsys, order), "wait")[2] == "5.0"
+    loose = printed(capsys, f"{order} --tolerance contention=200%")
+    assert loose[1] == "1. contention 1.66667 (proved, within 2)"
+    assert row(loose, "wait")[2] == "3.0"
+    assert not any("faster" in line for line in loose)  # jobs of one weight
+
+
+def test_json_is_the_schedule_itself(capsys: Captured) -> None:
+    line = "solve two.json --solver unshifted --objectives contention --json"
+    document = json.loads("".join(printed(capsys, line)))
     assert document["format"] == "metronome-schedule/1"
     assert document["objectives"]["contention"] == "6000"
     assert document["lower_bound"] is None
 
 
-def test_verify_names_each_false_number(
-    instance_file: Path, schedule_file: Path, capsys: Captured
-) -> None:
-    document = json.loads(schedule_file.read_text())
-    document["objectives"] |= {"contention": "1/3", "wait": "7"}
-    schedule_file.write_text(json.dumps(document))
-    capsys.readouterr()
-    assert main(["verify", str(instance_file), str(schedule_file)]) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert any("objectives.contention: stated 1/3, but it is 0" in line for line in lines)
-    assert any("objectives.wait: stated 7" in line for line in lines)
-    assert main(["verify", str(instance_file), str(schedule_file), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["valid"] is False
-    assert {"objectives.contention", "objectives.wait"} <= {row["place"] for row in told["false"]}
+def test_solve_writes_a_figure_and_claims_of_a_shipped_scenario(capsys: Captured) -> None:
+    line = f"solve paper-24 {GREEDY} --plot out.svg --claims claims --output s.json"
+    assert metronome(line) == 0
+    written = capsys.readouterr().err.splitlines()
+    assert written == ["wrote s.json", "wrote out.svg", "wrote claims"]
+    assert Path("out.svg").stat().st_size > 1000
+    assert Path("claims/claims.yaml").exists()
 
 
-def test_claims_writes_what_was_decided(
-    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    folder = tmp_path / "claims"
-    arguments = ["claims", str(instance_file), str(schedule_file), "--output", str(folder)]
-    assert main(arguments) == 0
-    assert "every link is taken for a node" in capsys.readouterr().err
-    claims = list(yaml.safe_load_all((folder / "claims.yaml").read_text()))
-    offsets = read_schedule(schedule_file).offsets
-    decided = {
-        claim["spec"]["job"]: claim["spec"]["allocation"]["offsetMicroseconds"] for claim in claims
-    }
-    assert decided == {name: offset * 5000 for name, offset in offsets.items()}
-    assert main([*arguments, "--namespace", "training", "--group", "net.example.org"]) == 0
-    assert "net.example.org" in (folder / "crds.yaml").read_text()
-
-
-@pytest.mark.parametrize("format_", ["lp", "mps", "cpsat", "mzn"])
-def test_export_writes_a_file_or_prints(
-    format_: str, instance_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / f"model.{format_}"
-    arguments = ["export", str(instance_file), "--format", format_]
-    assert main([*arguments, "--output", str(path)]) == 0
-    assert capsys.readouterr() == ("", f"wrote {path}\n")
-    assert main(arguments) == 0
-    assert capsys.readouterr().out == path.read_text()
-
-
-def test_solve_draws_and_claims_on_the_way(instance_file: Path, tmp_path: Path) -> None:
-    picture, folder = tmp_path / "out.svg", tmp_path / "claims"
-    arguments = [
-        "--solver",
-        "greedy",
-        "--objectives",
-        "contention",
-        "--plot",
-        str(picture),
-        "--claims",
-        str(folder),
-    ]
-    assert main(["solve", str(instance_file), *arguments]) == 0
-    assert picture.stat().st_size > 1000
-    assert (folder / "claims.yaml").exists()
-
-
-def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
-    instance = two_jobs()
-    stretchable = instance.jobs[0].model_copy(update={"max_stretch": 3})
-    path = tmp_path / "stretch.json"
-    write_instance(instance.replace(jobs=(stretchable, instance.jobs[1])), path)
-    assert main(["solve", str(path), "--solver", "greedy", "--objectives", "contention"]) == 0
+def test_notes_go_to_standard_error(capsys: Captured) -> None:
+    stretchable = two_jobs().jobs[0].model_copy(update={"max_stretch": 3})
+    write_instance(two_jobs().replace(jobs=(stretchable, two_jobs().jobs[1])), "stretch.json")
+    assert metronome(f"solve stretch.json {GREEDY}") == 0
     assert "name stretch among the objectives to use it" in capsys.readouterr().err
 
 
-def solved(capsys: Captured, *arguments: str) -> list[str]:
-    """Return the lines that solve prints."""
-    capsys.readouterr()
-    assert main(["solve", *arguments]) == 0
-    return capsys.readouterr().out.splitlines()
+@pytest.mark.slow
+def test_stretched_jobs_are_printed_drawn_and_verified(capsys: Captured) -> None:
+    # Bursts of 3 and 4 slots never fit into periods of 6 and 9; they do if both take 7 or more.
+    jobs = (job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))
+    write_instance(network(*jobs), "i.json")
+    lines = printed(capsys, f"solve i.json {STRETCHED} --output s.json --plot p.svg")
+    # Alone it takes 30 ms, and its slots are 45 ms apart.
+    assert row(lines, "a")[1:4] == ["1", "30.0", "45"]
+    assert read_schedule("s.json").stretch == {"a": 3, "b": 0}
+    assert "at the stretched periods" in Path("p.svg").read_text()
+    assert metronome("verify i.json s.json") == 0
 
 
-def row(lines: list[str], name: str) -> list[str]:
-    return next(line.split() for line in lines if line.startswith(f"{name} "))
+def test_unshifted_values_are_unknown_where_jobs_must_be_stretched(capsys: Captured) -> None:
+    jobs = (job("a", 7, (0, 2, 60), max_stretch=1), job("b", 8, (0, 2, 60), weight=2))
+    write_instance(network(*jobs), "i.json")
+    lines = printed(capsys, f"solve i.json --hyperperiod-limit 10 {STRETCHED} --plot p.svg")
+    assert row(lines, "contention")[1:3] == ["-", "0.0"]
+    assert row(lines, "a")[2:4] == ["35.0", "40"]  # alone, and stretched by a slot
+    assert float(row(lines, "a")[6]) == pytest.approx(40, rel=0.05)
+    assert row(lines, "all")[-2:] == ["-", "0.0"]
+    assert Path("p.svg").exists()
 
 
-def test_objectives_in_order_are_told_one_by_one(instance_file: Path, capsys: Captured) -> None:
-    lines = solved(capsys, str(instance_file), "--objectives", "contention,wait")
-    # The lighter one waits 8 slots, until the burst of the other is over.
-    assert lines[1:3] == ["1. contention 0 (proved)", "2. wait 8 (proved)"]
-    assert row(lines, "wait")[1:3] == ["0.0", "8.0"]
-    alone = solved(capsys, str(instance_file), "--objectives", "contention")
-    assert not alone[1].startswith("1. ")
+def test_names_that_look_like_markup_are_printed_as_they_are(capsys: Captured) -> None:
+    names = ("j[/b]", "[red]x", ":smile:", "é日")
+    # Unshifted, 4 times 51 in one slot of 999 on a link of 100, all of weight 1: 104 / 999.
+    instance = Instance(
+        name="odd [bold]",
+        slot_ms=1,
+        links=(Link(name="l", capacity=100),),
+        jobs=tuple(
+            Job(
+                name=name,
+                period=999,
+                phases=(Phase(start=0, length=1, rate=51),),
+                links={"l": 1},
+                fixed_offset=0,
+            )
+            for name in names
+        ),
+    )
+    write_instance(instance, "odd[1].json")
+    assert metronome(f"solve odd[1].json {GREEDY} --output 'odd [x].json'") == 0
+    out, error = capsys.readouterr()
+    for text in (*names, "contention 0.104104"):
+        assert text in out
+    assert error == "wrote odd [x].json\n"
 
 
-def test_a_tolerance_is_used_by_what_follows(tmp_path: Path, capsys: Captured) -> None:
-    # Side by side "b" waits 6 slots; each slot of overlap costs 20 of 12, and saves one of wait.
-    jobs = (job("a", 12, (0, 6, 60), fixed_offset=0), job("b", 12, (0, 7, 60)))
-    path = tmp_path / "tight.json"
-    write_instance(network(*jobs), path)
-    order = [str(path), "--objectives", "contention,wait"]
-    assert row(solved(capsys, *order), "wait")[2] == "5.0"
-    loose = solved(capsys, *order, "--tolerance", "contention=200%")
-    assert loose[1] == "1. contention 1.66667 (proved, within 2)"
-    assert row(loose, "contention")[2] == "5.0"
-    assert row(loose, "wait")[2] == "3.0"
+# ------------------------------------------------------------------ verify, claims, export, fit
 
 
-def test_a_weighted_sum_is_told_as_one(instance_file: Path, capsys: Captured) -> None:
-    lines = solved(capsys, str(instance_file), "--objectives", "contention=1/2,latency=1/2")
-    assert lines[1] == "1. weighted sum 0 (proved)"
+def test_verify_names_each_false_number(capsys: Captured) -> None:
+    assert metronome("solve two.json --output s.json") == 0
+    document = json.loads(Path("s.json").read_text())
+    document["objectives"] |= {"contention": "1/3", "wait": "7"}
+    Path("s.json").write_text(json.dumps(document))
+    report = json.loads("".join(printed(capsys, "verify two.json s.json --json", 1)))
+    assert report["valid"] is False
+    assert {"objectives.contention", "objectives.wait"} <= {row["place"] for row in report["false"]}
+    assert metronome("verify two.json s.json") == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert any("objectives.contention: stated 1/3, but it is 0" in line for line in lines)
 
 
-def test_a_reserve_is_part_of_the_schedule(
-    instance_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / "reserve.json"
-    arguments = [str(instance_file), "--cushion-slots", "2", "--output", str(path)]
-    assert "all values are those of longer bursts, by 2 slots" in solved(capsys, *arguments)
-    assert read_schedule(path).cushion_slots == 2
-    assert main(["verify", str(instance_file), str(path)]) == 0
+def test_claims_writes_what_was_decided(capsys: Captured) -> None:
+    assert metronome(f"solve two.json {GREEDY} --output s.json") == 0
+    line = "claims two.json s.json --output claims --namespace training --group net.example.org"
+    assert metronome(line) == 0
+    assert "every link is taken for a node" in capsys.readouterr().err
+    specs = [each["spec"] for each in yaml.safe_load_all(Path("claims/claims.yaml").read_text())]
+    decided = {each["job"]: each["allocation"]["offsetMicroseconds"] for each in specs}
+    assert decided == {
+        job: offset * 5000 for job, offset in read_schedule("s.json").offsets.items()
+    }
+    assert "net.example.org" in Path("claims/crds.yaml").read_text()
 
 
-def test_epsilon_is_a_limit(instance_file: Path, capsys: Captured) -> None:
-    # Waiting only 5 slots, 3 of the 8 slots of overlap stay.
-    order = [str(instance_file), "--objectives", "contention", "--epsilon", "wait=5"]
-    lines = solved(capsys, *order)
-    assert row(lines, "contention")[2] == f"{30_000 * 3 / 40:,.1f}"
-    assert lines[1] == "1. contention 2,250 (proved)"  # of what epsilon leaves
+@pytest.mark.parametrize("format_", ["lp", "mps", "cpsat", "mzn"])
+def test_export_writes_a_file_or_prints(format_: str, capsys: Captured) -> None:
+    assert metronome(f"export two.json --format {format_} --output model") == 0
+    assert capsys.readouterr() == ("", "wrote model\n")
+    assert metronome(f"export two.json --format {format_}") == 0
+    assert capsys.readouterr().out == Path("model").read_text()
 
 
-def test_classes_are_shown_where_there_are_any(
-    instance_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    order = ("--objectives", "contention")
-    assert any("faster" in line for line in solved(capsys, str(instance_file), *order))
-    path = tmp_path / "alike.json"
-    write_instance(network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60))), path)
-    assert not any("faster" in line for line in solved(capsys, str(path), *order))
-
-
-def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
-    path = tmp_path / "fitting.json"
-    write_instance(two_jobs(), path)
-    lines = solved(capsys, str(path))
-    assert lines[0].startswith("auto: feasible, slowdown 1.0")
-    assert lines[1].startswith("2 of 2 jobs gated: ")
-    assert row(lines, "a")[3] == "200"  # ms from one slot to the next
-    # With a third job that sends nearly all the time nobody can keep out of its way.
-    crowded = job("c", 20, (0, 19, 40_000), links={"node-0": 1})
-    write_instance(two_jobs().replace(jobs=(*two_jobs().jobs[:1], crowded)), path)
-    assert solved(capsys, str(path))[1].startswith("0 of 2 jobs gated: ")
-
-
-def test_what_fit_drops_may_have_no_hyperperiod_with_the_others(tmp_path: Path) -> None:
+def test_jobs_that_fit_drops_may_have_no_hyperperiod_with_the_others() -> None:
     """Beside a and b at 997 slots, c would repeat after 997 * 1009; only stretched it would fit."""
-    path, out = tmp_path / "jobs.json", tmp_path / "kept.json"
     jobs = [
         job("a", 997, (0, 400, 60), weight=5),
         job("b", 997, (0, 400, 60), weight=5),
         job("c", 1009, (0, 300, 60), max_stretch=2000),
     ]
-    write_instance(network(*jobs), path)
-    limit = ("--hyperperiod-limit", "10000")
-    assert main(["fit", str(path), "--drop", "--output", str(out), *limit]) == 0
-    assert read_schedule(out).gated == {"a": True, "b": True, "c": False}
-    for command in (
-        ["verify", str(path), str(out)],
-        ["claims", str(path), str(out), "--output", str(tmp_path / "claims")],
-        ["report", str(out), str(path), "--output", str(tmp_path / "page.html")],
+    write_instance(network(*jobs), "jobs.json")
+    for line in (
+        "fit jobs.json --drop --output kept.json",
+        "verify jobs.json kept.json",
+        "claims jobs.json kept.json --output claims",
+        "report kept.json jobs.json --output page.html",
     ):
-        assert main([*command, *limit]) == 0, command
+        assert metronome(f"{line} --hyperperiod-limit 10000") == 0, line
+    assert read_schedule("kept.json").gated == {"a": True, "b": True, "c": False}
 
 
-def test_fit_says_yes_or_who_stands_in_the_way(tmp_path: Path, capsys: Captured) -> None:
-    path, out = tmp_path / "jobs.json", tmp_path / "kept.json"
+def test_fit_decides_and_names_jobs_in_conflict(capsys: Captured) -> None:
     jobs = [job("a", 10, (0, 4, 60), weight=3), job("b", 10, (0, 4, 60)), job("c", 15, (0, 4, 60))]
-    write_instance(network(*jobs[:2]), path)
-    assert main(["fit", str(path), "--output", str(out)]) == 0
-    assert "2 of 2 jobs keep slots" in capsys.readouterr().out
-    assert main(["verify", str(path), str(out)]) == 0
+    write_instance(network(*jobs[:2]), "fits.json")
+    said = "\n".join(printed(capsys, "fit fits.json --output s.json"))
+    assert "2 of 2 jobs keep slots" in said
+    assert metronome("verify fits.json s.json") == 0
     # Bursts of 4 and 4 do not fit into 5, the divisor of 10 and 15; stretched to 20, c fits.
-    write_instance(network(*jobs), path)
-    capsys.readouterr()
-    assert main(["fit", str(path)]) == 1
-    assert "not together, periods in slots: a at 10, c at 15" in capsys.readouterr().out
-    assert main(["fit", str(path), "--drop", "--output", str(out)]) == 0
-    assert "2 of 3 jobs keep slots; leaves out weight: 1 (proved)" in capsys.readouterr().out
-    assert main(["verify", str(path), str(out)]) == 0
-    assert main(["fit", str(path), "--drop", "--stretch-limit", "10%"]) == 2
-    assert main(["fit", str(path), "--stretch-limit", "-1"]) == 2
-    assert main(["fit", str(path), "--cushion-slots", "9"]) == 1
+    write_instance(network(*jobs), "jobs.json")
+    said = "\n".join(printed(capsys, "fit jobs.json", 1))
+    assert "not together, periods in slots: a at 10, c at 15" in said
+    said = "\n".join(printed(capsys, "fit jobs.json --drop --output s.json"))
+    assert "2 of 3 jobs keep slots; leaves out weight: 1 (proved)" in said
+    assert metronome("verify jobs.json s.json") == 0
+    assert metronome("fit jobs.json --cushion-slots 9") == 1
 
 
-@pytest.mark.slow
-def test_stretched_jobs_are_told_drawn_and_verified(tmp_path: Path, capsys: Captured) -> None:
-    # Bursts of 3 and 4 slots never fit into periods of 6 and 9; they do if both take 7 or more.
-    jobs = (job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))
-    path, picture, out = tmp_path / "i.json", tmp_path / "p.svg", tmp_path / "s.json"
-    write_instance(network(*jobs), path)
-    files = ["--output", str(out), "--plot", str(picture)]
-    lines = solved(capsys, str(path), "--objectives", "contention,stretch", *files)
-    # Alone it takes 30 ms, and its slots are 45 ms apart.
-    assert row(lines, "a")[1:4] == ["1", "30.0", "45"]
-    assert read_schedule(out).stretch == {"a": 3, "b": 0}
-    assert "before and after at the stretched periods" in picture.read_text()
-    assert main(["verify", str(path), str(out)]) == 0
-    kept = solved(capsys, str(path), "--objectives", "contention", "--plot", str(picture))
-    assert row(kept, "a")[1:4] == ["1", "30.0", "30"]
-    assert "stretched periods" not in picture.read_text()
-
-
-def test_what_was_before_is_not_known_where_jobs_must_be_stretched(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    jobs = (job("a", 7, (0, 2, 60), max_stretch=1), job("b", 8, (0, 2, 60), weight=2))
-    path, picture = tmp_path / "i.json", tmp_path / "p.svg"
-    write_instance(network(*jobs), path)
-    lines = solved(
-        capsys,
-        str(path),
-        "--hyperperiod-limit",
-        "10",
-        "--objectives",
-        "contention,stretch",
-        "--plot",
-        str(picture),
-    )
-    assert row(lines, "contention")[1:3] == ["-", "0.0"]
-    assert row(lines, "a")[2:4] == ["35.0", "40"]  # alone, and stretched by a slot
-    assert float(row(lines, "a")[6]) == pytest.approx(40, rel=0.05)
-    assert row(lines, "all")[-2:] == ["-", "0.0"]
-    assert picture.exists()
-
-
-def test_a_shipped_scenario_goes_by_its_name(tmp_path: Path, capsys: Captured) -> None:
-    schedule, folder = tmp_path / "schedule.json", tmp_path / "claims"
-    arguments = ["--solver", "greedy", "--objectives", "contention", "--output", str(schedule)]
-    assert main(["solve", "paper-24", *arguments]) == 0
-    assert main(["claims", "paper-24", str(schedule), "--output", str(folder)]) == 0
-    assert capsys.readouterr().err.splitlines() == [f"wrote {schedule}", f"wrote {folder}"]
-
-
-def test_names_that_look_like_markup_are_printed_as_they_are(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    names = ("j[/b]", "[red]x", ":smile:", "é日")
-    burst = (Phase(start=0, length=1, rate=10),)
-    instance = Instance(
-        name="odd [bold]",
-        slot_ms=1,
-        links=(Link(name="l", capacity=10),),
-        jobs=tuple(Job(name=name, period=8, phases=burst, links={"l": 1}) for name in names),
-    )
-    path = tmp_path / "odd[1].json"
-    write_instance(instance, path)
-    schedule = tmp_path / "odd [x].json"
-    assert (
-        main(
-            [
-                "solve",
-                str(path),
-                "--solver",
-                "greedy",
-                "--objectives",
-                "contention",
-                "--output",
-                str(schedule),
-            ]
-        )
-        == 0
-    )
-    printed, told = capsys.readouterr()
-    for text in names:
-        assert text in printed
-    assert told == f"wrote {schedule}\n"
-
-
-def test_a_small_value_is_not_shown_as_0(tmp_path: Path, capsys: Captured) -> None:
-    burst = (Phase(start=0, length=1, rate=51),)
-    jobs = tuple(
-        Job(name=name, period=999, phases=burst, links={"l": 1}, fixed_offset=0) for name in "ab"
-    )
-    instance = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
-    path = tmp_path / "small.json"
-    write_instance(instance, path)
-    assert main(["solve", str(path), "--solver", "greedy", "--objectives", "contention"]) == 0
-    printed = capsys.readouterr().out  # 2 of weight 1 in one slot of 999
-    assert "contention 0.002002" in printed
-    assert "0.002" in printed.splitlines()[3]
+# ------------------------------------------------------------------ help
 
 
 def test_help_and_version(capsys: Captured) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == "metronome-opt 0.1.0\n"
-    assert main(["--help"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    assert printed(capsys, "--version") == ["metronome-opt 0.1.0"]
+    text = " ".join(" ".join(printed(capsys, "--help")).split())
     for name, sentence in COMMANDS.items():
-        assert f"{name} {sentence}" in printed
+        assert f"{name} {sentence}" in text
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_begins_with_its_sentence(name: str, capsys: Captured) -> None:
-    assert main([name, "--help"]) == 0
-    assert COMMANDS[name] in " ".join(capsys.readouterr().out.split())
+def test_help_of_a_command_begins_with_its_sentence(name: str, capsys: Captured) -> None:
+    assert COMMANDS[name] in " ".join(" ".join(printed(capsys, f"{name} --help")).split())

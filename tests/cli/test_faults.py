@@ -12,84 +12,61 @@ from pathlib import Path
 import pytest
 
 from metronome_opt import cli
-from metronome_opt.__main__ import main
 from metronome_opt.instance import read_instance, write_instance
 from metronome_opt.schedule import read_schedule
 from metronome_opt.verify import check
 from tests.builders import hard_instance, two_jobs
 from tests.cli import placing
+from tests.cli.typed import COMMAND, Captured, error_of
 from tests.running import let_work
 
-COMMAND = [sys.executable, "-m", "metronome_opt"]
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    write_instance(two_jobs(), path)
-    return path
-
-
+GREEDY = "--solver greedy --objectives contention"
 NO_SPACE = "metronome: error: standard output: cannot be written (No space left on device)"
 
 
-def told_to_nobody(*arguments: str) -> list[str]:
-    """Run a command whose output finds no space; return what is told on standard error."""
+def started(line: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *line.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def errors_without_space(line: str) -> list[str]:
+    """Run a command whose output finds no space; return the lines of standard error."""
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(
-            [*COMMAND, *arguments], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+            [*COMMAND, *line.split()], check=False, stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert run.returncode == 2
     return run.stderr.splitlines()
 
 
 @pytest.mark.slow
-def test_a_full_pipe_is_one_line_after_what_is_kept_is_written(small: Path, tmp_path: Path) -> None:
-    assert told_to_nobody(
-        "solve", str(small), "--solver", "greedy", "--objectives", "contention"
-    ) == [NO_SPACE]
-    folder = tmp_path / "front"
-    assert told_to_nobody("pareto", str(small), "--output", str(folder))[-1:] == [NO_SPACE]
-    assert check(read_instance(small), read_schedule(folder / "point-001.json")) == ()
-    state = placing.Folder(tmp_path)
+def test_a_full_pipe_is_one_line_after_files_are_written(two: Path) -> None:
+    assert errors_without_space(f"solve two.json {GREEDY}") == [NO_SPACE]
+    assert errors_without_space("pareto two.json --output front")[-1:] == [NO_SPACE]
+    assert check(read_instance("two.json"), read_schedule("front/point-001.json")) == ()
+    state = placing.Folder(two)
     state.make()
-    assert told_to_nobody("place", str(state.state), state.file(placing.job("a"))) == [NO_SPACE]
+    assert errors_without_space(f"place state {state.file(placing.job('a'))}") == [NO_SPACE]
     assert list(state.offsets()) == ["a"]
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_ends_quietly(small: Path) -> None:
+@pytest.mark.usefixtures("two")
+def test_a_closed_pipe_ends_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    run = subprocess.run(
-        [*COMMAND, "export", str(small), "--format", "lp"],
-        check=False,
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [*COMMAND, "export", "two.json", "--format", "lp"]
+    run = subprocess.run(command, check=False, stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert (run.returncode, run.stderr) == (141, "")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_one_line(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-    arguments = [
-        "solve",
-        str(small),
-        "--solver",
-        "greedy",
-        "--objectives",
-        "contention",
-        "--output",
-        str(closed / "s.json"),
-    ]
-    assert main(arguments) == 2
-    assert "Permission denied" in capsys.readouterr().err
+def test_a_folder_without_permission_is_one_line(two: Path, capsys: Captured) -> None:
+    (two / "closed").mkdir(mode=0o500)
+    line = f"solve two.json {GREEDY} --output closed/s.json"
+    assert "Permission denied" in error_of(capsys, line)
 
 
 @pytest.mark.slow
@@ -101,114 +78,92 @@ def test_a_folder_without_permission_is_one_line(
         ("milp", signal.SIGINT),
     ],
 )
-def test_a_signal_still_writes_what_was_found(
-    solver: str, number: signal.Signals, tmp_path: Path
-) -> None:
-    instance, schedule = tmp_path / "hard.json", tmp_path / "schedule.json"
-    write_instance(hard_instance(), instance)
-    arguments = [
-        "--solver",
-        solver,
-        "--objectives",
-        "contention",
-        "--output",
-        str(schedule),
-        "--time-limit",
-        "100",
-    ]
-    arguments += ["--objectives", "contention", "--workers", "1"]
-    with subprocess.Popen(
-        [*COMMAND, "solve", str(instance), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+@pytest.mark.usefixtures("two")
+def test_a_signal_still_writes_the_best_schedule(solver: str, number: signal.Signals) -> None:
+    write_instance(hard_instance(), "hard.json")
+    line = f"solve hard.json --solver {solver} --objectives contention --workers 1"
+    with started(f"{line} --time-limit 100 --output s.json") as process:
         let_work(process, cpu_s=6.0)  # some of them are loading
         process.send_signal(number)
-        _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
-    assert "Traceback" not in told
-    assert check(read_instance(instance), read_schedule(schedule)) == ()
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "Traceback" not in error
+    assert check(hard_instance(), read_schedule("s.json")) == ()
 
 
-def test_a_missing_back_end_says_what_to_install(
-    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("package", "module", "options", "expected"),
+    [
+        (
+            "ortools.sat.python",
+            None,
+            "--solver cpsat",
+            "solver cpsat needs OR-Tools, which is not installed: pip install ortools",
+        ),
+        (
+            "matplotlib",
+            "metronome_opt.plot.picture",
+            "--plot a.svg",
+            "figures need matplotlib, which is not installed: pip install metronome-opt[plot]",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("two")
+def test_a_missing_package_is_named_with_the_remedy(
+    package: str,
+    module: str | None,
+    options: str,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    assert main(["solve", str(small), "--solver", "cpsat", "--objectives", "contention"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [
-        "metronome: error: solver cpsat needs OR-Tools, which is not installed: pip install ortools"
-    ]
+    monkeypatch.setitem(sys.modules, package, None)
+    if module:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    line = f"solve two.json --objectives contention {options}"
+    assert error_of(capsys, line) == f"metronome: error: {expected}\n"
 
 
 @pytest.mark.slow
-def test_nothing_moves_on_standard_error_when_piped(small: Path) -> None:
-    run = subprocess.run(
-        [*COMMAND, "solve", str(small), "--objectives", "contention", "--json"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert run.stderr == ""
-    assert json.loads(run.stdout)["status"] == "optimal"
-
-
-@pytest.mark.slow
-def test_output_that_the_terminal_cannot_encode_is_escaped(tmp_path: Path) -> None:
-    instance = two_jobs()
-    renamed = instance.jobs[0].model_copy(update={"name": "é日"})
-    path = tmp_path / "names.json"
-    write_instance(instance.replace(jobs=(renamed, instance.jobs[1])), path)
-    for extra in ([], ["--json"]):
+@pytest.mark.usefixtures("two")
+def test_output_without_a_terminal_is_plain_and_escaped() -> None:
+    renamed = two_jobs().jobs[0].model_copy(update={"name": "é日"})
+    write_instance(two_jobs().replace(jobs=(renamed, two_jobs().jobs[1])), "names.json")
+    for extra in ("", " --json"):
         run = subprocess.run(
-            [
-                *COMMAND,
-                "solve",
-                str(path),
-                "--solver",
-                "greedy",
-                "--objectives",
-                "contention",
-                *extra,
-            ],
+            [*COMMAND, *f"solve names.json {GREEDY}{extra}".split()],
             check=True,
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONIOENCODING": "ascii"},
         )
         assert "\\xe9\\u65e5" in run.stdout or "\\u00e9\\u65e5" in run.stdout
+        assert run.stderr == ""
+    assert json.loads(run.stdout)["status"] == "feasible"
 
 
-def test_ctrl_c_while_it_starts_is_one_line(small: Path) -> None:
-    with subprocess.Popen(
-        [*COMMAND, "solve", str(small)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+@pytest.mark.usefixtures("two")
+def test_ctrl_c_at_the_start_is_one_line() -> None:
+    with started("solve two.json") as process:
         let_work(process, cpu_s=0.25)  # Python itself has started by then
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=60)
     # From our first line on there is no traceback.
     assert process.returncode in (0, 130, -signal.SIGINT)
     if process.returncode == 130:
-        assert told.splitlines() in ([], ["metronome: error: interrupted"])
+        assert error.splitlines() in ([], ["metronome: error: interrupted"])
 
 
 @pytest.mark.parametrize("other", ["small.yaml", "small.yml"])
-def test_a_file_of_another_suffix_is_pointed_to(
-    other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / other).write_text("{}")
-    assert main(["solve", str(tmp_path / "small.json")]) == 2
-    assert capsys.readouterr().err == (
-        f"metronome: error: {tmp_path / 'small.json'}: cannot be read (no such file); "
-        f"there is {tmp_path / other}\n"
+def test_a_missing_file_is_named_with_its_namesake(other: str, two: Path, capsys: Captured) -> None:
+    (two / other).write_text("{}")
+    assert error_of(capsys, "solve small.json") == (
+        f"metronome: error: small.json: cannot be read (no such file); there is {other}\n"
     )
 
 
 def test_output_has_a_short_name_in_every_command() -> None:
-    said = (Path(cli.__file__).parent).rglob("*.py")
-    asked = [
-        text for text in (path.read_text() for path in said) if "    output: Annotated[" in text
-    ]
+    texts = [path.read_text() for path in Path(cli.__file__).parent.rglob("*.py")]
+    asked = [text for text in texts if "    output: Annotated[" in text]
     assert asked
     assert all('"--output", "-o"' in " ".join(text.split()) for text in asked)

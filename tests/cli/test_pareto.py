@@ -86,7 +86,6 @@ def test_json_is_for_programs(file: Path, folder: Path, capsys: Captured) -> Non
     assert document["complete"] is True
     assert [each["objectives"]["latency"] for each in document["points"]] == LATENCY
     assert document["points"][0]["schedule"] == str(folder / "point-001.json")
-    assert set(document["others"]) == {"greedy", "cassini", "unshifted"}
 
 
 def test_points_of_an_earlier_front_go_and_foreign_files_stay(file: Path, folder: Path) -> None:

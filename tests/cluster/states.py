@@ -8,7 +8,7 @@ import numpy as np
 
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.gates import GateCounter, Read
-from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Host, Resources
@@ -53,9 +53,9 @@ def reservation(
     return Reservation(gang=gang, nodes=names, offset=offset, stretch=stretch)
 
 
-def state_of(*placed: Reservation, nodes: int = 2, mode: Mode = "shared") -> ClusterState:
+def state_of(*placed: Reservation, nodes: int = 2) -> ClusterState:
     """Return the cluster with some jobs in their places."""
-    state = ClusterState(spec(nodes), mode=mode)
+    state = ClusterState(spec(nodes))
     for each in placed:
         state.reserve(each)
     return state

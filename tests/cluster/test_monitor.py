@@ -15,11 +15,10 @@ from metronome_opt.cluster.monitor import (
     Monitor,
     Question,
     Rephased,
-    apply_claims,
     claims_of,
     with_cushions,
 )
-from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import snapshot_of
 from metronome_opt.errors import RemoteError
 from tests.cluster.states import reading, reservation, state_of, totals
@@ -74,26 +73,6 @@ def test_jobs_that_use_no_link_have_no_claims() -> None:
     claims = claims_of(state_of(alone, reservation("a", 7)))
     assert claims is not None
     assert dict(claims.offsets) == {"a": 7}
-
-
-@pytest.mark.parametrize(
-    ("mode", "rate", "kept"),
-    [("exclusive", 500, 400), ("exclusive", 300, 300), ("shared", 500, 500)],
-)
-def test_in_an_exclusive_cluster_no_job_gets_more_than_it_was_given(
-    mode: Mode, rate: int, kept: int
-) -> None:
-    state = state_of(reservation("a", 0, rate=500), reservation("b", 100, rate=400), mode=mode)
-    claims = claims_of(state)
-    assert claims is not None
-    (phase,) = claims.instance.job("b").phases
-    faster = claims.instance.job("b").model_copy(
-        update={"phases": (phase.model_copy(update={"rate": rate}),)}
-    )
-    jobs = (claims.instance.job("a"), faster)
-    object.__setattr__(claims, "instance", claims.instance.replace(jobs=jobs))
-    assert apply_claims(state, claims) == (rate == kept)
-    assert state.claims["b"].gang.phases[0].rate == kept
 
 
 # ------------------------------------------------------------------ checks
@@ -184,9 +163,12 @@ def test_a_decision_that_is_applied_twice_is_applied_once() -> None:
     monitor = Monitor(reading({"a": OBEYS, "b": SENDS_LESS}), persist=1, clock=lambda: 1000.0)
     question = monitor.ask(state, measured=True)
     assert question is not None
-    decision = monitor.answer(question).decision
-    assert apply_claims(state, decision.claims)
-    assert not apply_claims(state, decision.claims)
+    answer = monitor.answer(question)
+    monitor.apply(state, question, answer)
+    before = snapshot_of(state)
+    assert before.claims[1].gang.phases[0].length == 40  # of slots of 5 ms
+    assert monitor.apply(state, question, answer).gangs == 0
+    assert snapshot_of(state) == before
 
 
 def test_without_an_answer_nothing_changes_and_the_fault_is_told() -> None:

@@ -11,7 +11,6 @@ from metronome_opt.compatible import (
     Choices,
     Kept,
     PeriodChoice,
-    Reason,
     largest_set,
     least_stretch,
     solve_choices,
@@ -42,14 +41,6 @@ def test_the_least_stretch_that_makes_room(solver: str) -> None:
         nothing = solve_choices(held, least_stretch(held, limit), solver=solver)
         assert (nothing.kept, nothing.cost, nothing.bound) == (None, None, None)
         assert nothing.proved
-
-
-def test_refutations_say_why_nothing_is_cheaper() -> None:
-    burst = (0, 1, 60)
-    instance = network(job("a", 6, burst), job("b", 10, burst), job("c", 14, burst, weight=3))
-    found = solve_choices(instance, largest_set(instance), solver="cpsat")
-    assert found.cost == 1
-    assert [str(why) for why in found.refutations] == [f"a at 6, b at 10, c at 14: {Reason.SEARCH}"]
 
 
 def test_the_callback_is_told_of_every_better_answer() -> None:
@@ -106,34 +97,6 @@ def test_choices_that_make_no_sense(choices: Choices, told: str) -> None:
     with pytest.raises(InputError) as error:
         solve_choices(network(job("a", 4, (0, 1, 60))), choices)
     assert str(error.value) == told
-
-
-@pytest.mark.parametrize("solver", EXACT)
-def test_bounds_of_costs_too_fine_for_a_back_end_are_rounded_down(solver: str) -> None:
-    least = Fraction(1, 2**60)
-    free = (PeriodChoice(4, Fraction(0)), PeriodChoice(5, Fraction(1)), PeriodChoice(None, least))
-    instance = network(job("a", 4, (0, 1, 101)), job("b", 4, (0, 1, 101), weight=2**60))
-    choices = {"a": free, "b": largest_set(instance)["b"]}
-    found = solve_choices(instance, choices, solver=solver)
-    assert found.cost == 2**60 + least
-    assert found.bound is not None
-    assert 0 < found.cost - found.bound < 2**32
-
-
-def test_of_equal_periods_the_cheaper_choice_counts() -> None:
-    instance = network(job("a", 4, (0, 2, 60)))
-    twice = {
-        "a": (
-            PeriodChoice(4, Fraction(5)),
-            PeriodChoice(4, Fraction(2)),
-            PeriodChoice(5, Fraction(3)),
-        )
-    }
-    for solver in ALL:
-        found = solve_choices(instance, twice, solver=solver)
-        assert found.kept is not None
-        assert found.kept.periods == {"a": 4}
-        assert found.cost == 2
 
 
 def test_seeds_repeat() -> None:

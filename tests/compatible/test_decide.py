@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from metronome_opt.compatible import SOLVERS, Reason, decide, largest_set, solve_choices
-from metronome_opt.compatible.decider import Decider
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from tests.builders import job, network
@@ -54,20 +51,6 @@ def test_reasons_that_need_no_search_name_no_job_too_many() -> None:
     load = decide(network(job("e", 10, (0, 1, 60)), job("f", 10, (0, 4, 60)), *many)).refutation
     assert load is not None
     assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "f"})
-
-
-@pytest.mark.parametrize("solver", ["milp", "cpsat"])
-@pytest.mark.parametrize("length", [8, 9])
-def test_rings_whose_periods_have_a_huge_common_multiple(length: int, solver: str) -> None:
-    """Neighbours need different parities: a ring fits iff its length is even."""
-    primes = [601, 607, 613, 617, 619, 631, 641, 643, 647][:length]
-    names = ["link", *(f"link-{index}" for index in range(1, length))]
-    jobs = [
-        job(f"job-{k}", 2 * primes[k], (0, 1, 60), links={names[k]: 1, names[k - 1]: 1})
-        for k in range(length)
-    ]
-    instance = network(*jobs, **dict.fromkeys(names[1:], 100))
-    check_fits(instance, length % 2 == 0, solver)
 
 
 @pytest.mark.parametrize("solver", EXACT)
@@ -117,32 +100,6 @@ def test_a_model_of_too_many_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="has more than 3 intervals; use solver milp"):
         decide(instance, solver="cpsat")
     check_fits(instance, True, "auto")
-
-
-def test_what_the_search_does_not_decide_soon_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[Decider.__module__], "_PLACEMENTS", 0)
-    burst = (0, 1, 60)
-    jobs = [job("a", 6, burst), job("b", 10, burst), job("c", 14, burst)]
-    refutation = decide(network(*jobs)).refutation
-    assert refutation is not None
-    assert (refutation.reason, refutation.periods) == (Reason.SEARCH, {"a": 6, "b": 10, "c": 14})
-    check_fits(network(*jobs[:2]), True, "auto")
-    assert decide(network(*jobs), solver="milp").refutation is not None
-
-
-@pytest.mark.parametrize("solver", EXACT)
-def test_jobs_held_by_the_same_fixed_jobs_on_different_links(solver: str) -> None:
-    """Both free jobs need offset 2, though nothing but fixed jobs connects their links."""
-    both = {"link": 1, "other": 1}
-    instance = network(
-        job("a", 4, (0, 1, 60), links=both, fixed_offset=0),
-        job("b", 4, (0, 1, 60), links=both, fixed_offset=1),
-        job("c", 4, (0, 2, 60)),
-        job("d", 4, (0, 2, 60), links={"other": 1}),
-        other=100,
-    )
-    found = decide(instance, solver=solver)
-    assert found.offsets == {"a": 0, "b": 1, "c": 2, "d": 2}
 
 
 def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible import Choices, PeriodChoice, Reason, Refutation, largest_set
+from metronome_opt.compatible import Choices, PeriodChoice, Reason, Refutation
 from metronome_opt.compatible.choices import FitTask
-from metronome_opt.compatible.choose import CpsatMaster, MilpMaster, choose
+from metronome_opt.compatible.choose import CpsatMaster, MilpMaster
 from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.budget import Budget
@@ -63,32 +63,6 @@ def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
         assert fits(instance, kept, cushion)
 
 
-def by_hand() -> tuple[Instance, Choices]:
-    jobs = [job(name, 6, (0, 1, 60)) for name in "abc"]
-    periods = {"a": (6, 12, 9), "b": (10, 30, 15), "c": (14, 7, 28)}
-    choices = {
-        name: tuple(PeriodChoice(period, Fraction(0)) for period in each)
-        for name, each in periods.items()
-    }
-    return network(*jobs), choices
-
-
-def test_a_refutation_stands_for_periods_whose_divisors_divide_its_own() -> None:
-    """No two of the refuted 6, 10, 14 have more than 2 in common.
-
-    12 has 2 in common with 10 and 14, and 9 has 1; 30 would have 6 in common with 6, and 15 has 3;
-    7 has 1 in common with all, 28 has 4 in common with 12.
-    """
-    instance, choices = by_hand()
-    statement = CpsatMaster(FitTask(instance), choices, Pairs(FitTask(instance)))
-    before = len(statement.rows)
-    statement.forbid(Refutation(Reason.SEARCH, {"a": 6, "b": 10, "c": 14}))
-    (row,) = statement.rows[before:]
-    forbidden = [statement.taken[number] for _, number in row.terms]
-    assert forbidden == [("a", 6), ("a", 12), ("a", 9), ("b", 10), ("c", 14), ("c", 7)]
-    assert row.most == 2
-
-
 def test_pairs_are_stated_as_long_as_there_is_time() -> None:
     """Bursts of 2 need 4 slots, more than two different periods from 5 to 9 have in common."""
     instance = network(job("a", 5, (0, 2, 60)), job("b", 5, (0, 2, 60)))
@@ -125,15 +99,3 @@ def test_proposals_get_dearer_until_none_is_allowed(master: type[CpsatMaster | M
     assert proposer.solve() == (None, None)
     late = master(FitTask(instance, budget=Budget(0)), kept, Pairs(FitTask(instance)))
     assert late.solve()[0] is None
-
-
-def test_what_fits_at_its_cheapest_needs_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OR-Tools takes a third of a second to load."""
-    monkeypatch.setattr("metronome_opt.compatible.choose.import_cp_model", None)
-    instance = network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)))
-    task = FitTask(instance)
-    found = choose(task, largest_set(instance), Decider(task))
-    assert found.kept is not None
-    assert found.kept.periods == {"a": 4, "b": 4}
-    assert found.cost == 0
-    assert found.proved

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import shutil
 import subprocess
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from metronome_opt.export.minizinc import LARGEST, scaling, to_minizinc
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 from tests.landscape import optimum
-from tests.strategies import assigned
+from tests.strategies import assigned, instances
 from tests.tiers import examples
 
 needs_minizinc = pytest.mark.skipif(
@@ -44,43 +44,6 @@ def pair(**changes: Any) -> Instance:
         "jobs": tuple(jobs),
     }
     return Instance(**{**fields, **changes})
-
-
-def random_instance(seed: int) -> Instance:
-    """Two or three jobs with one or two bursts each over two links; some are fixed."""
-    rng = random.Random(seed)
-    jobs = []
-    for index in range(rng.choice((2, 3, 3))):
-        period = rng.choice((2, 3, 4, 6))
-        cut = rng.randint(1, period - 1)
-        bursts = []
-        for begin, end in ((0, cut), (cut, period)):
-            start = rng.randrange(begin, end)
-            bursts.append(
-                Phase(
-                    start=start,
-                    length=rng.randint(1, end - start),
-                    rate=rng.choice((10, 30, 60, 70)),
-                )
-            )
-        used = rng.sample(("left", "right"), rng.choice((1, 1, 2)))
-        jobs.append(
-            Job(
-                name=f"job {index}",
-                period=period,
-                weight=rng.choice((1, 2, 4)),
-                ready=rng.randrange(10),
-                phases=tuple(rng.sample(bursts, rng.randint(1, 2))),
-                links={link: rng.randint(1, 2) for link in used},
-                fixed_offset=rng.randrange(period) if rng.random() < 0.2 else None,
-            )
-        )
-    return Instance(
-        name=f"random {seed}",
-        slot_ms=5,
-        links=(Link(name="left", capacity=100), Link(name="right", capacity=70)),
-        jobs=tuple(jobs),
-    )
 
 
 def run(model: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -111,24 +74,6 @@ def contention_of(answer: dict[str, Any]) -> Fraction:
 
 
 # ------------------------------------------------------------------ the scale
-
-
-def test_scaling_of_a_pair() -> None:
-    # Unit gcd(100, 60) = 20 Mbit/s, weights in units of gcd(2, 8) = 2, hyperperiod 4:
-    # a unit in one slot is 20 * 2 / 4 = 10 of contention.
-    scaled = scaling(pair())
-    assert scaled.units == (20,)
-    assert scaled.weight_unit == 2
-    assert scaled.factors == (1,)
-    assert scaled.scale == 10
-
-
-def test_scaling_leaves_out_links_that_cannot_be_overloaded() -> None:
-    wide = Link(name="wide", capacity=120)
-    instance = pair(links=(wide, Link(name="link", capacity=100)))
-    assert [link.name for link in scaling(instance).links] == ["link"]
-    jobs = tuple(job.model_copy(update={"links": {"wide": 1}}) for job in instance.jobs)
-    assert scaling(instance.replace(jobs=jobs)).links == ()
 
 
 @given(assigned())
@@ -182,20 +127,6 @@ def test_numbers_beyond_32_bits_are_refused(capacity: int, rate: int, said: str)
     assert str(LARGEST) in str(caught.value)
 
 
-def test_a_common_divisor_makes_large_numbers_fit() -> None:
-    jobs = tuple(
-        job.model_copy(
-            update={"phases": (Phase(start=0, length=2, rate=60 * 10**7),), "weight": 10**9}
-        )
-        for job in pair().jobs
-    )
-    instance = pair(links=(Link(name="link", capacity=10**9),), jobs=jobs)
-    with pytest.raises(InputError, match="numerator"):
-        to_minizinc(instance)  # 2 * 10**8 * 10**9 / 4 of contention a unit
-    light = tuple(job.model_copy(update={"weight": 10}) for job in jobs)
-    assert "unit = [200000000];\nweight_unit = 10;" in to_minizinc(instance.replace(jobs=light))
-
-
 # ------------------------------------------------------------------ solved by Gecode
 
 
@@ -244,9 +175,10 @@ def test_the_model_refuses_data_that_contradict_each_other(
 
 
 @needs_minizinc
-@pytest.mark.parametrize("seed", range(30))
-def test_gecode_finds_the_least_contention(seed: int, tmp_path: Path) -> None:
-    instance = random_instance(seed)
-    answer = solve(instance, tmp_path)
+@given(instances(max_jobs=3, max_links=2, max_period=6))
+@examples(15, deadline=None)
+def test_gecode_finds_the_optimum(instance: Instance) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        answer = solve(instance, Path(folder))
     assert contention_of(answer) == optimum(instance)
     assert evaluate(instance, answer["offsets"]).contention == contention_of(answer)

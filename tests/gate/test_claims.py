@@ -73,7 +73,6 @@ OTHER = changed("spec.job", "gpt")
 SECOND = changed("spec.allocation.cushionMicroseconds", 3000, changed("spec.task", 1))
 FREE = changed("spec.allocation.gated", False)
 FREELY = Claim(*READ.slots, 5 * MS, "bert", False)
-WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
 
 
 @pytest.mark.parametrize(
@@ -82,12 +81,10 @@ WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
         (json.dumps(OBJECT), "", None, READ),
         ("\ufeff" + json.dumps(OBJECT), "bert", None, READ),
         (json.dumps({"kind": "List", "items": [OTHER, OBJECT]}), "bert", None, READ),
-        (json.dumps([OTHER, OBJECT]), "bert", None, READ),
         (yaml.dump({"kind": "List", "items": [OTHER, OBJECT]}), "bert", 7, READ),
         (dump_objects([OTHER, OBJECT, {"kind": "Pod"}], "claims of bert"), "bert", None, READ),
         (json.dumps([OBJECT, SECOND]), "bert", None, Claim(*READ.slots, 3 * MS, "bert")),
         (json.dumps([OBJECT, SECOND]), "bert", 0, READ),
-        (json.dumps(WITHOUT_CUSHION), "", None, Claim(*READ.slots, 0, "bert")),
         ('{"offset_ms": 1.000001, "period_ms": 0.1e3}', "x", None, Claim(1_000_001, 100 * MS)),
         (
             json.dumps({"offset_ms": 0, "period_ms": 9, "starts_ms": [1, 2.5], "job": "a"}),
@@ -96,7 +93,6 @@ WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
             Claim(0, 9 * MS, (MS, 2_500_000), 0, "a"),
         ),
         (json.dumps(FREE), "", None, FREELY),
-        (json.dumps([FREE, changed("spec.task", 1, FREE)]), "bert", None, FREELY),
         (
             "offset_ms: 0.1\nperiod_ms: 0.3\ncushion_ms: 1e-3",
             "",
@@ -118,40 +114,22 @@ BAD = [
     (json.dumps(OBJECT)[:200], "is not JSON (Unterminated string starting at"),
     ("[" * 100_000, "is nested deeper than 40 levels; write claims alone"),
     ('{"offset_ms": ' + "9" * 5000 + "}", "offset_ms: '9999999999"),
-    ("a: [", "is not JSON (Expecting value"),
     ("a: &b 1", "'a: &b 1': is not plain YAML; write JSON (kubectl get -o json)"),
     ("a: 1\na: 2", "'a': is given twice; leave one out"),
-    ("just words", "'just words': is no object"),
     ("a: 1\n---\n- 7\n", "document 2: items[0]: 7: is no object"),
-    ("null", "holds no STBandwidthClaim; write one with metronome claims or kubectl get"),
     (json.dumps(OTHER), "holds no claim of job 'bert', only of 'gpt'"),
     (
         json.dumps([changed("spec.job", f"job-{number}") for number in range(6)]),
         "holds no claim of job 'bert', only of 'job-0', 'job-1', 'job-2' and 3 more",
     ),
-    (changed("spec"), "spec: None: must be an object"),
     (changed("spec.job", 7), "spec.job: 7: must be the name of a job"),
-    (changed("spec.traffic"), "spec.traffic: None: must be an object"),
     (
         changed("spec.allocation"),
         "spec.allocation: is missing: no offset was decided; schedule the job",
     ),
-    (changed("spec.allocation", 3), "spec.allocation: 3: must be an object"),
     (
         changed(ALLOCATION + "offsetMicroseconds", 300_000),
         "spec.allocation.offsetMicroseconds: 300000: must be from 0 to below the period, 300000",
-    ),
-    (
-        changed(ALLOCATION + "offsetMicroseconds", 1.5),
-        "spec.allocation.offsetMicroseconds: 1.5: must be a whole number",
-    ),
-    (
-        changed(ALLOCATION + "stretchMicroseconds", -60_000),
-        "spec.allocation.stretchMicroseconds: -60000: must be at least 0",
-    ),
-    (
-        changed(ALLOCATION + "cushionMicroseconds", -1),
-        "spec.allocation.cushionMicroseconds: -1: must be at least 0",
     ),
     (
         changed(TRAFFIC + "periodMicroseconds", 0),
@@ -161,12 +139,7 @@ BAD = [
         changed(TRAFFIC + "periodMicroseconds", 3_600_000_000),
         "spec.traffic.periodMicroseconds: 3600060000: longer than an hour; check the unit",
     ),
-    (changed(TRAFFIC + "phases", []), "spec.traffic.phases.startMicroseconds: 0 bursts: must be"),
     (changed(TRAFFIC + "phases", [5]), "spec.traffic.phases: list of 1: must be a list of bursts"),
-    (
-        changed(TRAFFIC + "phases.1.startMicroseconds", 300_000),
-        "spec.traffic.phases.startMicroseconds: 300000: must be from 0 to below the period",
-    ),
     (
         changed(TRAFFIC + "phases.1.startMicroseconds", 10_000),
         "spec.traffic.phases.startMicroseconds: 10000: must be after the one before",
@@ -179,21 +152,13 @@ BAD = [
         changed(ALLOCATION + "gated", "no"),
         "spec.allocation.gated: 'no': must be true or false",
     ),
-    ({"offset_ms": 0, "period_ms": 9, "gated": 0}, "gated: 0: must be true or false"),
     ({"offset_ms": 1}, "period_ms: None: must be a number of milliseconds, such as 12.5"),
-    ({"offset_ms": "x", "period_ms": 2}, "offset_ms: 'x': must be a number of milliseconds"),
     ({"offset_ms": 0, "period_ms": -0.5}, "period_ms: -0.5: must be positive"),
-    ({"offset_ms": 0, "period_ms": float("nan")}, "period_ms: nan: must be a number of"),
-    ({"offset_ms": 0, "period_ms": True}, "period_ms: True: must be a number of milliseconds"),
-    ({"offset_ms": 0, "period_ms": 1e300}, "period_ms: 1E+300: must be a number of milliseconds"),
-    ({"offset_ms": 0, "period_ms": 1e-300}, "period_ms: 1E-300: finer than a nanosecond"),
     (
         {"offset_ms": 0, "period_ms": 1.0000001},
         "period_ms: 1.0000001: finer than a nanosecond; give at most 6 decimals",
     ),
-    ({"offset_ms": 0, "period_ms": 5, "starts_ms": 1}, "starts_ms: 1: must be a list"),
     ({"offset_ms": 0, "period_ms": 5, "cushion": 1}, "'cushion': is not known; there are ["),
-    ({"offset_ms": 0, "period_ms": 5, "job": []}, "job: list of 0: must be the name of a job"),
 ]
 
 
@@ -231,14 +196,12 @@ def test_file_size_is_limited(tmp_path: Path) -> None:
 
 HOSTILE = {
     "lists in lists": "- " * (MAX_BYTES // 2),
-    "brackets": "[" * MAX_BYTES,
     "brackets in YAML": "a: " + "[" * (MAX_BYTES - 3),
     "mappings in mappings": "\n".join(" " * level + "a:" for level in range(1400)),
     "decimals": '{"offset_ms": 1.' + "3" * (MAX_BYTES - 30) + ', "period_ms": 2}',
     "digits": "offset_ms: " + "3" * (MAX_BYTES - 30) + "\nperiod_ms: 2",
     "an exponent": '{"offset_ms": 1e999999999999999, "period_ms": 2}',
     "merge keys": "a: &a {k: 1}\n" + "".join(f"b{i}: {{<<: [{'*a, ' * 9}*a]}}\n" for i in range(9)),
-    "base 60": "offset_ms: 1" + ":59" * (MAX_BYTES // 3 - 10) + "\nperiod_ms: 2",
     "quotes": '{"a": "' + '\\"' * (MAX_BYTES // 2 - 10),
     "spaces": "a" + " " * (MAX_BYTES - 2) + "b",
 }
@@ -278,11 +241,8 @@ def test_plain_yaml_is_read_as_package_writes_it(documents: list[dict[str, Any]]
     ("claim", "said"),
     [
         (Claim(0, 0), "period_ns: 0: must be positive"),
-        (Claim(-1, 5), "offset_ns: -1: must be from 0 to below the period, 5"),
         (Claim(0, 5, ()), "starts_ns: 0 bursts: must be from 1 to 1024"),
-        (Claim(0, 5, (3, 1)), "starts_ns: 1: must be after the one before; state them in order"),
         (Claim(0.5, 5), "offset_ns: 0.5: must be a whole number"),  # type: ignore[arg-type]
-        (Claim(0, 5, gated=0), "gated: 0: must be true or false"),  # type: ignore[arg-type]
         (Claim(0, 10**90), "period_ns: an integer of 299 bits: longer than an hour"),
     ],
 )

@@ -46,21 +46,6 @@ def lengths_ms(begun: list[float]) -> list[float]:
     return [later - earlier for earlier, later in itertools.pairwise(begun)]
 
 
-@pytest.mark.parametrize("offset", [0, 1, 20, 25, 26, 50, 75, 99])
-@pytest.mark.parametrize("computing", [15, 60, 90])
-def test_a_new_claim_is_followed_in_small_steps(file: File, offset: int, computing: int) -> None:
-    clock = Clock()
-    file.gives(20)
-    gate = clock.gate(file=file.path)
-    before = run(clock, gate, 10, 0, computing)
-    file.gives(offset)
-    after = run(clock, gate, 10, *[computing] * STEPS)
-    begun = began_ms(before + after)
-    assert begun[:2] == [20, 120]
-    assert max(lengths_ms(begun)) <= PERIOD * (1 + STALL)
-    assert begun[-1] % PERIOD == offset
-
-
 def test_another_period_and_other_bursts_are_followed(file: File) -> None:
     clock = Clock()
     file.gives(0, starts_ms=[0, 50])
@@ -144,7 +129,7 @@ def test_slots_are_taken_away_and_given_back_between_iterations() -> None:
     assert began_ms(run(clock, gate, 5, 5, 5)) == [100, 150]
 
 
-@pytest.mark.parametrize("jump", [-3_600_000, -130, -70, -5, 5, 30, 170, 10_000, 3_600_000])
+@pytest.mark.parametrize("jump", [-3_600_000, -70, -5, 30, 10_000])
 def test_a_clock_that_is_set_costs_no_stall(jump: int, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     gate = clock.gate(claim(20, 100, cushion_ms=2))

@@ -124,30 +124,6 @@ def test_counters_are_those_worked_out_by_hand() -> None:
     assert "period_seconds" not in gone
 
 
-def test_the_counter_of_bytes_grows_within_a_burst() -> None:
-    clock = Clock()
-    gate = clock.gate(claim(0, 100))
-
-    def sent() -> float:
-        return series(gate.metrics())["sent_bytes_total"]
-
-    def seen(burst_ms: list[float], told: int | None, at_end: int | None = None) -> list[float]:
-        values = []
-        with gate.burst(told) as burst:
-            for ms in burst_ms:
-                clock.passes(ms)
-                values.append(sent())
-            burst.sent_bytes = at_end if told is None else told
-        return [*values, sent()]
-
-    assert seen([10, 10], 1000) == [0, 0, 1000]  # nobody knows how long the first one is
-    assert seen([5, 10, 10], 1000) == [1250, 1750, 2000, 2000]
-    assert seen([5], 2000) == [2400, 4000]  # 25 long was the last one
-    assert seen([1, 2, 9], None, 500) == [4400, 5200, 6000, 6000]  # 2000 in 5, as the last one
-    assert seen([6], None, 1500) == [6000, 6000]  # the total: 4500 before, 4750 within, then 6000
-    assert seen([3], None) == [6750, 6750]  # nobody said what it sent: never back
-
-
 def ask(gate: Gate, path: str = "/metrics") -> tuple[str, str]:
     assert gate.address is not None
     host, port = gate.address

@@ -114,7 +114,6 @@ def test_a_record_that_cannot_be_written_is_one_warning(
     [
         ("/nowhere/x.prom", "No such file or directory; no metrics are written any more"),
         ("x\0.prom", "embedded null byte; no metrics are written any more"),
-        ("9100", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
         ("127.0.0.1:x", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
         ("127.0.0.1:99999", "no metrics are given"),
         ("192.0.2.1:0", "Cannot assign requested address; no metrics are given"),

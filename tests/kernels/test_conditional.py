@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import (
     Contacts,
@@ -217,30 +217,6 @@ def test_a_question_that_takes_too_long_is_given_up() -> None:
         assert answer(compiled, users, {"a": 0}, 0) // 1 == least
 
 
-@pytest.mark.slow
-@given(questions(), st.integers(0, 11))
-@examples(40)
-def test_turning_all_that_stands_asks_the_same(
-    case: tuple[Compiled, list[tuple[int, dict[str, int]]]], turn: int
-) -> None:
-    compiled, asked = case
-    users = users_of(compiled, contacts_of(compiled))
-    for link, offsets in asked:
-        turned = {
-            name: (offset + turn) % compiled.instance.job(name).period
-            for name, offset in offsets.items()
-        }
-        first = answer(compiled, users, offsets, link)
-        known = np.count_nonzero(users.key >= 0)
-        assert answer(compiled, users, turned, link) == first
-        if len({name for name in offsets if name in on(compiled, link)}) == 1:
-            assert np.count_nonzero(users.key >= 0) == known
-
-
-def on(compiled: Compiled, link: int) -> set[str]:
-    return {compiled.instance.jobs[job].name for job in compiled.links[link].jobs}
-
-
 @given(assigned(CASES))
 @examples(60)
 def test_the_uses_of_a_job_add_up_to_it(case: tuple[Instance, dict[str, int]]) -> None:
@@ -263,28 +239,18 @@ def test_the_uses_of_a_job_add_up_to_it(case: tuple[Instance, dict[str, int]]) -
     assert np.array_equal(state.demand, put_together.demand)
 
 
-def test_a_link_with_a_job_that_never_pauses_has_no_names() -> None:
-    full, short = Phase(start=0, length=4, rate=60), Phase(start=0, length=2, rate=60)
-    jobs = tuple(
-        Job(name=name, period=4, phases=(phase,), links={"l": 1})
-        for name, phase in (("a", full), ("b", short), ("c", short))
-    )
-    for capacity, count, nameable in ((100, 3, 0), (100, 2, 1)):
-        instance = Instance(
-            name="steady",
-            slot_ms=1,
-            links=(Link(name="l", capacity=capacity),),
-            jobs=jobs[-count:],
-        )
-        compiled = compile_instance(instance, common_scale=True)
-        assert users_of(compiled, contacts_of(compiled)).nameable.tolist() == [nameable]
-
-
-def test_more_relative_offsets_than_numbers_have_no_names() -> None:
-    burst = Phase(start=0, length=2, rate=60)
-    jobs = tuple(Job(name=f"j{i}", period=2000, phases=(burst,), links={"l": 1}) for i in range(6))
-    link = Link(name="l", capacity=100)
-    for count, nameable in ((5, 1), (6, 0)):  # 2001 ** 6 is above 2 ** 62
-        instance = Instance(name="many", slot_ms=1, links=(link,), jobs=jobs[:count])
-        compiled = compile_instance(instance, common_scale=True)
-        assert users_of(compiled, contacts_of(compiled)).nameable.tolist() == [nameable]
+@pytest.mark.parametrize(
+    ("lengths", "period", "nameable"),
+    [
+        ((4, 2, 2), 4, 0),  # the first never pauses, so it abuts on nothing
+        ((2, 2), 4, 1),
+        ((2,) * 5, 2000, 1),
+        ((2,) * 6, 2000, 0),  # 2001 ** 6 is above 2 ** 62
+    ],
+)
+def test_links_are_nameable_if_a_number_tells_all_relative_offsets(
+    lengths: tuple[int, ...], period: int, nameable: int
+) -> None:
+    jobs = [builders.job(f"j{i}", period, (0, m, 60)) for i, m in enumerate(lengths)]
+    compiled = compile_instance(builders.network(*jobs), common_scale=True)
+    assert users_of(compiled, contacts_of(compiled)).nameable.tolist() == [nameable]

@@ -79,18 +79,6 @@ def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
     assert np.array_equal(state.demand, state_of(compiled, chosen).demand)
 
 
-def test_the_best_offset_leaves_equal_room_on_both_sides() -> None:
-    # a bursts in slots 0..3 of 16; 12 slots are free, b needs 4: 4 free slots before and after.
-    instance = network(job("a", 16, (0, 4, 60)), job("b", 16, (0, 4, 60)))
-    compiled = compile_instance(instance)
-    state = compiled.empty()
-    put_job(state, 0, 0, 1)
-    assert best_offset(state, 1) == (8, 0)
-    cost = all_costs(compiled, state, 1)
-    # In units of 20 Mbit/s: two bursts of 3 on a capacity of 5 leave 1 unserved in a shared slot.
-    assert cost.tolist() == [4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]
-
-
 @pytest.mark.parametrize("start", [0, 5, 11])
 def test_the_best_offset_has_the_largest_cushion_of_the_judge(start: int) -> None:
     # b repeats three times while a repeats twice: free runs differ from period to period.
@@ -106,14 +94,6 @@ def test_the_best_offset_has_the_largest_cushion_of_the_judge(start: int) -> Non
     }
     assert least == 0
     assert cushions[offset] == max(cushion for cushion in cushions.values() if cushion is not None)
-
-
-def test_a_link_that_carries_all_peaks_is_left_out() -> None:
-    compiled = compile_instance(
-        network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)), capacity=120)
-    )
-    assert compiled.links == ()
-    assert contention(compiled, compiled.empty()) == 0
 
 
 def test_costs_that_leave_64_bits_are_refused() -> None:

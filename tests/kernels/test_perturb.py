@@ -114,24 +114,6 @@ def test_the_running_value_is_that_of_the_judge(
         assert walk.counters[BEST] <= 0
 
 
-@given(schedules(), st.integers(1, 100), st.integers(0, 100), st.integers(0, 99))
-@examples(40)
-def test_a_walk_in_two_parts_is_the_same_walk(
-    case: Scheduled, first: int, second: int, seed: int
-) -> None:
-    other = scheduled(case.instance, case.offsets)
-    one = start_walk(case.offsets, case.around, no_kicks())
-    walk_on(case, one, np.random.default_rng(seed), first + second)
-    two, generator = (
-        start_walk(other.offsets, other.around, no_kicks()),
-        np.random.default_rng(seed),
-    )
-    walk_on(other, two, generator, first)
-    walk_on(other, two, generator, second)
-    assert (case.offsets == other.offsets).all()
-    assert (one.best == two.best).all()
-
-
 @pytest.mark.slow
 @given(schedules())
 @examples(40)
@@ -165,22 +147,3 @@ def test_children_are_schedules(case: Scheduled, seed: int, turnable: bool) -> N
     fixed = sorted(set(range(len(child))) - set(case.around.free))
     assert (child[fixed] == one[fixed]).all()
     assert turnable or ((child == one) | (child == other)).all()
-
-
-def test_a_schedule_recombined_with_itself_turned_is_itself() -> None:
-    periods = (20, 30, 60, 60, 12)
-    burst = Phase(start=0, length=5, rate=60)
-    jobs = tuple(
-        Job(name=f"j{index}", period=period, phases=(burst,), links={"l": 1})
-        for index, period in enumerate(periods)
-    )
-    links = (Link(name="l", capacity=100),)
-    instance = Instance(name="ring", slot_ms=1, links=links, jobs=jobs)
-    offsets = np.array([3, 14, 15, 40, 2])
-    case = scheduled(instance, offsets)
-    for turn in (1, 17, 59):
-        turned = (offsets + turn) % np.array(periods)
-        for seed in range(10):
-            generator = np.random.default_rng(seed)
-            child = recombine(case.state, case.around, offsets, turned, True, generator)
-            assert (child == offsets).all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from tests.kubernetes.reading.manifests import (
     GROUP,
     TRAFFIC,
     Object,
-    claim,
     job,
     template,
     train_job,
@@ -84,16 +82,14 @@ def test_every_kind_of_the_example_waits_and_imports_as_before() -> None:
         "Job language/gpt",
         "Job research/ablation",
         "JobSet vision/resnet50",
-        "LeaderWorkerSet research/tuning",
         "MPIJob language/bert",
         "PyTorchJob vision/vgg19",
-        "RayJob research/ranking",
         "TrainJob language/llama",
     ]
-    # Master and workers of a PyTorchJob are two templates, the head of a RayJob holds no GPUs.
-    assert yaml.safe_dump_all(manifests).count(f"{GROUP}/place") == 9
+    # Master and workers of a PyTorchJob are two templates.
+    assert yaml.safe_dump_all(manifests).count(f"{GROUP}/place") == 7
     for (_, before), after in zip(documents, manifests, strict=True):
-        if before["kind"] in ("Node", "PriorityClass", "Pod"):
+        if before["kind"] in ("Node", "Pod"):
             assert after == before
     assert scenario_of(("f", manifest) for manifest in manifests) == scenario_of(documents)
 
@@ -108,27 +104,12 @@ def test_a_train_job_patches_its_runtime() -> None:
     assert len(manifest["spec"]["trainer"]["env"]) == 6
 
 
-def test_a_pattern_of_a_claim_is_written_out() -> None:
-    pattern = claim("pattern", "any", 0, "n0")
-    del pattern["spec"]["allocation"]
-    made = injected(pattern, job(annotations={f"{GROUP}/claim-template": "pattern"}))
-    stated = made["spec"]["template"]["metadata"]["annotations"]
-    assert f"{GROUP}/claim-template" not in stated
-    traffic = json.loads(stated[f"{GROUP}/traffic"])
-    assert traffic == {key: pattern["spec"]["traffic"][key] for key in traffic}
-
-
 def test_what_the_workload_states_replaces_what_was_injected() -> None:
     made = injected(job())
     made["metadata"]["annotations"] = MODEL
     stated = injected(made)["spec"]["template"]["metadata"]["annotations"]
     assert stated[f"{GROUP}/model"] == "vgg19"
     assert f"{GROUP}/traffic" not in stated
-
-
-def leader_set(replicas: int) -> Object:
-    text = (EXAMPLE / "tuning-leaderworkerset.yaml").read_text()
-    return yaml.safe_load(text.replace("replicas: 1", f"replicas: {replicas}"))  # type: ignore[no-any-return]
 
 
 def stating(**annotations: str) -> Object:
@@ -142,10 +123,8 @@ ONE = "{startMicroseconds: 0, lengthMicroseconds: 1, rate: 80}"
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        (leader_set(2), "tuning: spec.replicas: its groups are jobs of their own"),
         (job(pods="many"), "spec.parallelism: must be an integer, got 'many'"),  # type: ignore[arg-type]
         (stating(), "annotation metronome.x-k8s.io/traffic: missing; say what a task sends"),
-        (stating(claim_template="t"), "claim-template: no such STBandwidthClaim in team; read"),
         (stating(traffic="abc"), "traffic: must be a mapping, got 'abc'"),
         (stating(traffic="{periodMicroseconds: 9, phases: []}"), "traffic: phases: missing"),
         (

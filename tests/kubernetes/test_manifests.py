@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kubernetes import (
     VerificationError,
@@ -229,52 +227,3 @@ def test_false_schedule_is_refused(changes: dict[str, Any], words: str, tmp_path
     assert caught.value.exit_status == 1
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-NODE = Node("n2", ("NIC 2",))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"nodes": (NODE, NODE)}, "deployment.nodes[1].name: 'n2' is there twice"),
-        ({"nodes": (Node("n2", ("eth",)),)}, "deployment.nodes[0].links: "),
-        ({"nodes": (Node("n2", ("up", "up")),)}, "deployment.nodes[0].links: "),
-        ({"tasks": (Task("who", 0, "n2", ()),)}, "tasks[0].job: the instance has no job 'who'"),
-        ({"tasks": (Task("slow", 0, "n3", ()),)}, "tasks[0].node: there is no node 'n3'"),
-        ({"tasks": (Task("slow", -1, "n2", ()),)}, "deployment.tasks[0].index: -1 "),
-        ({"tasks": (Task("slow", 0, "n2", ()),) * 2}, "deployment.tasks[1].index: 0 "),
-        ({"tasks": (Task("slow", 0, "n2", ("up",)),)}, "deployment.tasks[0].links: "),
-        ({"tasks": (Task("wide", 0, "n2", ("NIC 1",)),)}, "deployment.tasks[0].links: "),
-    ],
-)
-def test_deployment_that_does_not_fit_is_refused(changes: dict[str, Any], words: str) -> None:
-    instance, schedule, deployment = fabric()
-    with pytest.raises(InputError, match=re.escape(words)):
-        build_manifests(instance, schedule, dataclasses.replace(deployment, **changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"slot_ms": 10**12}, "spec.traffic.periodMicroseconds: 40000000000000000 is above"),
-        ({"phases": 1025}, "spec.traffic.phases: has 1025 entries, at most 1024 can be"),
-    ],
-)
-def test_objects_beyond_limits_of_definitions_are_refused(
-    changes: dict[str, Any], words: str
-) -> None:
-    count = changes.get("phases", 1)
-    phases = tuple(Phase(start=2 * each, length=1, rate=1) for each in range(count))
-    job = Job(name="a", period=40 * count, phases=phases, links={"n": 1})
-    instance = Instance(
-        name="large",
-        slot_ms=changes.get("slot_ms", 1),
-        links=(Link(name="n", capacity=100),),
-        jobs=(job,),
-    )
-    _, schedule, _ = two_jobs(offsets={"a": 0})
-    deployment = Deployment((Node("n", ("n",)),), (Task("a", 0, "n", ("n",)),))
-    with pytest.raises(InputError, match=re.escape(words)) as caught:
-        build_manifests(instance, schedule, deployment)
-    assert len(str(caught.value)) < 200

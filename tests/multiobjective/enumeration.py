@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
@@ -113,26 +112,9 @@ def final(result: Result, names: Iterable[str]) -> list[Fraction]:
     return [cost(name, result.evaluation.objectives[name]) for name in names]
 
 
-def allowed(name: str, least: Fraction, tolerance: Fraction) -> Fraction:
-    """Return the largest cost within a tolerance of the least."""
-    if name != "cushion":
-        return least * (1 + tolerance)
-    return least if least == -NO_LIMIT else Fraction(math.floor(least * (1 - tolerance)))
-
-
-def in_order(
-    schedules: Iterable[Objectives],
-    names: Sequence[str],
-    tolerance: Mapping[str, Fraction] | None = None,
-) -> list[Fraction]:
-    """Return the least cost of each objective with the earlier ones held."""
-    left = list(schedules)
-    found = []
-    for name in names:
-        found.append(min(cost(name, each[name]) for each in left))
-        most = allowed(name, found[-1], (tolerance or {}).get(name, Fraction(0)))
-        left = [each for each in left if cost(name, each[name]) <= most]
-    return found
+def in_order(schedules: Iterable[Objectives], names: Sequence[str]) -> list[Fraction]:
+    """Return the minimum of each objective with the earlier ones held, as costs."""
+    return list(min(tuple(cost(name, each[name]) for name in names) for each in schedules))
 
 
 def front(schedules: Iterable[Objectives], names: Sequence[str]) -> list[tuple[Fraction, ...]]:

@@ -18,7 +18,6 @@ HUGE = 2**63 - 1
 ASKED: dict[str, Callable[[Instance], Any]] = {
     "order": lambda i: solve(i, objective=["contention", "wait", "moves"], workers=1),
     "other order": lambda i: solve(i, objective=["wait", "cushion", "latency"], workers=1),
-    "strict": lambda i: solve(i, strict=True, workers=1),
     "sum": lambda i: solve(i, objective={"contention": "1/3", "wait": 1, "moves": 1}, workers=1),
     "stretch": lambda i: solve(i, objective=["contention", "stretch"], workers=1, time_limit=5),
     "front": lambda i: pareto(i, ["contention", "wait"], workers=1),

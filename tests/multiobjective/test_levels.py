@@ -1,9 +1,8 @@
-"""What is left where the exact search has no time: turns and moves that make nothing worse."""
+"""Descent where the exact search has no time: rotations and moves that worsen nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from metronome_opt.multiobjective.costs import Offsets
 from metronome_opt.multiobjective.groups import Answer
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
-from tests.multiobjective.enumeration import allowed, contested, cost
+from tests.multiobjective.enumeration import contested, cost
 from tests.solving import solve
 from tests.tiers import examples
 
@@ -38,20 +37,17 @@ def no_time() -> Iterator[None]:
         yield
 
 
-@given(contested(), st.permutations(NAMES), st.fractions(0, 1, max_denominator=3))
+@given(contested(), st.permutations(NAMES))
 @examples(80)
-def test_descent_worsens_no_objective(
-    instance: Instance, names: list[str], tolerance: Fraction
-) -> None:
+def test_descent_worsens_no_objective(instance: Instance, names: list[str]) -> None:
     before = evaluate(instance, instance.unshifted).objectives
     later = [*names, "contention", "latency"]
-    shares = dict.fromkeys(names, tolerance)
-    found = solve(instance, objective=later, tolerance=shares, workers=1)
+    found = solve(instance, objective=later, workers=1)
     assert cost(names[0], found.levels[0].value) <= cost(names[0], before[names[0]])
     after = found.evaluation.objectives
     for level in found.levels:
         reached = cost(level.name, level.value)
-        assert cost(level.name, after[level.name]) <= allowed(level.name, reached, level.tolerance)
+        assert cost(level.name, after[level.name]) <= reached
 
 
 def test_descent_rotates_whole_group() -> None:

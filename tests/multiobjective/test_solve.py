@@ -7,16 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
 from tests.builders import job, network
 from tests.multiobjective.enumeration import (
     ORDERS,
-    allowed,
     contested,
-    cost,
     costs,
     every,
     final,
@@ -24,8 +22,6 @@ from tests.multiobjective.enumeration import (
 )
 from tests.solving import solve
 from tests.tiers import examples
-
-Shares = st.fractions(0, 2, max_denominator=4)
 
 
 @given(contested(), ORDERS)
@@ -41,22 +37,6 @@ def test_lexicographic_order_is_optimal(instance: Instance, names: list[str]) ->
     assert (result.status is Status.OPTIMAL) == (result.objective is not None)
 
 
-@given(contested(), ORDERS, st.data())
-@examples(60)
-def test_tolerance_lets_later_objectives_improve(
-    instance: Instance, names: list[str], data: st.DataObject
-) -> None:
-    tolerance = {name: data.draw(Shares) for name in names[:-1]}
-    result = solve(instance, objective=names, tolerance=tolerance, workers=1)
-    assert costs(result.levels) == in_order(every(instance), names, tolerance)
-    assert all(level.proved for level in result.levels)
-    assert check(instance, result.schedule) == ()
-    for level in result.levels:
-        assert level.tolerance == tolerance.get(level.name, 0)
-        reached = cost(level.name, result.evaluation.objectives[level.name])
-        assert reached <= allowed(level.name, cost(level.name, level.value), level.tolerance)
-
-
 @given(contested(most_schedules=80), ORDERS, st.integers(1, 3))
 @examples(30)
 def test_reserve_is_that_of_longer_bursts(
@@ -65,7 +45,7 @@ def test_reserve_is_that_of_longer_bursts(
     slots = min(wanted, max(each.period for each in instance.jobs))
     result = solve(instance, objective=names, cushion_slots=slots, workers=1)
     assert costs(result.levels) == in_order(every(instance, longer=slots), names)
-    longer = solve(lengthen(instance, slots), objective=names, workers=1)
+    longer = solve(extend_bursts(instance, slots), objective=names, workers=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots
     assert check(instance, result.schedule) == ()

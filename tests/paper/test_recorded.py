@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import lzma
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.journal import dump_line
-from paper.prose import HOME
 from paper.recorded import (
     INDEX,
     RESULTS,
@@ -25,8 +23,8 @@ from paper.recorded import (
     simulation_records,
     solver_records,
 )
-from paper.thin import CLOSE, thin_case, thin_simulation
-from tests.bench.report_examples import moments, record
+from paper.thin import thin_simulation
+from tests.bench.report_examples import record
 from tests.bench.simulation_examples import job, simulation
 from tests.paper.examples import benchmark_file
 
@@ -60,12 +58,6 @@ def test_every_recorded_file_is_whole_and_names_its_command_commit_and_machine()
         elif entry.file.startswith("studies/"):
             assert len(simulation_records(name_of(entry.file))) == entry.records
     assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) <= MOST_BYTES
-
-
-def test_nothing_recorded_tells_of_places_on_the_machine() -> None:
-    assert "/" not in HOME.name
-    for entry in read_index().files:
-        assert not any("/" in command for command in entry.commands), entry.file
 
 
 # ------------------------------------------------------------------ recording
@@ -109,23 +101,7 @@ def test_a_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
         solver_records(tmp_path)
 
 
-def test_a_file_that_is_no_benchmark_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "x-20261120-120000.json", json.dumps({"figures": {}}))
-    with pytest.raises(InputError, match="has no 'machine'"):
-        record_benchmarks(path, tmp_path)
-    unnamed = benchmark_file(tmp_path, "fronts", {"complete": 16}).rename(tmp_path / "fronts.json")
-    with pytest.raises(InputError, match="does not end in a time"):
-        record_benchmarks(unnamed, tmp_path)
-
-
 # ------------------------------------------------------------------ thinning
-
-
-def test_close_moments_are_merged_and_never_early() -> None:
-    steps = moments((0.0, 9), (0.0, 8), (1.0, 7), (1.01, 6), (1.02, 5), (1.03, 4), (2.0, 3))
-    kept = thin_case(record("one", "local", 3, trajectory=steps)).trajectory
-    assert kept == moments((0.0, 8), (1.02, 5), (1.03, 4), (2.0, 3))
-    assert Fraction(str(CLOSE)) == Fraction("1.02")
 
 
 def test_a_stored_simulation_keeps_the_columns_of_measures() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,15 +10,11 @@ import pytest
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.statistics import Interval
 from metronome_opt.bench.trials import TrialRecord
-from paper.campaigns import plan, steps
 from paper.measured import benchmark_numbers
 from paper.mixes import mix_numbers
-from paper.recorded import read_index
 from paper.shown import (
     change,
     change_with_interval,
-    digits,
-    percent,
 )
 from paper.solvers import Campaign, fit_power_law, read_campaign, solver_numbers
 from paper.studies import StudyRuns, read_study, study_numbers
@@ -27,40 +22,6 @@ from tests.bench.report_examples import record
 from tests.bench.simulation_examples import job, link, simulation
 
 # ------------------------------------------------------------------ how numbers stand
-
-
-@pytest.mark.parametrize(
-    ("share", "shown"),
-    [
-        (0.0, "0"),
-        (0.00001, r"\ensuremath{<}0.01"),
-        (0.0002, "0.02"),
-        (0.138, "13.8"),
-        (1.0, "100.0"),
-        (-0.03, r"\ensuremath{-3.0}"),
-        (None, None),
-        (float("nan"), None),
-    ],
-)
-def test_percent(share: float | None, shown: str | None) -> None:
-    assert percent(share) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (0, "0"),
-        (0.001, r"\ensuremath{<}0.01"),
-        (0.9, "0.90"),
-        (9.996, "10.0"),
-        (45.26, "45.3"),
-        (1234.4, "1,234"),
-        (None, None),
-        (float("inf"), None),
-    ],
-)
-def test_digits(value: float | None, shown: str | None) -> None:
-    assert digits(value) == shown
 
 
 def test_changes_have_signs_and_intervals_where_there_are_some() -> None:
@@ -111,30 +72,6 @@ def test_numbers_of_a_family() -> None:
     assert numbers["neverWorseViolations"] == "0"
     assert numbers["instancesDense"] is None
     assert numbers["solvedDenseAuto"] is None
-
-
-def test_instances_that_a_solver_has_still_to_run_on_are_left_out() -> None:
-    numbers = solver_numbers(
-        campaign(
-            solved("single-2-test-0", "auto", 1.0),
-            solved("single-2-test-0", "cpsat", 3.0),
-            solved("single-2-test-1", "auto", 1.0),
-        )
-    )
-    assert numbers["instancesSingle"] == "1"
-    assert numbers["campaignCases"] == "2"
-
-
-def test_a_rival_with_a_better_schedule_is_counted() -> None:
-    numbers = solver_numbers(
-        campaign(
-            open_case("single-3-test-0", "auto", 10, 8),
-            open_case("single-3-test-0", "local", 8, None),
-        )
-    )
-    assert numbers["neverWorseViolations"] == "1"
-    assert numbers["neverWorseMost"] == "20.0"
-    assert numbers["gapSingleLocal"] is None, "who states no bound has no certified gap"
 
 
 # ------------------------------------------------------------------ studies
@@ -204,21 +141,9 @@ def test_power_law_by_least_squares() -> None:
     assert (fit.low, fit.high) == pytest.approx((2 - margin, 2 + margin), abs=1e-3)
 
 
-@pytest.mark.parametrize("sizes", [[], [8, 16], [8, 8, 8]])
-def test_too_few_points_have_no_slope(sizes: list[int]) -> None:
-    assert fit_power_law(sizes, [1.0] * len(sizes)) is None
-
-
 def test_numbers_without_records_are_unknown() -> None:
     assert set(benchmark_numbers({}).values()) == {None}
     numbers = benchmark_numbers({"placement-gaps": {"tree: gap, mean": 0.0, "solved exactly": 100}})
     assert numbers["placementTreeMean"] == "0"
     assert numbers["placementSolved"] == "100.0"
     assert numbers["placementGreedyMean"] is None
-
-
-def test_plan_names_every_command_and_unknown_times(tmp_path: Path) -> None:
-    lines = list(plan(read_index(tmp_path)))
-    assert len(lines) == len(list(steps())) + 1
-    assert all(line.endswith("not known how long") for line in lines[:-1])
-    assert lines[-1].endswith("0.0 h")

@@ -60,7 +60,6 @@ def test_a_small_scenario() -> None:
     assert entry.traffic == "computed"
     assert entry.phases == one.phases
     assert entry.exact.volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
-    assert entry.assumptions[-1] == "each task sends at most 25000 Mbit/s, its share of node-00"
 
 
 def test_a_ring_goes_from_node_to_node() -> None:
@@ -142,57 +141,19 @@ def top(**fields: Any) -> Change:
     return lambda document: document.update(fields)
 
 
+# Beside those of tests/data/bad.
 FAULTS: dict[str, tuple[Change, str]] = {
-    "format": (top(format="metronome-scenario/2"), "format: must be 'metronome-scenario/1', got"),
-    "unknown": (top(colour=1), "colour: unknown field, got 1"),
     "missing": (lambda document: document.pop("slot_ms"), "slot_ms: missing"),
-    "no jobs": (top(jobs=[]), "jobs: empty"),
-    "off grid": (top(hyperperiod_ms=1205), "hyperperiod_ms: 1205: must be a multiple of slot_ms,"),
     "too long": (top(hyperperiod_ms=10**9), "hyperperiod_ms: 1000000000: is 100000000 slots, abov"),
-    "short": (top(hyperperiod_ms=450), "jobs[0].batch: 2: an iteration takes 451 ms, more than th"),
-    "topology": (cluster(topology="ring"), "cluster.topology: must be 'single-switch', 'leaf-spin"),
-    "racks": (cluster(racks=4), "cluster.racks: 4: the 6 nodes cannot be shared out evenly; choos"),
-    "no racks": (cluster(racks=None), "cluster.racks: missing; a leaf-spine network needs the num"),
-    "switch": (cluster(topology="single-switch"), "cluster.racks: a single switch has none"),
-    "ratio": (cluster(oversubscription="2/1"), "cluster.oversubscription: must be a number or tex"),
-    "below 1": (cluster(oversubscription=0.5), "cluster.oversubscription: 1/2: must be at least 1"),
     "no uplink": (cluster(oversubscription=10**6), "cluster.oversubscription: 1000000: leaves an"),
-    "nic": (cluster(nic_gbps=None), "cluster.nic_gbps: give either nic_gbps or nic_mbps"),
-    "gpu": (
-        cluster(gpu={"name": "GPU", "sustained_tflops": {"value": 1}}),
-        "cluster.gpu.sustained_tflops.source: give either source or assumed",
-    ),
     "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
-    "model": (job(model="VGG12"), "jobs[0].model: there is no workload 'VGG12'; known are bert, c"),
-    "workers": (job(workers=3), "jobs[0].nodes: names 4 tasks, but workers is 3"),
-    "no node": (
-        job(nodes=["node-00", "node-01", "node-02", "node-6"]),
-        "jobs[0].nodes: there is no node 'node-6'; there are node-00 to node-05",
-    ),
-    "not a node": (job(nodes=["node-00", 1]), "jobs[0].nodes[1]: must be the name of a node, got"),
     "count": (job(nodes={"node-00": 0}), "jobs[0].nodes['node-00']: must be a positive number of"),
     "text": (job(nodes="node-00"), "jobs[0].nodes: must be a list of nodes or a mapping of nodes"),
-    "full node": (
-        job(nodes=["node-00", "node-00", "node-00", "node-01"]),
-        "jobs[0].nodes: node-00 has 2 GPUs and more tasks; move one elsewhere",
-    ),
-    "full": (
-        lambda document: document["jobs"][1].update(workers=9),
-        "jobs[1].workers: 9: no room; free: 8 GPUs",
-    ),
-    "same name": (
-        lambda document: document["jobs"][1].update(name="one"),
-        "jobs[1].name: 'one' is also jobs[0]",
-    ),
-    "ready": (job(ready_ms=15), "jobs[0].ready_ms: 15: must be a multiple of slot_ms, 10"),
-    "fixed": (job(fixed_offset_ms=460), "jobs[0].fixed_offset_ms: 460: must be below the period o"),
     "groups": (job(model="GPT3", workers=2, nodes=None), "jobs[0].workers: 2: must be a multiple"),
     "no ring": (
         job(model="DLRM", allreduce="ring"),
         "jobs[0].allreduce: 'ring': what 'DLRM' sends is more than an all-reduce among all workers",
     ),
-    "all-reduce": (job(allreduce="tree"), "jobs[0].allreduce: must be 'tasks', 'ring' or 'hierarc"),
-    "folder": (top(workloads="nowhere"), "workloads: there is no folder "),
 }
 
 
@@ -232,10 +193,8 @@ def test_a_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
     ("periods", "longest", "expected"),
     [
         ({6, 4}, 12, 12),
-        ({7}, 7, 7),
         ({7, 8}, 55, 8),  # 7 may become 8 at 20 %, not at 10 %
         ({100, 97}, 9699, 100),  # 97 to 101 and 100 to 105: 100 is both
-        ({100, 49}, 4899, 100),  # 49 to 51: 50
         ({7}, 6, None),
         ({20_000_000, 19_999_997}, 10**6, None),  # took minutes, as did the next one
         ({400_000, 399_989}, 10**6, 400_000),  # 399,989 to 419,988
@@ -289,15 +248,6 @@ def test_job_that_overloads_a_link_alone_is_noted() -> None:
     assert node.startswith("job one overloads node-00 by itself: 2 x 12,500 Mbit/s at once, 20,000")
 
 
-def test_iteration_extended_by_slots_is_noted() -> None:
-    burst = {"period_ms": 12, "phases": [{"start_ms": 7, "length_ms": 1, "rate_gbps": 5}]}
-    built = build_scenario(Scenario.from_dict(shared(traffic=burst)))
-    # 7 ms are a slot, 1 ms takes one as well, and 4 ms are none.
-    assert built.notes == [
-        "job two: an iteration of 12.0 ms takes 20 ms in slots of 10 ms; use a smaller slot_ms"
-    ]
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -307,7 +257,6 @@ def test_iteration_extended_by_slots_is_noted() -> None:
             {"allreduce": "hierarchical"},
             "jobs[1].allreduce: 'hierarchical': the job states what it sends; write ring",
         ),
-        ({"rate_gbps": 1, "rate_mbps": 1}, "jobs[1].rate_gbps: give either rate_gbps or rate_mbps"),
         ({"rate_gbps": 0.0001}, "jobs[1].rate_gbps: 0.0001: must be a whole number of Mbit/s"),
         ({"rate_gbps": 25_000}, "jobs[1].rate_gbps: 25000.0: no machine sends 25 Tbit/s; look at"),
         (
@@ -364,6 +313,5 @@ def test_paper_24() -> None:
     assert len(instance.job("gpt3").phases) == 6
     assert all(300 % job.period == 0 for job in instance.jobs)
     for entry in built.traffic:
-        assert abs(entry.rounded.period_error) < Fraction(1, 10)
+        assert entry.rounded.grid_error + entry.rounded.idle_error < Fraction(1, 10)
         assert entry.rounded.volume_error < Fraction(1, 1000)
-        assert entry.assumptions

@@ -117,11 +117,9 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
         ({"traffic": None}, "jobs[0].model: missing; name a workload, or state the traffic"),
         ({"traffic": None, "model": "VGG16"}, "jobs[0].batch: missing; say how many samples"),
         ({"model": "VGG16"}, "jobs[0].model: the job states its traffic; leave one of the two"),
-        ({"batch": 3}, "jobs[0].batch: the job states its traffic; leave one of the two out"),
         ({"each": {"gpus": 0}}, "jobs[0].each.gpus: 0: a worker needs at least 1"),
         ({"pods": ["a"]}, "jobs[0].pods: names 1 pod, but workers is 3"),
         ({"pods": ["a", "b", "a"]}, "jobs[0].pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
-        ({"nodes": ["x", "y", "q"]}, "jobs[0].nodes: there is no node 'q'; there are x to z"),
         ({"traffic": {"period_ms": 0, "phases": []}}, "jobs[0].traffic.period_ms: must be betw"),
     ],
 )
@@ -136,7 +134,6 @@ def test_bad_jobs(change: dict[str, Any], message: str) -> None:
     [
         ([(0, 50), (40, 10)], "phases[1].start_ms: 40: is before the end of the burst before it"),
         ([(60, 41)], "phases[0].length_ms: 41: the burst ends at 101 ms, after the period of 100"),
-        ([(-1, 5)], "phases[0].start_ms: must be between 0.000001 and 1000000000, got -1"),
         ([(0, 0)], "phases[0].length_ms: must be between 0.000001 and 1000000000, got 0"),
     ],
 )

@@ -127,15 +127,12 @@ def test_rounding_keeps_volume_and_length(
 
 BUCKET = {"bytes": 10 * MB, "ready_ms": spread(50)}
 FAULTS: list[tuple[dict[str, Any], str]] = [
-    ({"format": "metronome-measured/2"}, "format: must be 'metronome-measured/1', got 'metronome"),
     ({"colour": 1}, "colour: unknown field, got 1"),
-    ({"batch": 0}, "batch: must be at least 1, got 0"),
     ({"forward_ms": spread(0)}, "forward_ms.median: must be between 0.000001 and 1000000000, got"),
     (
         {"optimizer_ms": {"median": 5, "low": 6, "high": 7}},
         "optimizer_ms.median: 5: must be between low, 6, and high, 7",
     ),
-    ({"buckets": []}, "buckets: must have at least 1 in it"),
     ({"buckets": [BUCKET, {**BUCKET, "bytes": 0}]}, "buckets[1].bytes: must be at least 1, got 0"),
     (
         {"buckets": [BUCKET, {**BUCKET, "ready_ms": spread(200.5)}]},
@@ -149,6 +146,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"exchanges": [{"kind": "hand-over", "bytes": 1, "begin": "forward", "after_ms": 101}]},
         "exchanges[0].after_ms: 101: is after the end of the forward pass, 100 ms",
     ),
+    ({"microbatches": 10**9}, "microbatches: must be at most 1024"),
     ({"stages": 2}, "exchanges: no hand-over; 2 stages hand activations over"),
 ]
 
@@ -161,15 +159,6 @@ def test_bad_records(changes: dict[str, Any], message: str, tmp_path: Path) -> N
         read_measured(path)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("field", ["device", "backward_ms", "buckets", "commit"])
-def test_no_field_may_be_missing(field: str, tmp_path: Path) -> None:
-    document = measured()
-    del document[field]
-    (tmp_path / "tiny.json").write_text(json.dumps(document))
-    with pytest.raises(InputError, match=rf"tiny.json: {field}: missing"):
-        read_measured(tmp_path / "tiny.json")
 
 
 # ------------------------------------------------------------------ scenarios
@@ -205,11 +194,6 @@ def test_a_scenario_uses_records(tmp_path: Path) -> None:
     assert set(frame["traffic"]) == {"measured on Old Faithful (cpu, 2 threads)"}
     assert list(frame["batch"]) == [3, 3]
     assert list(frame["model"]) == ["Tiny", "Tiny"]
-    assert problem.notes == ["traffic of 2 jobs measured on Old Faithful (cpu, 2 threads)"]
-    assert problem.traffic[0].assumptions[0] == (
-        "measured on Old Faithful (cpu, 2 threads): two layers, batch 3, float32, "
-        "median of 50 steps"
-    )
 
 
 def test_every_shipped_workload_has_a_record() -> None:
@@ -232,7 +216,6 @@ def test_the_shipped_scenario_is_paper_24_but_for_traffic() -> None:
 
 BAD_JOBS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"batch": 4}, {}, "jobs[0].batch: 4: the step of Tiny was measured with 3; leave batch out"),
-    ({"model": None}, {}, "jobs[0].model: missing; name a workload, or state the traffic"),
     ({"model": "Huge"}, {}, "jobs[0].model: there is no measured step of 'Huge'; known are "),
     ({}, {"hyperperiod_ms": 390}, "jobs[0].model: 'Tiny': an iteration takes 400 ms, more than"),
     ({}, {"measured": "nowhere"}, "measured: there is no folder"),
@@ -241,7 +224,6 @@ BAD_JOBS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"patterns": {"measured": {"period_ms": 1, "phases": []}}},
         "patterns.measured: 'measured' is taken; rename the pattern",
     ),
-    ({"traffic": "computed", "batch": 4}, {}, "jobs[0].model: there is no workload 'Tiny'"),
 ]
 
 
@@ -254,11 +236,3 @@ def test_bad_scenarios(
     with pytest.raises(InputError) as caught:
         load(path)
     assert str(caught.value).startswith(f"{path}: {message}")
-
-
-def test_microbatches_beyond_measure_are_refused_at_once(tmp_path: Path) -> None:
-    record = json.loads(find_measured()["gpt3"].read_text()) | {"microbatches": 10**9}
-    path = tmp_path / "gpt3.json"
-    path.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="microbatches: must be at most 1024"):
-        read_measured(path)

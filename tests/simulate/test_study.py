@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from metronome_opt.scenario import (
     read_scenario,
 )
 from metronome_opt.simulate.conditions import Conditions
-from metronome_opt.simulate.state import training_jobs
 from metronome_opt.simulate.study import Study, find_study, read_study
-from tests.scenario.examples import measured, scenario
+from tests.scenario.examples import scenario
 from tests.simulate.studies import (
     document,
     study,
@@ -30,7 +28,7 @@ from tests.simulate.studies import (
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"grid": {"lood": [1]}}, "grid.lood: unknown parameter; known are traffic, count, hours"),
+        ({"grid": {"lood": [1]}}, "grid.lood: unknown parameter; known are count, hours"),
         ({"grid": {"load": []}}, "grid.load: empty"),
         ({"grid": {"load": [0.5, -1]}}, "grid.load[1]: "),
         ({"grid": {"load": [0.5, 0.8, 0.5]}}, "grid.load[2]: 0.5 is named twice"),
@@ -141,31 +139,6 @@ def test_studies_are_found_by_name_from_below_and_by_file(tmp_path: Path) -> Non
     assert find_study("paper-24", below).name == "paper-24"
     with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, mine$"):
         find_study("yours", below)
-
-
-def test_studies_use_records_of_measured_steps(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "tiny.json").write_text(json.dumps(measured()))
-    draw: dict[str, Any] = {
-        "snapshot": {"mixes": {"a": [{"model": "Tiny"}]}, "traffic": "measured"}
-    }
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(document(measured="own", draw=draw)))
-    found = read_study(tmp_path / "study.yaml")
-    drawn = found.scenario(found.cells[0], 0)
-    (job,) = drawn.jobs
-    assert (job.batch, job.traffic, job.allreduce) == (3, "measured", "ring")
-    # 80 and 160 Mbit at 50 Gbit/s: the second is sent when the backward pass ends, in 3.2 ms.
-    assert job.iterations == round(120 / 0.3232)
-    assert [each.model for each in training_jobs(drawn, 0.0, 0)] == ["Tiny, measured on cpu"]
-    draw["snapshot"]["mixes"] = {"a": [{"model": "Tiny", "batch": 4}]}
-    made = study(measured=str(tmp_path / "own"), draw=draw)
-    with pytest.raises(InputError, match=r"batch: 4: the step of Tiny was measured with 3; leave"):
-        made.scenario(made.cells[0], 0)
-
-
-def test_a_computed_job_of_a_mix_needs_a_batch() -> None:
-    with pytest.raises(InputError, match=r"draw.*mixes.a\[0\].batch: missing; say how many"):
-        study(draw={"snapshot": {"mixes": {"a": [{"model": "VGG16"}]}}})
 
 
 def test_workloads_of_ones_own_are_looked_for_beside_the_study(tmp_path: Path) -> None:

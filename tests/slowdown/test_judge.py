@@ -7,7 +7,8 @@ import pytest
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.slowdown.anneal import anneal, is_short
+from metronome_opt.slowdown.anneal import anneal
+from metronome_opt.slowdown.minimise import is_short
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, plays
 from metronome_opt.solvers.budget import Budget

@@ -18,12 +18,9 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
-from metronome_opt.solvers import auto, elimination, local
+from metronome_opt.solvers import auto, local
 from metronome_opt.solvers.auto import _Portfolio
-from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
-from metronome_opt.solvers.local import Population
-from metronome_opt.solvers.proof import Proof
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
@@ -156,46 +153,6 @@ def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) ->
         assert check(read_instance(instance), schedule) == ()
         assert schedule.status is Status.FEASIBLE
         assert schedule.runtime_s < 100
-
-
-def test_memory_that_runs_out_in_one_block_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    instance = read_instance(SUITES / "fabric" / "fabric-64-tune-0.json")
-    asked: list[Search] = []
-
-    def starved(search: Search, *_: int) -> None:
-        asked.append(search)
-        if len(asked) == 2:
-            os.kill(os.getpid(), signal.SIGINT)  # enough was seen
-        raise MemoryError
-
-    monkeypatch.setattr(elimination, "_Attempt", starved)
-    monkeypatch.setattr(Proof, "grow", lambda *_, **__: False)
-    result = solve(instance, time_limit=10_000, workers=2)
-    assert len(asked) > 1
-    assert result.status is Status.FEASIBLE
-    assert check(instance, result.schedule) == ()
-    assert "no elimination: out of memory" in result.notes
-
-
-@pytest.mark.slow
-def test_one_worker_proves_and_improves_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither is to take all the time that is left for itself."""
-    turns: list[str] = []
-    for kind in (LinkGroups, Elimination, Population):
-
-        def noting(self: object, *arguments: object, play: object = kind.step, **rest: int) -> None:
-            turns.append(type(self).__name__)
-            play(self, *arguments, **rest)  # type: ignore[operator]
-
-        monkeypatch.setattr(kind, "step", noting)
-    # What others do on this machine is not to count.
-    monkeypatch.setattr(time, "perf_counter", time.process_time)
-    monkeypatch.setattr(time, "monotonic", time.process_time)
-    solve(read_instance(SUITES / "dense" / "dense-30-tune-0.json"), time_limit=6, workers=1)
-    assert turns.count("LinkGroups") + turns.count("Elimination") >= 3
-    assert turns.count("Population") >= 3
 
 
 def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

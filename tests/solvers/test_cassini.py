@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
-from metronome_opt.schedule import Status
 from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import check, evaluate
@@ -77,16 +76,6 @@ def best_on_circle(instance: Instance, link: Link) -> Fraction:
 # ---------------------------------------------------------------- one link
 
 
-def test_steps_miss_what_lies_between_them() -> None:
-    # The bursts fill the period: only an offset of 355 is free, but steps are 10 slots long.
-    instance = network(job("a", 720, 355), job("b", 720, 365))
-    result = solved(instance)
-    assert result.objective == Fraction(5 * 20, 720)
-    assert result.status is Status.FEASIBLE
-    assert result.lower_bound is None
-    assert solve(instance, "greedy").objective == 0
-
-
 @st.composite
 def scaled(draw: st.DrawFn) -> Instance:
     """Draw an instance of one link with a circle of 72 slots and more, mostly not multiples."""
@@ -116,19 +105,6 @@ def test_one_link_gets_its_best_rotations(instance: Instance) -> None:
 
 
 # ---------------------------------------------------------------- the affinity graph
-
-
-def test_time_shifts_by_hand() -> None:
-    instance = network(
-        job("a", 12, 1, "x", ready=2),
-        job("b", 8, 1, "x", "y"),
-        job("c", 10, 1, "y"),
-        job("d", 6, 1, "z", ready=7),
-    )
-    shifts = _time_shifts(instance, {"y": {"b": 1, "c": 9}, "x": {"a": 5, "b": 7}})
-    # a stays at 2; b = 2 - 5 + 7 = 4; c = 4 - 1 + 9 = 12 mod 10; d has no edges.
-    assert dict(shifts.offsets) == {"a": 2, "b": 4, "c": 2, "d": 1}
-    assert shifts.closing == 0
 
 
 @st.composite
@@ -222,12 +198,6 @@ def test_a_long_search_ends_by_itself_and_says_so(monkeypatch: pytest.MonkeyPatc
     assert result.evaluation.contention < solve(HARD, "unshifted").evaluation.contention
 
 
-def test_links_alike_are_no_cycle() -> None:
-    pair = job("a", 8, 3, "x", "y"), job("b", 8, 3, "x", "y")
-    assert not says(solved(network(*pair)), "cycle")
-    assert says(solved(network(*pair, x=90)), "1 of 4 edges")
-
-
 def test_weights_are_not_known() -> None:
     instance = network(job("a", 24, 9), job("b", 36, 20), job("c", 24, 13))
     heavier = instance.replace(
@@ -246,10 +216,3 @@ def test_a_cycle_is_said_to_be_cut() -> None:
     # x and y are what they want; b and c both moved out of a's way by 3, into each other's.
     assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
     assert result.objective == Fraction(3 * 20, 8)
-
-
-def test_no_time_leaves_everybody_unshifted() -> None:
-    result = solved(HARD, time_limit=0)
-    assert result.stop is Stop.TIME_LIMIT
-    assert result.offsets == HARD.unshifted
-    assert says(result, "4 of 4 shared links may have better rotations")

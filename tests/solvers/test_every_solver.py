@@ -25,60 +25,10 @@ EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
 IN_PROCESS = sorted(name for name in EXACT if not name.startswith("milp"))
 
 
-TRIVIAL = network(job("a", 10, (0, 4, 60)))
 # Two bursts of 5 slots fill a period of 10 exactly: only offsets 5 apart are without contention.
 TIGHT = network(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
 # Bursts of 3 with periods 4 and 6 meet whatever one does: 3 + 3 > gcd(4, 6).
 CROWDED = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
-# a and b stand where they collide; c (weight 2) can only avoid making it worse.
-FIXED = network(
-    job("a", 8, (0, 3, 60), fixed_offset=1),
-    job("b", 8, (0, 3, 60), fixed_offset=2),
-    job("c", 8, (0, 2, 60), weight=2),
-)
-TWO_PHASES = network(
-    job("a", 12, (0, 2, 80), (5, 3, 40), weight=4), job("b", 6, (1, 2, 70)), capacity=100
-)
-FLOWS = network(job("a", 6, (0, 2, 40), links={"link": 2}), job("b", 6, (0, 4, 30)))
-CASES = {
-    "trivial": (TRIVIAL, Fraction(0)),
-    "tight": (TIGHT, Fraction(0)),
-    # a pauses in slots 3, 7 and 11 of 12, which are 3, 1 and 5 of b's 6; of three slots in a row
-    # two are odd at most: b meets a in 6 - 2 slots of 12, and 20 of weight 1 remain unserved.
-    "crowded": (CROWDED, Fraction(4 * 20, 12)),
-    # a and b share slots 2 and 3 of 8, c stays clear of both.
-    "fixed": (FIXED, Fraction(2 * 20, 8)),
-    "two phases": (TWO_PHASES, Fraction(0)),
-    # 2 flows of 40 beside 30 leave 10 over; a needs 2 slots, b leaves exactly 2.
-    "flows": (FLOWS, Fraction(0)),
-}
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("case", CASES)
-def test_stated_numbers_are_true(name: str, case: str) -> None:
-    instance, best = CASES[case]
-    result = solve(instance, name, workers=1)
-    assert check(instance, result.schedule) == ()
-    assert result.objective is not None
-    assert result.objective >= best
-    assert result.lower_bound is None or result.lower_bound <= best
-    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
-    assert (result.status is Status.OPTIMAL) == (result.objective == result.lower_bound)
-    for fixed in instance.jobs:
-        assert fixed.fixed_offset in (None, result.offsets[fixed.name])
-
-
-@pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("case", CASES)
-def test_exact_solvers_prove_the_optimum(name: str, case: str) -> None:
-    instance, best = CASES[case]
-    assert optimum(instance) == best
-    result = solve(instance, name, workers=1)
-    assert result.objective == result.lower_bound == best
-    assert result.status is Status.OPTIMAL
-    assert result.stop is Stop.PROVED
-    assert result.gap == 0
 
 
 @given(instances(max_jobs=3, max_links=2, max_period=6, weights=(0, 1, 2, 4)))

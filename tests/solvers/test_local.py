@@ -15,7 +15,7 @@ from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import neighbours_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.result import Stop
-from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers import local
 from metronome_opt.solvers.local import _Neighbourhoods
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
@@ -73,19 +73,6 @@ def test_it_ends_in_time(jobs: int, time_limit: float) -> None:
     named = search.named()
     assert named is not None
     assert evaluate(instance, named).contention == search.incumbent
-
-
-def test_it_can_be_left_and_resumed() -> None:
-    search = search_of(tangle(8, 5, 4, periods=(20, 30, 60), lengths=(5, 15)))
-    greedy.run(search)
-    population = local.begin(search)
-    assert population is not None
-    values = [search.incumbent]
-    for _ in range(4):
-        population.step()
-        values.append(search.incumbent)
-    assert values == sorted(values, reverse=True)  # type: ignore[type-var]
-    assert population.stalled < 4
 
 
 def test_there_may_be_nothing_to_search() -> None:

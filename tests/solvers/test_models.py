@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -21,7 +20,6 @@ from metronome_opt.solvers.models import StrongForm, textbook
 from metronome_opt.solvers.network import CostNetwork, Eliminated, build, eliminate, tables
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import TimeIndexed
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
@@ -114,14 +112,6 @@ def stated(search: Search) -> CpsatProgram:
     return program
 
 
-def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
-    search = unproved(HARD)
-    form = StrongForm(build(search), (), search)
-    rows = sum(len(rows) for _, rows in form.parts if rows)
-    assert 0 < rows < sum(1 for _ in TimeIndexed(search.compiled).rows())
-    assert form.base > 0  # what the links cost alone
-
-
 # ---------------------------------------------------------------- what goes wrong
 
 
@@ -157,14 +147,6 @@ def test_a_status_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch)
     search = unproved(HARD)
     with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
         solve_cpsat(search, stated(search), isolated=True)
-
-
-def test_a_process_of_its_own_ends_when_the_search_is_stopped() -> None:
-    search = unproved(HARD)
-    search.limit_to(1.0, 1)
-    solve_cpsat(search, stated(search), isolated=True)
-    assert search.stop is Stop.TIME_LIMIT
-    assert search.elapsed < 30
 
 
 def islands() -> Instance:
@@ -216,15 +198,3 @@ def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
-
-
-@pytest.mark.parametrize("name", ["cpsat", "milp"])
-@pytest.mark.parametrize("limit", [0.1, 0.3])
-def test_next_to_no_time_gives_the_incumbent(name: str, limit: float) -> None:
-    instance = hard_instance(120, 80)
-    began = time.process_time()
-    result = solve(instance, name, time_limit=limit, workers=1)
-    assert result.stop is Stop.TIME_LIMIT
-    assert check(instance, result.schedule) == ()
-    assert result.evaluation.contention == result.trajectory[-1].incumbent
-    assert time.process_time() - began < 5  # making a model alone would take longer

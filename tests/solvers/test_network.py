@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.scenario import load
 from metronome_opt.solvers import elimination
 from metronome_opt.solvers.network import CostNetwork, build, condition, decide, eliminate, tables
-from metronome_opt.solvers.network.eliminate import prune
-from metronome_opt.solvers.search import Search
-from metronome_opt.verify import evaluate
 from tests import builders
 from tests.landscape import landscape, optimum, scale_of
 from tests.solvers.searches import searching
@@ -49,20 +45,6 @@ def judged(network: CostNetwork) -> np.ndarray[tuple[int, ...], np.dtype[np.int6
     units = scaled * factor.numerator
     assert not (units % factor.denominator).any()  # the scale divides every contention
     return units // factor.denominator
-
-
-def test_a_table_by_hand() -> None:
-    # Two bursts of 2 slots of 4, 60 each of 100: they lack 20 where they overlap.
-    pair = builders.network(*(builders.job(name, 4, (0, 2, 60)) for name in "ab"))
-    search = searching(pair, {"a": 0, "b": 1})
-    network = build(search)
-    (cost,) = network.costs
-    assert network.scale == Fraction(20, 4)  # one slot of overlap out of four
-    assert [list(domain) for domain in network.domains] == [[0], [0, 1, 2, 3]]
-    assert cost.excess is not None
-    assert (cost.low, cost.scope, network.limit) == (0, (1,), 0)  # the incumbent overlaps once
-    assert list(cost.excess) == [1, 1, 0, 1]  # 1 stands for all that is above the slack
-    assert [list(domain) for domain in prune(search, network).domains] == [[0], [2]]
 
 
 @given(SCHEDULES)
@@ -123,15 +105,6 @@ def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: in
     assert search.proved
     assert search.incumbent == best
     assert all(event.bound is None or event.bound <= best for event in search.trajectory)
-
-
-@pytest.mark.slow
-def test_the_shipped_example_is_proved_block_by_block() -> None:
-    search = Search(load("paper-24").instance, time_limit=200, seed=0, workers=1)
-    elimination.run(search)
-    assert search.proved
-    assert all(block.proved_by is not None for block in search.blocks)
-    assert evaluate(search.instance, search.named() or {}).contention == search.incumbent
 
 
 @given(SCHEDULES, st.data())

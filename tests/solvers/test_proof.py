@@ -94,16 +94,6 @@ def alike(**links: dict[str, int]) -> Instance:
     return network(*jobs, **{**capacities, "wide": 1000})
 
 
-def test_groups_need_not_hang_together() -> None:
-    """Two links with two jobs each and none in common, known as one group."""
-    instance = alike(a={"l": 1}, b={"l": 1}, c={"m": 1}, d={"m": 1})
-    each = Fraction(40, 6)  # 4 + 4 slots of 6: 2 are shared, 20 over
-    parts = Known(frozenset("l"), each), Known(frozenset("m"), each)
-    search = searching(instance, dict.fromkeys("abcd", 0))
-    assert Proof(search, (Known(frozenset("lm"), each, parts),)).grow()
-    check_proved(search, 2 * each)
-
-
 @pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(2, 4), st.booleans(), st.booleans())
 @examples(60)
@@ -211,30 +201,6 @@ def test_of_links_that_there_is_no_time_for_the_loads_are_known(
     assert len(asked) == 1
     assert search.bound is not None
     assert search.bound >= loads(HARD) > 0
-
-
-def test_what_is_known_of_a_link_that_costs_nothing_is_not_needed() -> None:
-    instance = alike(a={"narrow": 1, "wide": 1}, b={"narrow": 1, "wide": 1})
-    narrow = Known(frozenset({"narrow"}), Fraction(40, 6))
-    wide = Known(frozenset({"wide"}), Fraction(0))
-    both = Known(frozenset({"narrow", "wide"}), Fraction(40, 6), (narrow, wide))
-    for known in ((wide,), (wide, narrow), (both,)):
-        search = searching(instance)
-        assert Proof(search, known).grow()
-        check_proved(search, Fraction(40, 6))
-
-
-def test_a_schedule_found_meanwhile_by_others_is_taken() -> None:
-    instance = alike(a={"l": 1, "m": 1}, b={"l": 1}, c={"m": 1, "l": 1}, d={"m": 1})
-    known = searching(instance)
-    Proof(known).grow()
-    search = searching(instance, dict.fromkeys("abcd", 0))
-    proof = Proof(search)
-    assert known.best is not None
-    search.offer(known.best, "somebody else")
-    assert proof.grow()
-    check_proved(search, optimum(instance))
-    assert search.found_by == "somebody else"
 
 
 def test_the_clock_is_looked_at_however_long_a_node_takes(monkeypatch: pytest.MonkeyPatch) -> None:

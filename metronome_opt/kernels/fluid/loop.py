@@ -62,28 +62,11 @@ def _uniform(state: np.uint64) -> float:
 
 
 @kernel
-def _exponential(state: np.uint64) -> float:
-    """Return an exponential number of mean 1."""
-    return -math.log(_uniform(state))
-
-
-@kernel
 def _normal(state: np.uint64) -> float:
     """Return a standard normal number, no further from 0 than three standard deviations."""
-    radius = math.sqrt(2.0 * _exponential(mix(state, 0)))
+    radius = math.sqrt(-2.0 * math.log(_uniform(mix(state, 0))))
     number = radius * math.cos(2.0 * math.pi * _uniform(mix(state, 1)))
     return min(max(number, -_CUT), _CUT)
-
-
-@kernel
-def _slowness(state: np.uint64, jitter: float, stragglers: float, straggling: float) -> float:
-    """Return by what factor a computing time is longer than usual."""
-    factor = 1.0
-    if jitter > 0.0:
-        factor += jitter * _normal(mix(state, 2))
-    if stragglers > 0.0 and _uniform(mix(state, 3)) < stragglers:
-        factor *= straggling
-    return factor
 
 
 @kernel
@@ -261,19 +244,15 @@ def _until(world: World, job: int, stage: int, time: float) -> None:
 
 @kernel
 def _factor(world: World, job: int) -> float:
-    clock, row = world.clock[0], world.jobs[job]
-    if row.random:
-        return _exponential(_draw(row))
-    if clock.jitter > 0.0 or clock.stragglers > 0.0:
-        return _slowness(_draw(row), clock.jitter, clock.stragglers, clock.straggling)
-    return 1.0
+    jitter: float = world.clock[0].jitter
+    return 1.0 + jitter * _normal(mix(_draw(world.jobs[job]), 2)) if jitter > 0.0 else 1.0
 
 
 @kernel
 def _volume(world: World, job: int) -> float:
     row = world.jobs[job]
     volume: float = world.segments[row.first_segment + row.segment].volume
-    return volume * _exponential(mix(_draw(row), 1)) if row.random else volume
+    return volume
 
 
 @kernel

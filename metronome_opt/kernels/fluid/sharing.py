@@ -438,25 +438,3 @@ def end_burst(world: World, job: int) -> None:
         count = _join_held(world, uses[use].link, count)
     if count:
         _share_out(world, count)
-
-
-@kernel
-def change_capacity(world: World, link: int, capacity: float) -> None:
-    """Let a link carry more or less from now on."""
-    clock, links, uses = world.clock, world.links, world.uses
-    now = clock[0].now
-    was_over = is_over(world, link)
-    links[link].capacity = capacity
-    over = is_over(world, link)
-    if over and not was_over:
-        links[link].over_since = now
-    if was_over and not over:
-        links[link].over += now - links[link].over_since
-    clock[0].stamp += 1
-    count = 0
-    use = links[link].head
-    while use >= 0:
-        count = _join(world, uses[use].job, count)
-        use = uses[use].next
-    if count:
-        _share_out(world, count)

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from lightkube.core.client import Client
-from lightkube.core.resource import ApiInfo, ResourceDef
-from lightkube.generic_resource import GenericNamespacedResource
 
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.client import (
@@ -18,7 +16,6 @@ from metronome_opt.kubernetes.client import (
     NODES,
     PODS,
     apply,
-    asking,
     claims_of,
     delete,
     listed,
@@ -37,12 +34,6 @@ CLAIMS = claims_of(DEFAULT_GROUP)
 _WORKERS = 4  # most of the time is spent on waiting for the server
 Item = TypeVar("Item")
 _HOSTNAME = "kubernetes.io/hostname"
-
-
-class _Binding(GenericNamespacedResource):
-    """Binding of a pod; lightkube's own takes the server's answer for another Binding."""
-
-    _api_info = ApiInfo(ResourceDef("", "v1", "Binding"), "pods", ["post"], action="binding")
 
 
 class LostLeadershipError(MetronomeError):
@@ -101,16 +92,6 @@ class LiveCluster:
 
     def _assign(self, pod: Pod, node: str, slots: Slots) -> None:
         annotations = {f"{DEFAULT_GROUP}/node": node, **slots.annotations(pod.job, pod.name)}
-        if pod.binds:
-            own = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-            content: Any = {
-                "metadata": {**own, "annotations": annotations},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-            }
-            binding: Any = _Binding(content)
-            with asking(self._client):
-                self._client.create(binding, pod.name)
-            return
         selector = {_HOSTNAME: self._hosts.get(node) or node}
         spec = {"nodeSelector": selector, "schedulingGates": None}
         self._patch(pod, {"metadata": {"annotations": annotations}, "spec": spec})

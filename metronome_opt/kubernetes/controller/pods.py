@@ -9,7 +9,7 @@ from pathlib import Path
 
 from metronome_opt.cluster.gang import JOB_FORMAT, Gang, request
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.pods import SCHEDULER, Pod
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.annotations import Annotations
 from metronome_opt.kubernetes.resources import neediest
 from metronome_opt.scenario.cluster import ClusterSpec
@@ -76,11 +76,6 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """
     pod = members.pods[0]
     stated = Annotations(pod.where, pod.annotations)
-    if pod.binds and pod.has_scheduling_gate:
-        raise InputError(
-            f"{pod.where}: has our scheduling gate and names {SCHEDULER} as its scheduler; "
-            "keep one of the two"
-        )
     tasks = stated.number("tasks")
     if tasks is None:
         stated["tasks"].fail("missing; metronome inject writes it")

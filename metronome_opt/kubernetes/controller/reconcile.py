@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -26,39 +26,15 @@ from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
+from metronome_opt.scheduling.reasons import why_not
+
+if TYPE_CHECKING:
+    from metronome_opt.kubernetes.controller.live import LiveCluster
 
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
 _CLAIMS_S = 30.0  # between two readings of all claims
-
-
-class Actions(Protocol):
-    """Actions of a controller in a cluster; each may raise a `MetronomeError`."""
-
-    def claims(self, namespace: str | None) -> Iterable[Manifest]:
-        """Return the claims of a namespace, None for all, that we have written."""
-
-    def claim(self, manifests: Sequence[Manifest]) -> None:
-        """Write claims."""
-
-    def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
-        """Give waiting pods their nodes and their slots; they wait no longer."""
-
-    def annotate(self, pod: Pod, slots: Slots) -> None:
-        """Give a running pod other slots."""
-
-    def delete(self, pod: Pod) -> None:
-        """Delete a pod."""
-
-    def unclaim(self, job: str) -> None:
-        """Delete the claims of a job."""
-
-    def event(
-        self, about: Sequence[Mapping[str, Any]], reason: str, message: str, *, warning: bool
-    ) -> None:
-        """Record what happens to objects, given as references to them."""
 
 
 class Controller:
@@ -85,7 +61,7 @@ class Controller:
     def __init__(
         self,
         state: ClusterState,
-        cluster: Actions,
+        cluster: LiveCluster,
         *,
         namespace: str | None = None,
         patience_s: float = 60.0,

@@ -10,7 +10,7 @@ from typing import Any
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, sanitize
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.fields import Field
 from metronome_opt.kubernetes.kinds import TRAFFIC_SOURCES
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.quantities import milliseconds
@@ -28,9 +28,6 @@ _NUMBERS = {  # and the minimum of each
 }
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
-
-Patterns = Mapping[tuple[str, str], KubernetesObject]
-"""Claims by namespace and name, whose traffic workloads may name."""
 
 
 class Annotations:
@@ -79,19 +76,11 @@ class Annotations:
         for name in _NUMBERS:
             self.number(name)
 
-    def traffic(self, namespace: str = "", patterns: Patterns | None = None) -> dict[str, Any]:
-        """Return what a task sends as fields of a scenario's job; none if that is not stated.
-
-        Parameters
-        ----------
-        namespace, patterns
-            Where a pattern may be named, and the claims that have one.
-        """
-        given = [self[name] for name in TRAFFIC_SOURCES if self[name]]
-        if len(given) > 1:
-            given[1].fail(f"another of {', '.join(TRAFFIC_SOURCES)} is there as well; keep one")
-        model, traffic, template = (self[name] for name in TRAFFIC_SOURCES)
-        batch = self["batch"]
+    def traffic(self) -> dict[str, Any]:
+        """Return what a task sends as fields of a scenario's job; none if that is not stated."""
+        model, traffic, batch = (self[name] for name in (*TRAFFIC_SOURCES, "batch"))
+        if model and traffic:
+            traffic.fail("model is there as well; keep one of the two")
         if model:
             return {"model": model.text(), "batch": batch.integer(1)}
         if batch:
@@ -102,11 +91,6 @@ class Annotations:
             except InputError as error:
                 traffic.fail(str(error))
             return {"traffic": read_pattern(Field(value, traffic.where))}
-        if template:
-            pattern = (patterns or {}).get((namespace, template.text()))
-            if pattern is None:
-                template.fail(f"no such STBandwidthClaim in {namespace}; read it as well")
-            return {"traffic": read_pattern(pattern.at("spec.traffic"))}
         return {}
 
 

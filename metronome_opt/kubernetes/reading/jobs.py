@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, KubernetesObject
 from metronome_opt.kubernetes.kinds import PodTemplate, kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -25,17 +25,8 @@ from metronome_opt.scenario.network import ONE_GPU, Resources
 LeftOut = dict[str, list[str]]
 """Titles of what is left out, by reason."""
 
-_MAX_PRIORITY = 2**31 - 1
-# Classes that every cluster has, whether its list of them is read or not.
-_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
 _SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its pods
-_AGREED = {  # what the claims of a job agree on, and where it stands in their spec
-    "traffic": "traffic",
-    "priority": "traffic.priority",
-    "offset_us": "allocation.offsetMicroseconds",
-    "stretch_us": "allocation.stretchMicroseconds",
-}
 
 
 class UnsuitableError(Exception):
@@ -62,16 +53,14 @@ class ImportedJob:
     """A training job of a cluster, and what becomes of it in the scenario."""
 
     source: KubernetesObject  # the object that it was read from
-    name: str  # that of the object, but for one of several groups
+    name: str
     expected: Sequence[str]  # names of pods that hold GPUs, as far as known beforehand
     pods: Sequence[str]  # their names where they are there, else those that are expected
     nodes: Sequence[str | None]  # where they run
     each: Resources = ONE_GPU  # what one of them needs; cores and memory of the neediest
     annotations: Mapping[str, str] = field(default_factory=dict)
-    priority_class: str | None = None
     claims: list[ClaimInForce] = field(default_factory=list)
     entry: dict[str, Any] = field(default_factory=dict)  # the job of the scenario
-    class_value: int | None = None  # of its priority class; None if its weight is stated
 
     @property
     def claim(self) -> ClaimInForce | None:
@@ -100,13 +89,11 @@ def read_jobs(
         job_of = owner.get((namespace, name), owner.get((namespace, _without_suffix(name))))
         (alone if job_of is None else job_of.claims).append(claim)
     candidates += _claimed_jobs(alone)
-    classes = _read_classes(objects.of("PriorityClass"))
-    patterns = {each.key: each for each in objects.of(CLAIM)}
     jobs = []
     for job in candidates:
         try:
             with faults.collect():
-                _fill(job, patterns, classes, slot_ms)
+                _fill(job, slot_ms)
                 jobs.append(job)
         except UnsuitableError as reason:
             left_out[str(reason)].append(job.source.title)
@@ -156,10 +143,8 @@ def _read_workloads(
             continue
         try:
             with faults.collect():
-                templates = kind_of(workload).templates(workload, objects)
-                for group in dict.fromkeys(each.group for each in templates) or ("",):
-                    mine = [each for each in templates if each.group == group]
-                    jobs.append(_read_workload(workload, group, mine, objects, pods))
+                templates = list(kind_of(workload).pods(workload))
+                jobs.append(_read_workload(workload, templates, pods))
         except UnsuitableError as reason:
             left_out[str(reason)].append(workload.title)
     return jobs
@@ -167,12 +152,10 @@ def _read_workloads(
 
 def _read_workload(
     workload: KubernetesObject,
-    group: str,
     templates: Iterable[PodTemplate],
-    objects: Objects,
     pods: _PodsByName,
 ) -> ImportedJob:
-    """Read a workload, or one group of its pods.
+    """Read a workload.
 
     Raises
     ------
@@ -195,10 +178,7 @@ def _read_workload(
     if len({each.needs.gpus for each in holding}) > 1:
         unlike = ", ".join(f"{each.title} {each.needs.gpus}" for each in holding)
         raise UnsuitableError(f"with unlike numbers of GPUs ({unlike})")
-    classes = [each.template.at("spec.priorityClassName") for each in holding]
-    classes += [workload.at(path) for path in kind.priorities]
     stated = [each.template.at("metadata.annotations").texts() for each in holding]
-    made = kind.made_by(workload, objects)
     taken = [
         (name, pods.take(workload.namespace, each.stem or name, each.maker))
         for each in holding
@@ -206,25 +186,19 @@ def _read_workload(
     ]
     return ImportedJob(
         workload,
-        group or workload.name,
+        workload.name,
         [name for name, _ in taken],
         [name if pod is None else pod.name for name, pod in taken],
         [None if pod is None else pod.node for _, pod in taken],
         neediest(each.needs for each in holding),
-        merge(workload.annotations, {} if made is None else made.annotations, *stated),
-        next((each.text() for each in classes if each), None),
+        merge(workload.annotations, *stated),
     )
 
 
 # ------------------------------------------------------------------ the job of the scenario
 
 
-def _fill(
-    job: ImportedJob,
-    patterns: Mapping[tuple[str, str], KubernetesObject],
-    classes: Mapping[str | None, int],
-    slot_ms: int,
-) -> None:
+def _fill(job: ImportedJob, slot_ms: int) -> None:
     """Set the job of the scenario, from annotations and claims in force.
 
     Raises
@@ -238,12 +212,13 @@ def _fill(
     if stated.ignored:
         raise UnsuitableError("by their annotation")
     stated.check()
-    _check_agreement(job.claims)
     claim = job.claim
-    traffic = stated.traffic(job.source.namespace, patterns)
+    traffic = stated.traffic()
     if not traffic and claim is not None:
         traffic = {"traffic": claim.traffic}
-    weight = _weight(job, stated.number("priority"), classes)
+    weight = stated.number("priority")
+    if weight is None:
+        weight = claim.priority if claim else 1
     # Of a ring some pods send inside their node; otherwise all cross links, or none do.
     is_ring = len({each.crosses for each in job.claims}) > 1
     stretch = max(
@@ -275,36 +250,6 @@ def _fill(
     }
 
 
-def _weight(job: ImportedJob, stated: int | None, classes: Mapping[str | None, int]) -> int | None:
-    """Return the weight of a job, or set the value of its priority class."""
-    if stated is not None:
-        return stated
-    name = job.priority_class
-    if job.claim is not None and (job.is_of_claims or (name is None and None not in classes)):
-        return job.claim.priority
-    if name is not None and name not in classes:
-        raise InputError(
-            f"{job.source.where}: priorityClassName: there is no PriorityClass {quote(name)}; read "
-            "it as well"
-        )
-    job.class_value = classes.get(name, 0)
-    return None
-
-
-def _read_classes(items: Iterable[KubernetesObject]) -> Mapping[str | None, int]:
-    """Return the values of priority classes by name; None stands for the default."""
-    classes: dict[str | None, int] = {**_BUILT_IN}  # type: ignore[dict-item]
-    for each in items:
-        value = (each / "value").integer(-_MAX_PRIORITY - 1, maximum=_MAX_PRIORITY)
-        classes[each.name] = value
-        default = each / "globalDefault"
-        if default.flag():
-            if None in classes:
-                default.fail("another class is the default as well; there is one at most")
-            classes[None] = value
-    return classes
-
-
 def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
     """Give each job a name of its own; return them in the order of namespaces and names.
 
@@ -327,7 +272,6 @@ def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
 
 
 def _read_claims(claims: Iterable[KubernetesObject]) -> Iterator[ClaimInForce]:
-    """Yield the claims in force; one without an allocation is a pattern for others."""
     for each in claims:
         spec, allocation = each / "spec", each.at("spec.allocation")
         if allocation:
@@ -359,15 +303,3 @@ def _claimed_jobs(claims: Iterable[ClaimInForce]) -> list[ImportedJob]:
         nodes = [claim.node for claim in mine]
         result.append(ImportedJob(source, source.name, names, names, nodes, claims=mine))
     return result
-
-
-def _check_agreement(claims: Sequence[ClaimInForce]) -> None:
-    """Refuse claims of one job that state different things."""
-    for other in claims[1:]:
-        first = claims[0]
-        for term, path in _AGREED.items():
-            if getattr(other, term) != getattr(first, term):
-                raise InputError(
-                    f"{other.source.where}: spec.{path}: is not that of {first.source.name}, a "
-                    f"claim of the same job, got {quote(getattr(other, term))}"
-                )

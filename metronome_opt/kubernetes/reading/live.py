@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from lightkube.core.client import Client
 
@@ -13,11 +13,9 @@ from metronome_opt.kubernetes.client import (
     resource,
     server_of,
 )
-from metronome_opt.kubernetes.kinds import KINDS, ObjectKind, WorkloadKind
+from metronome_opt.kubernetes.kinds import KINDS, ObjectKind
 from metronome_opt.kubernetes.objects import Objects
 
-# The one topology of a cluster is rarely in the namespace of jobs, and pods of others hold GPUs.
-_EVERYWHERE = ("NetworkTopology", "Pod")
 _UNKNOWN, _FORBIDDEN = 404, 403
 
 
@@ -25,7 +23,6 @@ def read_live(
     objects: Objects,
     client: Client,
     namespaces: Sequence[str | None],
-    labels: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Take in the objects of a running cluster; return a line for each kind that is not read.
 
@@ -37,17 +34,13 @@ def read_live(
         Of its API server.
     namespaces
         Where workloads and claims are looked for; None stands for the client's own.
-    labels
-        Read only workloads that carry these. Claims are read all the same: what runs takes its
-        share of the links, whether it is asked for or not.
     """
     notes = []
     for kind in KINDS.values():
-        chosen = labels if isinstance(kind, WorkloadKind) else None
-        places = [ALL_NAMESPACES] if kind.kind in _EVERYWHERE else namespaces
-        note = _read(objects, client, kind, places, chosen)
-        if note and kind.kind == "Pod":
-            note = _read(objects, client, kind, namespaces, chosen)
+        # Pods of other namespaces hold GPUs as well.
+        note = _read(objects, client, kind, [ALL_NAMESPACES]) if kind.kind == "Pod" else ""
+        if note is not None:
+            note = _read(objects, client, kind, namespaces)
         notes += [note] if note else []
     return notes
 
@@ -57,7 +50,6 @@ def _read(
     client: Client,
     kind: ObjectKind,
     namespaces: Sequence[str | None],
-    labels: Mapping[str, str] | None,
 ) -> str | None:
     """Take in the objects of a kind; return why not."""
     name = f"{kind.resource}.{kind.group}" if kind.group else kind.resource
@@ -67,7 +59,7 @@ def _read(
         asked = resource(api_version, kind.kind, kind.resource, namespaced=kind.namespaced)
         try:
             for namespace in namespaces if kind.namespaced else [None]:
-                items = listed(client, asked, namespace, labels)
+                items = listed(client, asked, namespace)
                 objects.add(((server_of(client), item) for item in items), yielding=True)
             return None
         except ClusterError as error:

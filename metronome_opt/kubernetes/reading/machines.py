@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any
 
 from metronome_opt.errors import InputError, counted, quote
@@ -20,10 +19,8 @@ from metronome_opt.scenario.network import Resources
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SPEED = f"{DEFAULT_GROUP}/sustained-tflops"
-_SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts it
 
 _Link = tuple[str, int]  # name and Mbit/s
-_Paths = dict[tuple[str, str], int]  # by origin and destination
 
 
 @dataclass(frozen=True)
@@ -166,69 +163,27 @@ def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, An
     }
 
 
-# ------------------------------------------------------------------ the network between zones
-
-
-def _read_topology(topologies: Sequence[KubernetesObject]) -> tuple[_Paths, _Paths, _Paths]:
-    """Return costs between zones and regions, and what the paths between zones carry, Mbit/s.
-
-    Costs that a user defined come before measured ones.
-    """
-    if len(topologies) > 1:
-        first, second, *_ = topologies
-        raise InputError(
-            f"{second.where}: {first.namespace}/{first.name} is there as well; a cluster has one "
-            "NetworkTopology, leave the other out"
-        )
-    weights = [each for topology in topologies for each in topology.at("spec.weights").items()]
-    weights.sort(key=lambda weight: (weight / "name").text() != "UserDefined")
-    costs: dict[str, _Paths] = {ZONE_KEY: {}, REGION_KEY: {}}
-    carries: _Paths = {}
-    for level in (weights[0] / "topologyList").items() if weights else ():
-        key = level / "topologyKey"
-        if key.text() not in costs:
-            key.fail(f"must be {ZONE_KEY} or {REGION_KEY}")
-        for origin in (level / "originList").items():
-            here = (origin / "origin").text()
-            for path in (origin / "costList").items():
-                ends = here, (path / "destination").text()
-                if ends in costs[key.value]:
-                    (path / "destination").fail(f"is there twice from {here}")
-                costs[key.value][ends] = (path / "networkCost").integer(0)
-                if key.value == ZONE_KEY and path / "bandwidthCapacity":
-                    carries[ends] = _megabits(path / "bandwidthCapacity")
-    return costs[ZONE_KEY], costs[REGION_KEY], carries
+# ------------------------------------------------------------------ the cluster
 
 
 def cluster_document(
-    objects: Objects,
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
     choices: Choices,
     notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``; what is assumed is appended to `notes`."""
-    zone_costs, region_costs, carries = _read_topology(objects.of("NetworkTopology"))
     racks = _racks(machines)
-    zone_of = {rack: machines[name].zone for name, rack in racks.items()}
+    zones = dict.fromkeys(racks.values())
     uplinks = {racks[name]: each.uplink for name, each in machines.items() if each.uplink}
-    for rack, zone in zone_of.items():
-        carried = {amount for (origin, _), amount in carries.items() if origin == zone}
-        if carried and rack not in uplinks:
-            uplinks[rack] = f"{rack}-uplink", min(carried)
-            if len(carried) > 1:
-                notes.append(
-                    f"zone {zone}: its paths carry from {min(carried)} to {max(carried)} "
-                    "Mbit/s; the uplink is taken to carry the minimum"
-                )
     if choices.uplink_mbps is not None:
         if not racks:
             raise InputError(f"no node has the label {ZONE_KEY}, which states its zone; add it")
-        chosen = [rack for rack in zone_of if rack not in uplinks]
+        chosen = [rack for rack in zones if rack not in uplinks]
         uplinks |= {rack: (f"{rack}-uplink", choices.uplink_mbps) for rack in chosen}
         notes.append(f"{counted(len(chosen), 'uplink')} of {choices.uplink_mbps} Mbit/s chosen")
     links = dict(link for machine in machines.values() for link in machine.interfaces)
-    for uplink, capacity in (uplinks[rack] for rack in zone_of if rack in uplinks):
+    for uplink, capacity in (uplinks[rack] for rack in zones if rack in uplinks):
         if uplink in links:
             raise InputError(
                 f"link {quote(uplink)}: connects two nodes or zones to the others; give each its "
@@ -243,23 +198,13 @@ def cluster_document(
         interfaces = {"interfaces": own} if len(own) > 1 else {"interface": own[0]}
         stated = {key: value for key, value in position.items() if value}
         nodes.append({"name": name, "has": amounts, **interfaces, **stated})
-    regions = {machine.region for machine in machines.values()}
-    costs = {
-        (here, there): _SAME_ZONE if zone == other else zone_costs.get((zone or "", other or ""))
-        for (here, zone), (there, other) in permutations(zone_of.items(), 2)
-        if zone_costs and zone and other
-    }
     document = {
         "topology": "listed",
         "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
         "racks": [
             {"name": rack, **({"uplink": uplinks[rack][0]} if rack in uplinks else {})}
-            for rack in zone_of
-        ],
-        "zone_costs": [_cost(ends, cost) for ends, cost in costs.items() if cost is not None],
-        "region_costs": [
-            _cost(ends, cost) for ends, cost in region_costs.items() if set(ends) <= regions
+            for rack in zones
         ],
         "gpu": _read_gpu(machines, notes),
     }
@@ -279,7 +224,3 @@ def _racks(machines: Mapping[str, Machine]) -> dict[str, str]:
         elif zone or uplink:
             racks[name] = zone or uplink or ""
     return racks
-
-
-def _cost(ends: tuple[str, str], cost: int) -> dict[str, Any]:
-    return {"origin": ends[0], "destination": ends[1], "cost": cost}

@@ -77,7 +77,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     held = _held(machines, jobs)
     has = _has(machines, held, jobs, pods, notes)
     jobs = _fitting(has, held, jobs, left_out)
-    cluster = cluster_document(objects, machines, has, choices, notes)
+    cluster = cluster_document(machines, has, choices, notes)
     for why, titles in sorted(left_out.items()):
         notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
     passed = [f"{count} {kind}" for kind, count in sorted(objects.passed.items())]
@@ -86,7 +86,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     if not jobs:
         raise InputError(
             "no jobs: nothing is left to schedule; annotate workloads with "
-            f"{DEFAULT_GROUP}/traffic, /model or /claim-template{_aside(notes)}"
+            f"{DEFAULT_GROUP}/traffic or /model{_aside(notes)}"
         )
     for job in jobs:
         if "model" in job.entry and "gpu" not in cluster:
@@ -181,11 +181,6 @@ def _build(
     cluster: Mapping[str, Any], jobs: Sequence[ImportedJob], choices: Choices, notes: list[str]
 ) -> Imported:
     """Build what was read: only with their periods known do offsets find their place."""
-    # 1 for the lowest class, then twice that of the one below: the order, not how much more.
-    values = sorted({job.class_value for job in jobs if job.class_value is not None})
-    for job in jobs:
-        if job.class_value is not None:
-            job.entry["priority"] = 2 ** values.index(job.class_value)
     document = {
         "format": SCENARIO_FORMAT,
         "name": choices.name,

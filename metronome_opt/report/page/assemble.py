@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 
-from jinja2 import Template
-
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
 from metronome_opt.report.page.data import embedded, page_data
 from metronome_opt.report.page.sources import Point
@@ -85,8 +83,7 @@ def build_page(
         "script": script,
         "cushion": CUSHION_LEGEND,
     }
-    template = Template(read_asset("page.html"), keep_trailing_newline=True)
-    return str(template.render(fields))
+    return re.sub(r"\{\{(\w+)\}\}", lambda field: fields[field[1]], read_asset("page.html"))
 
 
 def content_policy(style: str, script: str) -> str:

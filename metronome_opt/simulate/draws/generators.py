@@ -24,7 +24,6 @@ from metronome_opt.simulate.draws.setup import (
     Seconds,
     Setup,
     Span,
-    TrafficOfModels,
     stream,
 )
 
@@ -51,26 +50,14 @@ class Given(Generator):
 
 
 class _Member(Record):
-    """A job of a mix: model, batch (a measured one has that of its record) and priority."""
+    """A job of a mix: model, batch and priority."""
 
     model: Name
-    batch: Positive | None = None
+    batch: Positive
     priority: NonNegative = 1
 
 
-class _ByModel(Generator):
-    """Jobs by model.
-
-    Parameters
-    ----------
-    traffic
-        Whether what they send is computed, or measured: then each has the batch of its record.
-    """
-
-    traffic: TrafficOfModels = "computed"
-
-
-class Snapshot(_ByModel):
+class Snapshot(Generator):
     """Jobs of two workers, one on each of the first two nodes.
 
     All of them cross the interfaces of both nodes, so that they share one link, twice. A job
@@ -97,9 +84,6 @@ class Snapshot(_ByModel):
         for name, members in self.mixes.items():
             if not members:
                 refuse(f"mixes.{name}", "empty; name a model and its batch")
-            for index, member in enumerate(members):
-                if member.batch is None and self.traffic == "computed":
-                    refuse(f"mixes.{name}[{index}].batch", "missing; say how many samples")
         if self.mix is not None and self.mix not in self.mixes:
             refuse("mix", f"there is no mix {quote(self.mix)}; there are {', '.join(self.mixes)}")
         return self
@@ -123,7 +107,7 @@ class Snapshot(_ByModel):
         nodes: tuple[str, ...],
         draw: random.Random,
     ) -> Work:
-        model = setup.of(self.traffic).model(member.model, member.batch)
+        model = setup.model(member.model, member.batch)
         alone_s = setup.alone_s(model, _WORKERS, model.batch, nodes)
         return model.job(
             f"{member.model.lower()}-{index}",
@@ -157,7 +141,7 @@ def take_fragment(
     return nodes
 
 
-class Static(_ByModel):
+class Static(Generator):
     """One job of each of the thirteen models, with workers, priority and batch drawn.
 
     The jobs come in random order; each draws its workers, its priority and up to `racks` racks, and
@@ -191,7 +175,6 @@ class Static(_ByModel):
 
     def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
         """Return the jobs in the order of the shipped scenario."""
-        setup = setup.of(self.traffic)
         draw, batches = stream(seed, "jobs"), stream(seed, "batches")
         for _ in range(_ATTEMPTS):
             placed = self._place(setup, draw)
@@ -268,7 +251,7 @@ class _Drawn:
         return arrival_s + done * self.alone_s, self.iterations - done
 
 
-class Dynamic(_ByModel):
+class Dynamic(Generator):
     """Poisson arrivals of jobs of the thirteen models, drawn evenly, nodes left to the policy.
 
     The load is what arrives over what the GPUs could do: arrivals per second, times the mean
@@ -310,7 +293,6 @@ class Dynamic(_ByModel):
 
     def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
         """Return the jobs in order of arrival."""
-        setup = setup.of(self.traffic)
         if self.workers[1] > setup.gpus:
             raise InputError(
                 f"workers: {self.workers[1]}: the cluster has {counted(setup.gpus, 'GPU')}"

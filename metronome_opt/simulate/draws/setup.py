@@ -6,7 +6,7 @@ import random
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,11 +16,9 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
-from metronome_opt.scenario.bursts import Iteration
-from metronome_opt.scenario.cluster import ListedCluster, UniformCluster
-from metronome_opt.scenario.measured import MeasuredStep, measured_named
-from metronome_opt.scenario.model import GPU_HINT, Source, Work, read_scenario
-from metronome_opt.scenario.network import AllReduce
+from metronome_opt.scenario.cluster import UniformCluster
+from metronome_opt.scenario.model import GPU_HINT, Work, read_scenario
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import (
     Training,
     batches_around,
@@ -35,9 +33,6 @@ from metronome_opt.scenario.workload import (
     workload_named,
 )
 
-TrafficOfModels = Literal["computed", "measured"]
-"""Where the numbers of models come from, as in a job of a scenario."""
-
 Mix = Literal["harmonic", "any", "free"]
 """What batches are drawn from; see `Setup.batches`."""
 
@@ -47,27 +42,15 @@ BATCHES = (0.5, 2.0)  # as multiples of the usual batch
 
 @dataclass(frozen=True)
 class Model:
-    """A training model with the batch that is usual for it, as in the scenario ``paper-24``.
-
-    That of a measured one is the batch of its record.
-    """
+    """A training model with the batch that is usual for it, as in the scenario ``paper-24``."""
 
     name: str
     batch: int
-    source: Source
+    source: Workload
 
     def job(self, name: str, workers: int, batch: int, **fields: Any) -> Work:
         """Return a job that trains it."""
-        step = self.source if isinstance(self.source, MeasuredStep) else None
-        return Work(
-            name=name,
-            model=self.name,
-            batch=batch,
-            workers=workers,
-            traffic="measured" if step else None,
-            allreduce=step.allreduce if step else None,
-            **fields,
-        )
+        return Work(name=name, model=self.name, batch=batch, workers=workers, **fields)
 
     def workers(self, low: int, high: int) -> tuple[int, ...]:
         """Return the numbers of workers to draw from: those that the model can be shared out to.
@@ -76,12 +59,10 @@ class Model:
         activations of all, so that more of them would only send longer. An `InputError` if there is
         none.
         """
-        match self.source:
-            case MeasuredStep(stages=unit):
-                pass
-            case Workload(parallelism=TensorParallel()):
+        match self.source.parallelism:
+            case TensorParallel():
                 return (low,)
-            case Workload(parallelism=HybridParallel() as spread):
+            case HybridParallel() as spread:
                 unit = spread.tensor.value * spread.stages.value
             case _:
                 unit = 1
@@ -105,33 +86,21 @@ class Setup:
         Length of a slot.
     hyperperiod
         In slots; None for periods as they come.
-    files, records
-        The file of each workload and of each record that is known, by name in lower case.
-    traffic
-        Whether what models send is computed or measured.
+    files
+        The file of each workload that is known, by name in lower case.
     """
 
-    machines: UniformCluster | ListedCluster
+    machines: UniformCluster | Cluster
     slot_ms: int
     hyperperiod: int | None
     files: Mapping[str, Path]
-    records: Mapping[str, Path]
-    traffic: TrafficOfModels = "computed"
-
-    def of(self, traffic: TrafficOfModels) -> Setup:
-        """Return the same for models whose traffic is computed, or measured."""
-        return self if traffic == self.traffic else self._other
-
-    @cached_property
-    def _other(self) -> Setup:
-        return replace(self, traffic="computed" if self.traffic == "measured" else "measured")
 
     @cached_property
     def models(self) -> Mapping[str, Model]:
         """The thirteen models of the shipped ``paper-24`` by job name, in its order."""
         example = read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
         return {
-            job.name: self.model(job.model, job.batch if self.traffic == "computed" else None)
+            job.name: self.model(job.model, job.batch)
             for job in example.jobs
             if job.model is not None and job.batch is not None
         }
@@ -139,7 +108,7 @@ class Setup:
     @property
     def cluster(self) -> UniformCluster:
         """The same, all machines alike; an `InputError` if they are listed one by one."""
-        if isinstance(self.machines, ListedCluster):
+        if isinstance(self.machines, Cluster):
             raise InputError(
                 "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
                 "give the jobs (draw.given) or use leaf-spine"
@@ -151,13 +120,9 @@ class Setup:
         """GPUs of the whole cluster."""
         return self.cluster.nodes * self.cluster.gpus
 
-    def model(self, name: str, batch: int | None) -> Model:
-        """Return a model by name; an `InputError` if it is not known, or not with this batch."""
-        if self.traffic == "computed":
-            return Model(name, batch or 1, workload_named(name, self.files))
-        step = measured_named(name, self.records)
-        step.check_batch(batch)
-        return Model(name, step.batch, step)
+    def model(self, name: str, batch: int) -> Model:
+        """Return a model by name; an `InputError` if it is not known."""
+        return Model(name, batch, workload_named(name, self.files))
 
     def alone_s(
         self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None = None
@@ -166,10 +131,7 @@ class Setup:
 
         Its tasks are on `nodes`; if they are not known, each sends as fast as an interface.
         """
-        if isinstance(model.source, MeasuredStep):
-            exact = self._measured(model.source, workers, nodes)
-        else:
-            exact = iteration(model.source, self._setting(workers, batch, nodes))
+        exact = iteration(model.source, self._setting(workers, batch, nodes))
         return float(exact.duration) / 1000
 
     def batches(
@@ -186,12 +148,8 @@ class Setup:
             All of them: periods fit only by chance.
 
         If no batch is such, those of the least idle time: GPT2 and GPT3 have one or two samples
-        a worker, which leaves no choice; measured ones have one batch. Empty if every iteration is
-        longer than the hyperperiod.
+        a worker, which leaves no choice. Empty if every iteration is longer than the hyperperiod.
         """
-        if isinstance(model.source, MeasuredStep):
-            slots = self._measured(model.source, workers, nodes).to_slots(self.slot_ms).busy
-            return (model.batch,) if slots <= (self.hyperperiod or slots) else ()
         batches = batches_around(model.batch, *BATCHES)
         if mix == "free":
             return tuple(batches)
@@ -206,20 +164,15 @@ class Setup:
         )
 
     @cached_property
-    def _network(self) -> ListedCluster:
+    def _network(self) -> Cluster:
         return self.cluster.listed
-
-    def _rate(self, allreduce: AllReduce, nodes: Sequence[str] | None) -> int:
-        return self._network.fastest(self._network.flows(nodes or (), allreduce))[0]
-
-    def _measured(self, step: MeasuredStep, workers: int, nodes: Sequence[str] | None) -> Iteration:
-        return step.iteration(workers, self._rate(step.allreduce, nodes))
 
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Training:
         gpu = self.cluster.gpu
         if gpu is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
-        return Training(workers, batch, gpu.flops, self._rate("tasks", nodes))
+        rate, _ = self._network.fastest(self._network.flows(nodes or (), "tasks"))
+        return Training(workers, batch, gpu.flops, rate)
 
 
 def stream(seed: int, aspect: str) -> random.Random:

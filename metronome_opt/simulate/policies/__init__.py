@@ -8,7 +8,7 @@ names a `Registration`. Command line, studies, campaigns and figures know them a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -34,31 +34,23 @@ class Registration:
         What it does, in a few words.
     make
         What makes it, from the seed of whatever it draws; or where that is, as ``module:name``.
-    options
-        Further arguments.
     line
         Colour, dashes and width of its line in figures; None to choose them there.
     usual
         Whether studies compare it if they do not say what they compare.
-    part
-        Whether it is a part of another policy, to see what brings how much.
     """
 
     about: str
     make: str | Callable[..., Default]
-    options: Mapping[str, Any] = field(default_factory=dict)
     line: tuple[str, Any, float] | None = None
     usual: bool = False
-    part: bool = False
 
 
 _HERE = "metronome_opt.simulate.policies"
-_METRONOME = f"{_HERE}.metronome:Metronome"
 
 if TYPE_CHECKING:
     REGISTERED: Mapping[str, Registration]
     POLICIES: Mapping[str, str]
-    PARTS: Mapping[str, str]
 
 # From what clusters do today to what no policy can do better. The colours are those of Okabe and
 # Ito; the dashes tell the lines in a print without colours.
@@ -89,7 +81,7 @@ _OURS: dict[str, Registration] = {
     ),
     "metronome": Registration(
         "placement, admission and offsets by what they bring, priorities, cushions",
-        _METRONOME,
+        f"{_HERE}.metronome:Metronome",
         line=("#0072B2", "-", 2.2),
         usual=True,
     ),
@@ -99,20 +91,6 @@ _OURS: dict[str, Registration] = {
         line=("#1a1a1a", (0, (1, 1.4)), 1.6),
         usual=True,
     ),
-}
-_PARTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "placing": (
-        "metronome's placement; nobody waits for room or is shifted",
-        {"admission": False, "shifting": False},
-    ),
-    "admitting": ("metronome's placement and admission; nobody is shifted", {"shifting": False}),
-    "shifted-greedy": ("metronome with offsets of the greedy rotation", {"solver": "greedy"}),
-    "shifted-cassini": ("metronome with offsets by CASSINI's method", {"solver": "cassini"}),
-    "shifted-local": ("metronome with offsets by local search", {"solver": "local"}),
-}
-_OURS |= {
-    name: Registration(about, _METRONOME, options, part=True)
-    for name, (about, options) in _PARTS.items()
 }
 
 
@@ -144,16 +122,15 @@ def _refuse(error: InputError, *_: object, **__: object) -> NoReturn:
 
 
 def __getattr__(name: str) -> Any:
-    """Return `REGISTERED`, or what `POLICIES` and the `PARTS` of policies do, by their names.
+    """Return `REGISTERED`, or what `POLICIES` do, by their names.
 
     They are made when they are asked for: what other packages add imports this module in turn.
     """
     if name == "REGISTERED":
         return _registered()
-    if name not in ("POLICIES", "PARTS"):
+    if name != "POLICIES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    parts = name == "PARTS"
-    return {name: found.about for name, found in _registered().items() if found.part == parts}
+    return {name: policy.about for name, policy in _registered().items()}
 
 
 def find_policy(name: str, seed: int) -> Default:
@@ -168,7 +145,7 @@ def find_policy(name: str, seed: int) -> Default:
         module, _, attribute = make.partition(":")
         make = getattr(import_module(module), attribute)
     with guarded(f"policy {name}", foreign=is_plugin(name)):
-        policy: Default = make(seed, **found.options)
+        policy: Default = make(seed)
     return policy
 
 

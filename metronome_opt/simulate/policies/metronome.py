@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.simulate.cluster import Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
@@ -111,22 +111,13 @@ class Metronome(Default):
     ----------
     seed
         Of the solver.
-    admission
-        Whether a job may be made to wait though there are GPUs for it.
-    shifting
-        Whether jobs are shifted.
-    solver
-        Whose offsets are tried.
     """
 
     sharing: Sharing = "weighted"
 
-    def __init__(
-        self, seed: int, *, admission: bool = True, shifting: bool = True, solver: str = "auto"
-    ) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self._admission, self._shifting = admission, shifting
-        self._run = find_solver(solver).load()
+        self._run = find_solver("auto").load()
         self._seen = -1
         self._slow: dict[tuple[int, ...], Mapping[int, float]] = {}
 
@@ -146,7 +137,7 @@ class Metronome(Default):
                 continue
             harm = self._harm(job, placement, state)
             price += harm
-            if self._admission and harm and price > most:
+            if harm and price > most:
                 continue
             if least is None or (price, network_cost(placement)) < least:
                 best, least = placement, (price, network_cost(placement))
@@ -184,8 +175,6 @@ class Metronome(Default):
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Solve the jobs around those that came, and around those that left."""
-        if not self._shifting:
-            return []
         return [
             order for members in state.changed(came, left) for order in self._solve(state, members)
         ]
@@ -228,7 +217,7 @@ class Metronome(Default):
         return search, 0.0
 
     def _search(self, rivals: ContentionGroup, longer: int) -> Search:
-        instance = lengthen(rivals.instance, longer) if longer else rivals.instance
+        instance = extend_bursts(rivals.instance, longer) if longer else rivals.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
         self._run(search)
         return search

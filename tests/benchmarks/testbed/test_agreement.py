@@ -10,9 +10,7 @@ import pytest
 from benchmarks.testbed.agreement import (
     come_apart,
     compare,
-    figures,
     slowdowns,
-    times_of,
     usable,
 )
 from benchmarks.testbed.cases import Case
@@ -40,11 +38,6 @@ def test_only_undisturbed_runs_in_which_all_jobs_ran_to_their_end_are_usable() -
     ended = bed_run("case", "free", {}, jobs=lost)
     never = bed_run("case", "free", {"a": begins(100), "b": begins()})
     assert usable([busy, good, ended, never, good]) == [good, good]
-
-
-def test_iteration_times_are_from_one_beginning_to_the_next() -> None:
-    run = JobRun(begins_ms=(20.0, 120.0, 225.5), bursts_ms=())
-    assert list(times_of(run)) == [100.0, 105.5]
 
 
 # ------------------------------------------------------------------ how far off
@@ -94,19 +87,6 @@ def test_modes_are_simulated_separately_with_their_offsets() -> None:
         ("gated", "a", 100, pytest.approx(100)),
         ("gated", "b", 100, pytest.approx(100)),
     ]
-
-
-def test_figures_are_of_how_far_off_jobs_are_either_way() -> None:
-    table = pd.DataFrame(
-        {
-            "mode": ["free", "free", "free", "gated"],
-            "error": [0.1, -0.2, 0.3, -0.01],
-        }
-    )
-    found = figures(table, ["mode"])
-    assert list(found.columns) == ["jobs", "median", "nine of ten", "largest"]
-    assert list(found.loc["free"]) == pytest.approx([3, 0.2, 0.28, 0.3])
-    assert list(found.loc["gated"]) == pytest.approx([1, 0.01, 0.01, 0.01])
 
 
 def test_slowdowns_are_means_over_jobs_without_the_first_iteration() -> None:

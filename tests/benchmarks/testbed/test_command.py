@@ -57,30 +57,6 @@ def test_compare_tells_how_far_off_the_simulator_is(
     assert "come apart" not in printed  # nobody was alone with another job
 
 
-def test_compare_writes_tables_and_pictures(command: Command, cases: Path, tmp_path: Path) -> None:
-    free = {"a": begins(140, 106, *[100] * 5), "b": begins(150, 110, *[100] * 5)}
-    records = stored(
-        tmp_path / "runs.jsonl",
-        bed_run("pair", "free", free),
-        bed_run("pair", "gated", {"a": begins(100), "b": begins(140)}, offsets=SLOTS),
-    )
-    folder = tmp_path / "new" / "folder"
-    status, printed, _ = command(
-        "compare", records, "--cases", cases, "--split", "tuning", "--output", folder
-    )
-    assert status == 0
-    assert printed.endswith(f"wrote {folder}\n")
-    assert {path.name for path in folder.iterdir()} == {
-        *("fair.csv", "tcp.csv", "apart.csv", "agreement.svg"),
-        *("pair-free.svg", "pair-gated.svg"),
-    }
-    fair = [line.split(",") for line in (folder / "fair.csv").read_text().splitlines()]
-    assert fair[1][:5] == ["pair", "tuning", "cubic", "free", "a"]
-    assert dict(zip(fair[0], fair[1], strict=True))["simulated_ms"] == "140.0000"
-    (row,) = (folder / "apart.csv").read_text().splitlines()[1:]
-    assert row.startswith("pair,tuning,cubic,2,")  # after the second iteration of a and of b
-
-
 # ------------------------------------------------------------------ table
 
 

@@ -31,12 +31,6 @@ def first_tasks(case: Case, mode: Mode, planned: Plan | None) -> list[dict[str, 
 # ------------------------------------------------------------------ plans
 
 
-def test_all_are_gated_at_periods_with_the_idle_time_of_the_mode() -> None:
-    planned = plan(PAIR, "gated-2")
-    assert planned is not None
-    assert planned.periods == {"a": 204, "b": 204}
-
-
 def test_those_that_are_kept_have_periods_with_the_idle_time_that_they_were_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

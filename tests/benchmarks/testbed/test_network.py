@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -16,7 +13,6 @@ import pytest
 from benchmarks.testbed.agreement import times_of
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.modes import Mode
-from benchmarks.testbed.network import Layout, Network
 from benchmarks.testbed.run import BedRun, run_case
 from metronome_opt.journal import dump_line, read_journal
 from tests.benchmarks.testbed.bed import bed_case, bed_job, quiet_run, slots
@@ -120,61 +116,6 @@ def test_a_light_job_delays_a_heavy_one_only_on_fair_links() -> None:
     assert fair > 1.4 * 80
     assert weighted < 0.8 * fair
     assert strict < 1.2 * 80
-
-
-# ------------------------------------------------------------------ links
-
-# Before all else on the machine, as ranks are.
-PRECEDENCE = """
-import contextlib, json, os, socket, sys, time
-with contextlib.suppress(OSError):
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-"""
-RECEIVER = """
-with socket.create_server(("0.0.0.0", 5000)) as server:
-    print("ready", flush=True)
-    taken, _ = server.accept()
-received, begin = [], time.monotonic()
-while data := taken.recv(1 << 16):
-    slot = int(10 * (time.monotonic() - begin))
-    received += [0] * (slot + 1 - len(received))
-    received[slot] += len(data)
-    if slot > 30:
-        break
-print(json.dumps(received), flush=True)
-"""
-SENDER = """
-to = socket.create_connection((sys.argv[1], 5000))
-print("sends", flush=True)
-while True:
-    to.sendall(bytes(1 << 16))
-"""
-
-
-@pytest.mark.parametrize(("origin", "target"), [(0, 1), (1, 0)])
-def test_the_rate_of_an_uplink_changes_in_the_middle_both_ways(origin: int, target: int) -> None:
-    """50 Mbit/s for a second, then 20 for two; what carries TCP is a little less."""
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with Network(Layout((1, 1), (50, None))) as network:
-        receiver = network.popen(
-            target, 0, [sys.executable, "-c", PRECEDENCE + RECEIVER], **options
-        )
-        assert receiver.stdout is not None
-        receiver.stdout.readline()
-        words = [sys.executable, "-c", PRECEDENCE + SENDER, network.address(target, 0)]
-        sender = network.popen(origin, 0, words, **options)
-        assert sender.stdout is not None
-        sender.stdout.readline()
-        time.sleep(1.0)
-        network.shape(0, 20)
-        received = json.loads(receiver.stdout.readline())
-        for process in (sender, receiver):
-            process.kill()
-            process.communicate()
-    rates = [8 * size / 1e5 for size in received]  # Mbit/s, of every tenth of a second
-    # What carries TCP may stall by itself, so only what a link does not let through is sure.
-    assert max(rates[2:9]) < 1.3 * 50
-    assert 0 < max(rates[20:29]) < 1.3 * 20
 
 
 # ------------------------------------------------------------------ the command

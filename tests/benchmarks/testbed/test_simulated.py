@@ -36,13 +36,6 @@ def test_the_first_iteration_waits_for_its_slot_and_the_others_take_a_period() -
     assert bursts(played, "b") == [(100.0 * k + 40, 100.0 * k + 90) for k in range(10)]
 
 
-def test_gated_jobs_that_fit_have_the_same_times_however_links_are_shared() -> None:
-    fair = play_case(FITTING, "gated", {"a": 0, "b": 40}, "fair", 0)
-    for seed in range(3):
-        tcp = play_case(FITTING, "gated", {"a": 0, "b": 40}, "tcp", seed)
-        assert times(tcp) == times(fair)
-
-
 @pytest.mark.parametrize(
     ("offset", "begin", "first"),
     [
@@ -60,14 +53,6 @@ def test_arriving_job_waits_for_its_next_slot(offset: int, begin: int, first: fl
     case = bed_case(bed_job(100, (0, 50), begin=begin))
     found = times(play_case(case, "gated", {"a": offset}, "fair", 0))["a"]
     assert found[:4] == [first, 100.0, 100.0, 100.0]
-
-
-def test_in_stretched_periods_iterations_wait_for_their_slots() -> None:
-    """Periods of 102: bursts at 0, 102 and so on; the second iteration begins at 100."""
-    case = bed_case(bed_job(100, (0, 40)))
-    played = play_case(case, "gated-2", {"a": 0}, "fair", 0, bursts=True)
-    assert times(played)["a"] == [100.0, *[102.0] * 9]
-    assert bursts(played, "a") == [(102.0 * k, 102.0 * k + 40) for k in range(10)]
 
 
 # ------------------------------------------------------------------ free
@@ -106,6 +91,3 @@ def test_shares_are_those_that_are_stated() -> None:
 def test_no_iteration_starts_after_the_horizon(seconds: int, count: int) -> None:
     case = bed_case(bed_job(100, (0, 40)), seconds=seconds)
     assert times(play_case(case, "free", None, "fair", 0))["a"] == [100.0] * count
-
-
-# ------------------------------------------------------------------ other networks

@@ -8,6 +8,7 @@ from lightkube.core.client import Client
 
 from metronome_opt.kubernetes.client import NODES, PODS, apply, delete, listed, merge
 from metronome_opt.kubernetes.controller.live import CLAIMS
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.controller.fake import GPU, GPUS, GROUP, TRAFFIC
 
@@ -52,10 +53,10 @@ def pod(name: str, namespace: str, gpus: int = GPUS, **spec: Any) -> Manifest:
     }
 
 
-def submit(cluster: Client, namespace: str, job: str, tasks: int, **spec: Any) -> None:
-    """Make the pods of a job."""
+def submit(cluster: Client, namespace: str, job: str, tasks: int) -> None:
+    """Make the pods of a job, behind the scheduling gate."""
     for index in range(tasks):
-        manifest = pod(f"{job}-{index}", namespace, **spec)
+        manifest = pod(f"{job}-{index}", namespace, schedulingGates=[{"name": SCHEDULING_GATE}])
         manifest["metadata"] |= {
             "labels": {"job-name": job},
             "annotations": {f"{GROUP}/tasks": str(tasks), f"{GROUP}/traffic": TRAFFIC},

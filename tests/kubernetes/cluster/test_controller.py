@@ -24,7 +24,7 @@ from metronome_opt.kubernetes.client import (
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
-from metronome_opt.kubernetes.pods import SCHEDULER, SCHEDULING_GATE
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.gangs import (
     claims,
@@ -77,8 +77,8 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
     arguments: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
-    submit(cluster, namespace, "b", 8, schedulerName=SCHEDULER)
+    submit(cluster, namespace, "a", 4)
+    submit(cluster, namespace, "b", 8)
     as_user = [*arguments, "--kubeconfig", str(api_server.kubeconfig(ORDINARY))]
     assert main(as_user) == 1
     assert "cannot list" in capsys.readouterr().err.splitlines()[-1]
@@ -93,37 +93,24 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
     assert main(as_user) == 0
     assert "1 gangs have a place, 1 wait" in capsys.readouterr().err
     seen = pods(cluster, namespace)
-    bound = {name for name, pod in seen.items() if pod["spec"].get("nodeName")}
-    assert bound == {f"a-{index}" for index in range(4)}
-    for name in bound:
+    placed = {name for name, pod in seen.items() if not pod["spec"].get("schedulingGates")}
+    assert placed == {f"a-{index}" for index in range(4)}
+    for name in placed:
         annotations = seen[name]["metadata"]["annotations"]
-        assert annotations[f"{GROUP}/node"] == seen[name]["spec"]["nodeName"]
+        node = annotations[f"{GROUP}/node"]
+        assert seen[name]["spec"]["nodeSelector"] == {"kubernetes.io/hostname": node}
         assert json.loads(annotations[f"{GROUP}/slots"])["period_ms"] == 200
-    assert set(claims(cluster, namespace)) == bound
+    assert set(claims(cluster, namespace)) == placed
     events = {item["reason"]: item["message"] for item in listed(cluster, EVENTS, namespace)}
     assert set(events) == {"Placed", "Waiting"}
     assert "4 of 8 tasks find room" in events["Waiting"]
-    for name in bound:
+    for name in placed:
         remove(cluster, name, namespace)
     assert main(as_user) == 0
     assert {name.partition("-")[0] for name in pods(cluster, namespace)} == {"b"}
     assert {item["spec"]["job"] for item in listed(cluster, CLAIMS, namespace)} == {
         f"{namespace}/b"
     }
-
-
-@pytest.mark.usefixtures("nodes")
-def test_gate_is_removed_with_node_and_slots(
-    cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
-) -> None:
-    submit(cluster, namespace, "a", 4, schedulingGates=[{"name": SCHEDULING_GATE}])
-    if "schedulingGates" not in pods(cluster, namespace)["a-0"]["spec"]:
-        pytest.skip("this release knows no scheduling gates")
-    assert main([*arguments, "--kubeconfig", str(kubeconfig)]) == 0
-    for item in pods(cluster, namespace).values():
-        assert not item["spec"].get("schedulingGates")
-        node = item["metadata"]["annotations"][f"{GROUP}/node"]
-        assert item["spec"]["nodeSelector"] == {"kubernetes.io/hostname": node}
 
 
 def messages(cluster: Client, namespace: str) -> dict[str, str]:
@@ -140,20 +127,20 @@ def test_new_nodes_are_reported_and_taken_over(
     larger = file.read_text()
     file.write_text(json.dumps(spec_of(3).to_dict()))
     arguments += ["--kubeconfig", str(kubeconfig)]
-    submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
+    submit(cluster, namespace, "a", 4)
     assert main(arguments) == 0
-    submit(cluster, namespace, "b", 3, schedulerName=SCHEDULER)
+    submit(cluster, namespace, "b", 3)
     cluster.create(PODS(pod("other", namespace, 3, nodeName="n2")))  # of somebody else
     assert main(arguments) == 0
     before = pods(cluster, namespace)
-    assert not before["b-0"]["spec"].get("nodeName")
+    assert before["b-0"]["spec"].get("schedulingGates")
     assert messages(cluster, namespace)["b-0"].endswith("needs 1 more node with 8 GPUs free")
     line = messages(cluster, "default")["n3"]
     assert line.startswith("has 8 GPUs, and 0 in the state of the controller; ")
     file.write_text(larger)
     assert main(arguments) == 0
     after = pods(cluster, namespace)
-    places = [after[f"b-{index}"]["spec"]["nodeName"] for index in range(3)]
+    places = [after[f"b-{index}"]["metadata"]["annotations"][f"{GROUP}/node"] for index in range(3)]
     assert sorted(places) == ["n2", "n3", "n3"]
     assert all(after[f"a-{index}"] == before[f"a-{index}"] for index in range(4))
 

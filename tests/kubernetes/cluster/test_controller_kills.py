@@ -16,7 +16,7 @@ from lightkube.core.client import Client
 
 from metronome_opt.__main__ import main
 from metronome_opt.cluster.store import Store
-from metronome_opt.kubernetes.pods import SCHEDULER, SCHEDULING_GATE, Pod
+from metronome_opt.kubernetes.pods import Pod
 from tests.kubernetes.cluster.gangs import claims, make_nodes, pods, remove, remove_nodes, submit
 from tests.kubernetes.cluster.server import ApiServer
 from tests.kubernetes.controller.fake import GPUS, spec_of
@@ -32,16 +32,12 @@ pytestmark = [
 
 
 class Jobs:
-    """Jobs that come and go; every other one waits behind our scheduling gate, if that is known."""
+    """Jobs that come and go."""
 
     def __init__(self, cluster: Client, namespace: str) -> None:
         self.cluster, self.namespace = cluster, namespace
         self.chance, self.count = random.Random(1), 0
         self.jobs: list[str] = []
-        submit(cluster, namespace, "probe", 1, schedulingGates=[{"name": SCHEDULING_GATE}])
-        (made,) = pods(cluster, namespace).values()
-        self.knows_gates = "schedulingGates" in made["spec"]
-        remove(cluster, "probe-0", namespace)
 
     def change(self) -> None:
         """Let a job come, or if there are enough of them one go."""
@@ -51,11 +47,8 @@ class Jobs:
                 if item["metadata"]["labels"]["job-name"] == gone:
                     remove(self.cluster, name, self.namespace)
             return
-        gated = self.knows_gates and self.count % 2
-        gates = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
-        asks = gates if gated else {"schedulerName": SCHEDULER}
         self.jobs.append(f"job{self.count}")
-        submit(self.cluster, self.namespace, self.jobs[-1], self.chance.choice([2, 3]), **asks)
+        submit(self.cluster, self.namespace, self.jobs[-1], self.chance.choice([2, 3]))
         self.count += 1
 
     def wait(self) -> bool:
@@ -77,7 +70,6 @@ class Jobs:
         for job, claim in store.state.claims.items():
             mine = [pod for pod in there if pod.job == job]
             assert Counter(pod.place for pod in mine) == Counter(claim.nodes)
-            assert all(pod.node == pod.place for pod in mine if pod.binds)
             used.update(pod.place for pod in mine)
         assert max(used.values()) * GPUS <= 8
         placed = {pod.name: pod.place for pod in there if pod.place}

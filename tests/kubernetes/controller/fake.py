@@ -8,6 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from metronome_opt.kubernetes.controller.claims import Assignment
+from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
@@ -43,7 +44,7 @@ def spec_of(nodes: int, gpus: int = 8, hyperperiod: int = 240) -> ClusterSpec:
     )
 
 
-class FakeCluster:
+class FakeCluster(LiveCluster):
     """Pods by name; the controller is killed after `left` actions."""
 
     def __init__(self, nodes: int) -> None:
@@ -103,13 +104,11 @@ class FakeCluster:
         for name in [name for name, pod in self.pods_by_name.items() if pod["again"][0] == job]:
             del self.pods_by_name[name]
 
-    @property
     def pods(self) -> list[Pod]:
         """All pods."""
         return [Pod.of(pod) for pod in self.pods_by_name.values()]
 
-    @property
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> list[Mapping[str, Any]]:
         """All nodes."""
         return [
             {
@@ -156,7 +155,8 @@ class FakeCluster:
         annotations = self.pods_by_name[pod.name]["metadata"]["annotations"]
         annotations |= slots.annotations(pod.job, pod.name)
 
-    def claims(self, _: str | None) -> list[Manifest]:
+    def claims(self, namespace: str | None) -> list[Manifest]:
+        assert namespace is None or namespace in ("default", "elsewhere")
         self.claim_lists += 1
         return [deepcopy(item) for item in self.claims_by_name.values()]
 

@@ -142,7 +142,7 @@ def test_bad_workloads(change: dict[str, Any], message: str) -> None:
         ([job()], "no nodes: no node with GPUs and an interface was read"),
         ([node("bare"), job()], "no nodes: .*1 node \\(bare\\) left out, without .*; --nic-gbps"),
         ([*machines(), node("n5", gpus=0)], "no jobs: nothing is left to schedule"),
-        ([*machines(), job(annotations={})], "no jobs: .*/claim-template \\(1 left out, no traff"),
+        ([*machines(), job(annotations={})], "no jobs: .*/model \\(1 left out, no traff"),
     ],
 )
 def test_nothing_to_schedule(objects: list[Object], message: str) -> None:

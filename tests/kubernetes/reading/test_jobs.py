@@ -28,18 +28,6 @@ from tests.kubernetes.reading.manifests import (
 )
 
 
-def priority_class(name: str, value: int, **fields: Any) -> Object:
-    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    return {**head, "metadata": metadata(name, None), "value": value, **fields}
-
-
-def of_class(name: str, priority: str | None) -> Object:
-    made = job(name)
-    if priority is not None:
-        made["spec"]["template"]["spec"]["priorityClassName"] = priority
-    return made
-
-
 def fast_machines() -> list[Object]:
     """Return machines whose GPUs sustain 20 TFLOP/s."""
     first, *others = machines()
@@ -176,7 +164,7 @@ BURSTS = (
         ({"model": "VGG16", "batch": "many"}, "batch: must be an integer, got 'many'"),
         ({"model": "VGG16", "batch": "-1"}, "batch: must be an integer, got '-1'"),
         ({"batch": "4"}, "batch: is for a model; name one"),
-        ({"model": "VGG16", "batch": "1", "traffic": "{}"}, "traffic: another of model, "),
+        ({"model": "VGG16", "batch": "1", "traffic": "{}"}, "traffic: model is there as well"),
         ({"traffic": "abc"}, "traffic: must be a mapping, got 'abc'"),
         ({"traffic": "{"}, "traffic: line 2, column 1: not YAML"),
         ({"traffic": "[1]"}, "traffic: must be a mapping, got a list of 1"),
@@ -195,8 +183,7 @@ BURSTS = (
         ({"traffic": BURSTS.format(50, 9, "20T")}, "traffic: phases[1].rate: no machine sends"),
         ({"priority": "high"}, "priority: must be an integer, got 'high'"),
         ({"iterations": "0"}, "iterations: must be between 1 and "),
-        ({"claim-template": " "}, "claim-template: must be text that is not empty"),
-        ({"claim-template": "p"}, "claim-template: no such STBandwidthClaim in team; read it"),
+        ({"model": " ", "batch": "1"}, "model: must be text that is not empty"),
     ],
 )
 def test_bad_annotations(annotations: dict[str, str], message: str) -> None:
@@ -211,23 +198,12 @@ def test_an_unknown_model_is_a_fault_of_the_workload() -> None:
     assert line.startswith("file: document 4: Job team/train: model: there is no")
 
 
-def test_weights_are_annotated_or_follow_the_rank_of_the_class() -> None:
-    classes = [priority_class("high", 10**9), priority_class("low", -5)]
-    noted = of_class("noted", "high")
-    noted["metadata"]["annotations"] = {**TRAFFIC, f"{GROUP}/priority": "50"}
-    objects = [*machines(), *classes, noted, *(of_class(each, each) for each in ("high", "low"))]
-
-    def weights(*more: Object) -> Object:
-        return {name: each["priority"] for name, each in jobs_of(imported(*objects, *more)).items()}
-
-    assert weights() == {"noted": 50, "high": 2, "low": 1}
-    usual = priority_class("usual", 100, globalDefault=True)
-    ranked = {"noted": 50, "high": 4, "plain": 2, "low": 1}  # 100 is above -5, below 10**9
-    assert weights(of_class("plain", None), usual) == ranked
-    line = fault(*objects, of_class("a", "gold"))
-    assert "priorityClassName: there is no PriorityClass 'gold'; read it" in line
-    line = fault(*objects, usual, priority_class("other", 100, globalDefault=True))
-    assert "globalDefault: another class is the default as well" in line
+def test_weight_is_annotated_or_that_of_the_claims() -> None:
+    stated = job("stated", annotations={**TRAFFIC, f"{GROUP}/priority": "50"})
+    claimed = [claim(f"{name}-0", name, 0, "n0") for name in ("stated", "claimed")]
+    made = imported(*machines(), stated, job("claimed"), job("plain"), *claimed)
+    weights = {name: each["priority"] for name, each in jobs_of(made).items()}
+    assert weights == {"stated": 50, "claimed": 3, "plain": 1}
 
 
 # ------------------------------------------------------------------ claims
@@ -280,8 +256,6 @@ def test_a_job_of_which_some_pods_cross_a_link_is_a_ring() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("allocation.offsetMicroseconds", 5, "is not that of x-0, a claim of the same job, got 5"),
-        ("traffic.priority", 9, "is not that of x-0, a claim of the same job, got 9"),
         ("task", 0, "is that of x-0 too, got 0"),
         ("traffic.periodMicroseconds", 0, "must be between 1 and 1000000000000, got 0"),
         ("traffic.periodMicroseconds", "1s", "must be an integer, got '1s'"),
@@ -299,16 +273,6 @@ def test_bad_claims(path: str, value: Any, message: str) -> None:
     inner[last] = value
     start = f"file: document 5: STBandwidthClaim team/x-1: spec.{path}: {message}"
     assert fault(*machines(), good, bad).startswith(start)
-
-
-def test_a_claim_without_an_allocation_is_a_pattern() -> None:
-    pattern = claim("pattern", "any", 0, "n0")
-    del pattern["spec"]["allocation"]
-    named = job(annotations={f"{GROUP}/claim-template": "pattern"})
-    read = jobs_of(imported(*machines(), named, pattern))
-    assert list(read) == ["train"]
-    burst = {"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}
-    assert read["train"]["traffic"] == {"period_ms": 100, "phases": [burst]}
 
 
 def test_a_scenario_that_is_written_reads_back() -> None:

@@ -53,30 +53,11 @@ def job_set(name: str, job_name: str, replicas: int, gpus: int, **fields: Any) -
     return kube("jobset.x-k8s.io/v1alpha2", "JobSet", head, {"replicatedJobs": jobs})
 
 
-def ray_spec(**groups: int) -> Object:
-    workers = [
-        {"groupName": name, "replicas": count, "template": template()}
-        for name, count in groups.items()
-    ]
-    return {"headGroupSpec": {"template": template(0)}, "workerGroupSpecs": workers}
-
-
-def ray_job(spec: Object, **more: Any) -> Object:
-    return workload("ray.io/v1", "RayJob", "rank", {"rayClusterSpec": spec}, **more)
-
-
-def leaders(replicas: int, size: int, **templates: Any) -> Object:
-    inner = {"size": size, "workerTemplate": template(), **templates}
-    spec = {"replicas": replicas, "leaderWorkerTemplate": inner}
-    return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", spec)
-
-
 def test_the_example_has_one_job_of_each_kind() -> None:
     objects = Objects()
     objects.add(read_manifests([EXAMPLE]))
     example = jobs_of(make_scenario(objects, Choices()))
-    # Pods, GPUs, thousandths of a core and MiB of each. Weights are by the rank of the class:
-    # best-effort, the default, is that of resnet50 alone; then research, then production.
+    # Pods, weight; GPUs, thousandths of a core and MiB of each.
     expected = {
         "vgg19": (["master-0", "worker-0", "worker-1", "worker-2"], 4, 2, 16_000, 131_072),
         "bert": ([f"worker-{i}" for i in range(4)], 2, 2, 12_000, 98_304),
@@ -84,8 +65,6 @@ def test_the_example_has_one_job_of_each_kind() -> None:
         "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
         "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
         "llama": (["node-0-0", "node-0-1"], 1, 1, 16_000, 131_072),
-        "ranking": (["gpu-worker-0", "gpu-worker-1"], 1, 1, 8_000, 65_536),
-        "tuning": (["0", "0-1"], 1, 1, 8_000, 65_536),
     }
     assert set(example) == set(expected)
     for name, (pods, weight, *needs) in expected.items():
@@ -93,7 +72,7 @@ def test_the_example_has_one_job_of_each_kind() -> None:
         assert read["pods"] == [f"{name}-{each}" for each in pods]
         assert (read["workers"], read["priority"]) == (len(pods), weight)
         assert list(read["each"].values()) == needs
-    # Traffic is stated in all three ways, and the pods of one job run.
+    # Traffic is stated in both ways, and the pods of one job run.
     assert (example["vgg19"]["model"], example["vgg19"]["batch"]) == ("VGG19", 64)
     burst = {"start_ms": 180, "length_ms": 60, "rate_mbps": 25_000}
     assert example["bert"]["traffic"] == {"period_ms": 240, "phases": [burst]}
@@ -106,7 +85,7 @@ def test_the_example_has_one_job_of_each_kind() -> None:
 def test_a_kind_is_added_by_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import, inject and the controller read a kind that only its record describes."""
 
-    def pods(ring: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    def pods(ring: KubernetesObject) -> Iterator[PodTemplate]:
         names = [f"{ring.name}-peer-{index}" for index in range(ring.at("spec.peers").integer(1))]
         yield PodTemplate("peer", names, ring.at("spec.podTemplate"))
 
@@ -118,16 +97,15 @@ def test_a_kind_is_added_by_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
             ("v7",),
             pods=pods,
             phases=("status.state",),
-            priorities=("spec.importance",),
             job_labels=("rings.example/ring",),
             rank_labels=("rings.example/peer",),
         )
     )
-    spec = {"peers": 3, "podTemplate": template(2), "importance": "system-node-critical"}
+    spec = {"peers": 3, "podTemplate": template(2)}
     ring = workload("rings.example/v7", "Ring", "round", spec)
     read = jobs_of(imported(*machines(), ring, job("other"), pod("round-peer-1", "n1")))["round"]
     assert read["pods"] == ["round-peer-0", "round-peer-1", "round-peer-2"]
-    assert (read["each"]["gpus"], read["priority"]) == (2, 2)  # above jobs without a class
+    assert read["each"]["gpus"] == 2
 
     done = imported(*machines(), job(), {**ring, "status": {"state": "Completed"}})
     assert "1 left out, done: Ring team/round" in done.notes
@@ -169,15 +147,6 @@ def test_a_job_set_of_too_many_pods_is_refused_before_they_are_named() -> None:
     assert "replicatedJobs[0].replicas: makes more than 100000" in fault(*machines(), large)
 
 
-def test_a_train_job_states_its_needs_or_its_job_set_does() -> None:
-    whole = train_job(numNodes=4, resourcesPerNode=ONE_EACH)
-    made = job_set("train", "node", 1, 4, **owned_by("TrainJob", "train"))
-    for objects, workers, gpus in (([whole], 4, 1), ([train_job(), made], 2, 4)):
-        read = jobs_of(imported(*machines(), *objects))
-        assert list(read) == ["train"]
-        assert (read["train"]["workers"], read["train"]["each"]["gpus"]) == (workers, gpus)
-
-
 def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
     names = ["train-node-0-0-abcde", "train-node-0-1-fghij"]
     owner = owned_by("Job", "train-node-0")
@@ -190,8 +159,8 @@ def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
-        ({}, "trainer.numNodes: missing; state it, or read the JobSet"),
-        ({"numNodes": 2}, "trainer.resourcesPerNode: missing; state it, or read the JobSet"),
+        ({}, "trainer.numNodes: missing; state it, rather than"),
+        ({"numNodes": 2}, "trainer.resourcesPerNode: missing; state it, rather than"),
         (
             {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "500m"}}},
             "its containers ask for 0.5 GPUs; GPUs are whole",
@@ -204,62 +173,10 @@ def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message
     assert "1 left out, without GPUs: TrainJob team/train" in silent.notes
 
 
-def test_workers_of_a_ray_cluster_have_random_names() -> None:
-    cluster = workload("ray.io/v1", "RayCluster", "ray", ray_spec(gpu=2))
-    read = jobs_of(imported(*machines(), cluster))["ray"]
-    assert read["pods"] == ["ray-gpu-worker-0", "ray-gpu-worker-1"]
-    owner = owned_by("RayCluster", "ray")
-    pods = [
-        pod("ray-gpu-worker-zzzzz", "n1", **owner),
-        pod("ray-gpu-worker-aaaaa", "n0", **owner),
-        pod("ray-gpu-worker-bbbbb", "n0", **owned_by("RayCluster", "another")),
-        pod("ray-head", "n0", gpus=0, **owner),
-    ]
-    read = jobs_of(imported(*machines(), cluster, *pods))["ray"]
-    assert read["pods"] == ["ray-gpu-worker-aaaaa", "ray-gpu-worker-zzzzz"]
-    assert read["nodes"] == ["n0", "n1"]
-
-
-def test_a_ray_job_is_the_job_of_its_cluster() -> None:
-    spec = ray_spec(gpu=2, spot=1)
-    status = {"status": {"rayClusterName": "rank-x7v2q"}}
-    names = ["rank-x7v2q-gpu-worker-aaaaa", "rank-x7v2q-gpu-worker-bbbbb"]
-    names.append("rank-x7v2q-spot-worker-ccccc")
-    pods = [pod(name, "n0", **owned_by("RayCluster", "rank-x7v2q")) for name in names]
-    read = jobs_of(imported(*machines(), ray_job(spec, **status), *pods))
-    assert read["rank"]["pods"] == names
-    cluster = kube(
-        "ray.io/v1", "RayCluster", metadata("rank-x7v2q", **owned_by("RayJob", "rank")), spec
-    )
-    again = jobs_of(imported(*machines(), ray_job(spec), cluster, *pods))
-    assert again == read  # and the cluster is no job of its own
-
-
-def test_the_size_of_a_ray_group() -> None:
-    spec = ray_spec(minimum=1, hosts=2, off=4)
-    minimum, hosts, off = spec["workerGroupSpecs"]
-    minimum["minReplicas"] = 3
-    hosts["numOfHosts"] = 2
-    off["suspend"] = True
-    assert jobs_of(imported(*machines(), ray_job(spec)))["rank"]["workers"] == 3 + 2 * 2
-
-
-def test_each_group_of_a_leader_worker_set_is_a_job() -> None:
-    read = jobs_of(imported(*machines(), leaders(2, 3), pod("lws-1", "n1"), pod("lws-1-2", "n0")))
-    assert {name: entry["pods"] for name, entry in read.items()} == {
-        "lws-0": ["lws-0", "lws-0-1", "lws-0-2"],
-        "lws-1": ["lws-1", "lws-1-1", "lws-1-2"],
-    }
-    one = jobs_of(imported(*machines(), leaders(1, 2, leaderTemplate=template(0)), job("other")))
-    assert "lws" not in one  # its leader holds no GPU, so that a single pod is left
-    assert "leaderWorkerTemplate.size: must be between 1 and" in fault(*machines(), leaders(1, 0))
-
-
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
         (job(), {"conditions": [{"type": "Complete", "status": "True"}]}),
-        (ray_job(ray_spec(gpu=2)), {"jobDeploymentStatus": "Failed"}),
         (
             workload("batch.volcano.sh/v1alpha1", "Job", "v", {"tasks": []}),
             {"state": {"phase": "Aborted"}},
@@ -276,7 +193,7 @@ def test_an_annotated_workload_of_an_unknown_kind_is_refused() -> None:
     line = fault(*machines(), job(), other)
     start = f"file: document 5: PaddleJob web: has the annotation {GROUP}/traffic, and is"
     assert line.startswith(start)
-    assert "LeaderWorkerSet (leaderworkerset.x-k8s.io)" in line
+    assert "JobSet (jobset.x-k8s.io)" in line
     owned = {**other, "metadata": {**other["metadata"], **owned_by("Job", "train")}}
     assert imported(*machines(), job(), owned).notes[-1].startswith("passed over, of kinds that")
 

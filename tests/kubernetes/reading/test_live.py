@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,29 +17,22 @@ from tests.kubernetes.reading.manifests import Object, job, kube, machines, meta
 
 FOUND: list[Object] = [
     node("n0"),
-    job("train", labels={"team": "vision"}),
+    job("train"),
     job("other"),
     pod("train-0-aaaaa", "n0"),
-    kube("ray.io/v1alpha1", "RayJob", metadata("old"), {}),
+    kube("kubeflow.org/v1", "MPIJob", metadata("old"), {}),
 ]
-KNOWN = {"Node", "Pod", "Job", "RayJob", "PriorityClass"}
+KNOWN = {"Node", "Pod", "Job", "MPIJob", "TrainJob"}
 
 
-def fake_list(
-    _: object, kind: Resource, namespace: str | None, labels: Mapping[str, str] | None
-) -> list[Object]:
+def fake_list(_: object, kind: Resource, namespace: str | None) -> list[Object]:
     """Return objects of a cluster in which pods are read in the namespace `team` alone."""
     name, version = kind.__name__, str(kind._api_info.resource.api_version)
-    if name not in KNOWN or version in ("ray.io/v1", "batch.volcano.sh/v1alpha1"):
+    if name not in KNOWN or version in ("kubeflow.org/v2beta1", "batch.volcano.sh/v1alpha1"):
         raise ClusterError("knows no such path", 404)
-    if name == "PriorityClass" or (name == "Pod" and namespace == ALL_NAMESPACES):
+    if name == "TrainJob" or (name == "Pod" and namespace == ALL_NAMESPACES):
         raise ClusterError("you cannot list", 403)
-    return [
-        item
-        for item in FOUND
-        if (item["kind"], item["apiVersion"]) == (name, version)
-        and not set((labels or {}).items()) - set(item["metadata"].get("labels", {}).items())
-    ]
+    return [item for item in FOUND if (item["kind"], item["apiVersion"]) == (name, version)]
 
 
 @pytest.fixture
@@ -61,19 +53,13 @@ def test_what_cannot_be_read_is_a_note(read: Any) -> None:
     assert sorted(titles) == [
         "Job team/other",
         "Job team/train",
+        "MPIJob team/old",
         "Node n0",
         "Pod team/train-0-aaaaa",
-        "RayJob team/old",
     ]
-    assert "priorityclasses.scheduling.k8s.io: left unread: you cannot list" in notes
+    assert "trainjobs.trainer.kubeflow.org: left unread: you cannot list" in notes
     assert "jobs.batch.volcano.sh: the cluster does not know this kind" in notes
-    assert not any(note.startswith(("pods", "rayjobs", "jobs.batch:")) for note in notes)
-
-
-def test_a_selector_chooses_workloads_alone(read: Any) -> None:
-    objects, _ = read(None, [None], {"team": "vision"})
-    assert [item.title for item in objects.workloads()] == ["Job team/train"]
-    assert [len(objects.of(kind)) for kind in ("Node", "Pod")] == [1, 1]
+    assert not any(note.startswith(("pods", "mpijobs", "jobs.batch:")) for note in notes)
 
 
 def test_files_go_before_the_cluster_and_notes_before_errors(
@@ -89,5 +75,5 @@ def test_files_go_before_the_cluster_and_notes_before_errors(
     assert {each["name"]: each["workers"] for each in jobs} == {"train": 3, "other": 2}
     assert main(["import", *options]) == 2
     *notes, error = capsys.readouterr().err.splitlines()
-    assert "note: priorityclasses.scheduling.k8s.io: left unread: you cannot list" in notes
+    assert "note: trainjobs.trainer.kubeflow.org: left unread: you cannot list" in notes
     assert error.startswith("metronome: error: no nodes: ")

@@ -15,29 +15,12 @@ from tests.kubernetes.reading.manifests import (
     imported,
     job,
     jobs_of,
-    kube,
     machines,
-    metadata,
     node,
     pod,
 )
 
 BY_MODEL = {f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8"}
-
-
-def topology(*ways: tuple[str, str, int, str | None], key: str = "zone") -> Object:
-    origins: dict[str, list[Object]] = {}
-    for origin, destination, cost, carries in ways:
-        entry: Object = {"destination": destination, "networkCost": cost}
-        if carries is not None:
-            entry["bandwidthCapacity"] = carries
-        origins.setdefault(origin, []).append(entry)
-    listed = [{"origin": origin, "costList": costs} for origin, costs in origins.items()]
-    level = {"topologyKey": f"topology.kubernetes.io/{key}", "originList": listed}
-    weights = [{"name": "UserDefined", "topologyList": [level]}]
-    version = "networktopology.diktyo.x-k8s.io/v1alpha1"
-    spec = {"configmapName": "none", "weights": weights}
-    return kube(version, "NetworkTopology", metadata("nt-default"), spec)
 
 
 def racks(*places: tuple[str, str | None]) -> list[Object]:
@@ -71,35 +54,22 @@ def test_a_shared_link_is_the_uplink_of_its_zone() -> None:
     assert [rack["name"] for rack in made.document["cluster"]["racks"]] == ["a", "b"]
 
 
-def test_a_zone_with_several_uplinks_is_several_racks_near_each_other() -> None:
+def test_a_zone_with_several_uplinks_is_several_racks() -> None:
     nodes = racks(("a", "a0"), ("a", "a1"), ("b", "b0"))
-    made = imported(*nodes, topology(("a", "b", 7, None)), job())
-    cluster = made.document["cluster"]
-    assert [rack["name"] for rack in cluster["racks"]] == ["a/a0", "a/a1", "b"]
-    costs = {(way["origin"], way["destination"]): way["cost"] for way in cluster["zone_costs"]}
-    near = {("a/a0", "a/a1"): 1, ("a/a1", "a/a0"): 1}
-    assert costs == near | {("a/a0", "b"): 7, ("a/a1", "b"): 7}
+    made = imported(*nodes, job())
+    racks_of = [rack["name"] for rack in made.document["cluster"]["racks"]]
+    assert racks_of == ["a/a0", "a/a1", "b"]
 
 
-def test_uplinks_are_stated_by_paths_between_zones_or_chosen() -> None:
-    nodes = racks(("a", None), ("b", None))
-    own = {"n0-nic": 50_000, "n1-nic": 50_000}
+def test_uplinks_of_zones_are_stated_or_chosen() -> None:
+    nodes = racks(("a", None), ("b", "b-up"))
+    own = {"n0-nic": 50_000, "n1-nic": 50_000, "b-up": 80_000}
     assert links(imported(*nodes, job())) == own
-    paths = topology(("a", "b", 5, "30G"), ("a", "c", 5, "20G"))
-    made = imported(*nodes, paths, job(), uplink_mbps=80_000)
-    assert links(made) == own | {"a-uplink": 20_000, "b-uplink": 80_000}
-    assert any("zone a: its paths carry from 20000 to 30000" in note for note in made.notes)
-    assert "1 uplink of 80000 Mbit/s chosen" in made.notes
+    made = imported(*nodes, job(), uplink_mbps=20_000)
+    assert links(made) == own | {"a-uplink": 20_000}
+    assert "1 uplink of 20000 Mbit/s chosen" in made.notes
     line = fault(*machines(), job(), uplink_mbps=80_000)
     assert line.startswith("no node has the label topology.kubernetes.io/zone")
-
-
-def test_costs_between_regions_hold_between_their_zones() -> None:
-    nodes = racks(("a", None), ("b", None))
-    for machine, place in zip(nodes[::2], "ab", strict=True):
-        machine["metadata"]["labels"]["topology.kubernetes.io/region"] = f"r{place}"
-    made = imported(*nodes, topology(("ra", "rb", 20, None), key="region"), job())
-    assert made.problem.deployment.rack_cost == {("a", "b"): 20}
 
 
 def test_pods_of_others_hold_what_they_need() -> None:

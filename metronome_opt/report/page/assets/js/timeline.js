@@ -50,10 +50,10 @@ export function drawTimeline(users, link, hyperperiod, slotMs, width) {
     sweep(placed, slots, (slot, length, demands, total) => {
       let below = 0;
       demands.forEach((demand, position) => {
-        lengthen(boxes[position], slot, length, below, below + demand);
+        extend(boxes[position], slot, length, below, below + demand);
         below += demand;
       });
-      lengthen(late, slot, length, link.capacity, total);
+      extend(late, slot, length, link.capacity, total);
     });
     const path = ({ start, end, below, above }) =>
       `M${along(start)} ${up(below)}V${up(above)}H${along(end)}V${up(below)}Z`;
@@ -77,7 +77,7 @@ export function highestDemand(users, link, slots) {
 }
 
 // Adds a piece to boxes, to the last one where it goes on at the same height.
-function lengthen(boxes, start, length, below, above) {
+function extend(boxes, start, length, below, above) {
   if (above <= below) return;
   const last = boxes.at(-1);
   const goesOn = last?.end === start && last.below === below && last.above === above;

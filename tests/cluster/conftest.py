@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.cluster.store import Store
-from tests.scheduling.clusters import cluster
-from tests.scheduling.states import change
+from tests.cluster.small import change, cluster
 
 
 @pytest.fixture

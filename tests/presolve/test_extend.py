@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
-from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.presolve.extend import extend_bursts
 from tests.strategies import instances
 
 
@@ -20,7 +20,7 @@ def pattern(of: Job) -> list[int]:
 @given(instances(max_phases=3), st.integers(1, 10))
 @settings(deadline=None)
 def test_each_slot_has_the_largest_rate_of_the_slots_before(problem: Instance, slots: int) -> None:
-    for before, after in zip(problem.jobs, lengthen(problem, slots).jobs, strict=True):
+    for before, after in zip(problem.jobs, extend_bursts(problem, slots).jobs, strict=True):
         rates = pattern(before)
         reached = [
             max(rates[(slot - back) % before.period] for back in range(slots + 1))
@@ -34,7 +34,7 @@ def test_each_slot_has_the_largest_rate_of_the_slots_before(problem: Instance, s
 def test_nothing_but_the_bursts_changes_and_the_instance_is_valid(
     problem: Instance, slots: int
 ) -> None:
-    longer = lengthen(problem, slots)
+    longer = extend_bursts(problem, slots)
     assert Instance.from_dict(longer.to_dict()) == longer
     jobs = zip(problem.jobs, longer.jobs, strict=True)
     restored = tuple(after.model_copy(update={"phases": job.phases}) for job, after in jobs)
@@ -44,4 +44,4 @@ def test_nothing_but_the_bursts_changes_and_the_instance_is_valid(
 @given(instances(max_phases=3), st.integers(1, 6), st.integers(0, 6))
 @settings(deadline=None)
 def test_growing_twice_is_growing_once(problem: Instance, some: int, more: int) -> None:
-    assert lengthen(lengthen(problem, some), more) == lengthen(problem, some + more)
+    assert extend_bursts(extend_bursts(problem, some), more) == extend_bursts(problem, some + more)

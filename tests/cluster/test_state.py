@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pydantic import TypeAdapter
 
-from benchmarks.happenings import draw, small_cluster, somewhere
-from metronome_opt.cluster.gang import Event, Reserved
-from metronome_opt.cluster.state import ClusterState, Mode
-from metronome_opt.cluster.views import differences, instance_of, rebuilt, schedule_of
+from benchmarks.happenings import differences, draw, rebuilt, small_cluster, somewhere
+from metronome_opt.cluster.gang import Event, Reservation, Reserved
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import instance_of, schedule_of
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.verify import evaluate
-from tests.scheduling.clusters import cluster, running, state_of
-from tests.scheduling.states import flows_by_definition, residual_by_definition
+from tests.cluster.small import cluster, running, state_of
 from tests.tiers import examples
 
 # On node 0, slots 2 to 5 of 12, and 7 and 0 of 8; they meet in slots 15 and 16.
@@ -90,15 +90,42 @@ def test_claims_that_were_copied_with_wrong_fields_are_refused(changes: dict[str
     assert differences(state, before) == []
 
 
+def flows_by_definition(spec: ClusterSpec, claim: Reservation, link: str) -> int:
+    """Count the tasks that cross a link: those that have others of their job on its far side."""
+    homes = {node.name: node for node in spec.nodes}
+    uplinks = {rack.name: rack.uplink for rack in spec.racks}
+    count = 0
+    for node in claim.nodes:
+        rack = homes[node].rack
+        leaves_node = any(other != node for other in claim.nodes)
+        leaves_rack = any(homes[other].rack != rack for other in claim.nodes)
+        count += leaves_node and homes[node].rails[0] == link
+        count += leaves_rack and rack is not None and uplinks[rack] == link
+    return count
+
+
+def residual_by_definition(state: ClusterState, link: str) -> list[int]:
+    """Look up slot by slot what all claims leave of a link."""
+    left = [int(state.capacity[state.link_index(link)])] * state.cluster.hyperperiod
+    for claim in state.claims.values():
+        flows = flows_by_definition(state.cluster, claim, link)
+        for slot in range(state.cluster.hyperperiod):
+            at = (slot - claim.offset) % (claim.gang.period + claim.stretch)
+            for phase in claim.gang.phases:
+                if phase.start <= at < phase.start + phase.length:
+                    left[slot] -= flows * phase.rate
+    return left
+
+
 class AnyLife(RuleBasedStateMachine):
     """Whatever happens, or is refused: the state is what its claims say, and so is the journal."""
 
-    @initialize(mode=st.sampled_from(("shared", "exclusive")))
-    def begin(self, mode: Mode) -> None:
+    @initialize()
+    def begin(self) -> None:
         self.journal: list[bytes] = []
         adapter: TypeAdapter[Event] = TypeAdapter(Event)
         self.read = adapter.validate_json
-        self.state = ClusterState(small_cluster(), mode=mode)
+        self.state = ClusterState(small_cluster())
         self.state.note = lambda event: self.journal.append(adapter.dump_json(event))
 
     @rule(chance=st.randoms(use_true_random=False))
@@ -150,7 +177,7 @@ class AnyLife(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "state"):
             return
-        replayed = ClusterState(small_cluster(), mode=self.state.mode)
+        replayed = ClusterState(small_cluster())
         for line in self.journal:
             replayed.apply(self.read(line))
         assert differences(self.state, replayed) == []

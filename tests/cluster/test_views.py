@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from benchmarks.happenings import differences
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import (
     StateSnapshot,
     deployment_of,
-    differences,
     instance_of,
     restore,
     schedule_of,
@@ -21,8 +20,7 @@ from metronome_opt.cluster.views import (
 )
 from metronome_opt.errors import InputError
 from metronome_opt.verify import check
-from tests.scheduling.clusters import cluster, gang, running, state_of
-from tests.scheduling.states import A, B, usual
+from tests.cluster.small import A, B, cluster, gang, running, state_of, usual
 
 # ------------------------------------------------------------------ documents
 
@@ -37,7 +35,7 @@ def test_a_state_comes_back_from_its_document() -> None:
 
 
 def test_what_is_in_force_stays_so_where_nothing_would_be_had_today() -> None:
-    state = state_of(cluster([2, 2]), A, mode="exclusive")
+    state = state_of(cluster([2, 2]), A)
     state.set_capacity("n0", 0)
     state.set_node("n1", up=False)
     other = restore(snapshot_of(state))
@@ -76,35 +74,6 @@ def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message:
         restore(StateSnapshot.from_dict(changed(path, value)))
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "line"),
-    [
-        (lambda s: s.free.__setitem__((3, 1), 1), "free[3, 1]: 0 and 1"),
-        (lambda s: s.demand.layers.__setitem__((0, 1, 5), 61), "layers[0, 1, 5]: 60 and 61"),
-        (lambda s: s.demand.highest.__setitem__(4, 29), "highest[4]: 30 and 29"),
-        (lambda s: s.capacity.__setitem__(5, 7), "capacity[5]: 40 and 7"),
-        (lambda s: s.crossed.update(gone={0: 1}), "crossed: "),
-        (lambda s: s.demand.users.update({7: 0}), "users: {2: 1, 1: 1} and {2: 1, 1: 1, 7: 0}"),
-        (lambda s: s.claims.update(a=s.claims.pop("a")), "claims: "),
-        (lambda s: setattr(s, "sequence", 9), "sequence: 4 and 9"),
-    ],
-)
-def test_what_differs_is_named(spoil: Callable[[ClusterState], object], line: str) -> None:
-    other = usual()
-    spoil(other)
-    (found,) = differences(usual(), other)
-    assert found.startswith(line)
-
-
-def test_the_clusters_and_all_layers_have_to_be_the_same() -> None:
-    one = state_of(cluster([2, 2]), A, B)
-    (line,) = differences(one, state_of(cluster([3, 1]), A, B))
-    assert line.startswith("cluster: ")
-    lines = differences(one, state_of(cluster([2, 2]), A))
-    assert "weights: [1, 2] and [2]" in lines
-    assert "layers: int32(6, 2, 24) and int32(6, 1, 24)" in lines
 
 
 # ------------------------------------------------------------------ in the words of others

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.happenings import differences, rebuilt
 from metronome_opt.cluster.gang import Reservation, Revised
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
-from tests.scheduling.clusters import cluster, gang, running, state_of
-from tests.scheduling.states import A, B
+from tests.cluster.small import A, B, cluster, gang, running, state_of
 
 
 def usual() -> ClusterState:
@@ -61,21 +60,6 @@ def test_a_failed_link_has_room_for_nobody() -> None:
     asked = claim(2, "n1 n3", (0, 1, 1))
     check_refused(state, lambda s: s.reserve(asked), "new: n3: 1 Mbit/s asked for, 0 to be had")
     assert state.reserve(claim(2, "n3 n3", (0, 1, 1)))  # they do not use it
-
-
-def test_exclusive_bandwidth_is_given_once_to_running_jobs_too() -> None:
-    small = running("small", "n0 n2", (6, 1, 40), gpus=1)
-    state = state_of(cluster([2, 2]), A, small, mode="exclusive")
-    # Of 100, 60 belong to a: 1 more on n0 is not there, but on n2 there is.
-    more = running("small", "n0 n2", (6, 1, 41), gpus=1)
-    check_refused(state, lambda s: s.revise([more]), "n0: 1 Mbit/s more asked for, 0 to be had")
-    # What one gives up at once another may have.
-    less = running("a", "n0 n1", (0, 4, 59), gpus=1)
-    assert state.revise([more, less])
-    # A link that became slower takes nothing from those who have it, and gives nothing.
-    state.set_capacity("n0", 50)
-    assert state.revise([more.model_copy(update={"offset": 3})])
-    check_refused(state, lambda s: s.revise([A]), "n0: 1 Mbit/s more asked for, 0 to be had")
 
 
 @pytest.mark.parametrize(

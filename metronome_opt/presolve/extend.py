@@ -1,4 +1,4 @@
-"""Longer bursts: what is kept free for jitter is reserved before anything is solved."""
+"""Extend bursts: the cushion is reserved before anything is solved."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job, Phase
 
 
-def lengthen(instance: Instance, slots: int) -> Instance:
+def extend_bursts(instance: Instance, slots: int) -> Instance:
     """Return the instance with every burst longer by some slots.
 
     A burst that grows into another one of its job does not add to it: the larger rate counts. One
     that grows beyond the end of the period goes on at its beginning, so a job must be stretched
-    before it is lengthened: afterwards its idle slots would come too late. No burst grows beyond
-    a whole period.
+    before its bursts are extended: afterwards its idle slots would come too late. No burst grows
+    beyond a whole period.
 
     Raises
     ------
@@ -25,12 +25,12 @@ def lengthen(instance: Instance, slots: int) -> Instance:
         raise InputError(f"cushion_slots: must be at least 0, got {quote(slots)}")
     if slots == 0:
         return instance
-    return instance.replace(jobs=tuple(_longer(job, slots) for job in instance.jobs))
+    return instance.replace(jobs=tuple(_extended(job, slots) for job in instance.jobs))
 
 
-def _longer(job: Job, slots: int) -> Job:
+def _extended(job: Job, slots: int) -> Job:
     ends = ((phase.end + slots) % job.period for phase in job.phases)
-    marks = sorted({0, *(phase.start for phase in job.phases), *ends})
+    changes = sorted({0, *(phase.start for phase in job.phases), *ends})
 
     def rate(slot: int) -> int:
         reaching = (
@@ -42,7 +42,7 @@ def _longer(job: Job, slots: int) -> Job:
 
     phases = []
     for level, pieces in itertools.groupby(
-        itertools.pairwise([*marks, job.period]), key=lambda piece: rate(piece[0])
+        itertools.pairwise([*changes, job.period]), key=lambda piece: rate(piece[0])
     ):
         run = list(pieces)
         start, end = run[0][0], run[-1][1]

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.happenings import differences, rebuilt
 from metronome_opt import documents
 from metronome_opt.cluster.store import Store
-from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec
-from tests.scheduling.clusters import cluster, running
-from tests.scheduling.states import usual
+from tests.cluster.small import cluster, running, usual
 from tests.test_journal import at_most
 
 C = running("c", "n1 n3", (0, 2, 30), offset=7, period=8, gpus=1)

@@ -5,20 +5,59 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+from pydantic_core import PydanticSerializationError
 
-from benchmarks.happenings import draw, small_cluster, somewhere
+from benchmarks.happenings import differences, draw, rebuilt, small_cluster, somewhere
 from benchmarks.killed import kill_a_writer
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
-from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
-from tests.scheduling.clusters import running
-from tests.scheduling.states import A, B, interrupt, usual
+from tests.cluster.small import A, B, running, usual
+
+_INTERRUPTED = {"demand.py", "journal.py", "state.py", "store.py"}
+
+
+class Interrupted(BaseException):
+    """Comes from outside, as Ctrl-C does."""
+
+
+def interrupt(call: Callable[[], object], line: int) -> bool:
+    """Break into a call before some line that writes or changes a state; return if it came so far.
+
+    Parameters
+    ----------
+    line
+        How many lines run before.
+    """
+    before = sys.gettrace()
+    left = line
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if Path(frame.f_code.co_filename).name not in _INTERRUPTED:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                raise Interrupted
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except (Interrupted, PydanticSerializationError):  # the latter if it was about to write
+        return True
+    finally:
+        sys.settrace(before)
+    return False
 
 
 def refusal(call: Callable[[], object]) -> str | None:

@@ -1,0 +1,67 @@
+"""OR-Tools and PuLP, imported on demand, and CP-SAT in this process.
+
+OR-Tools and highspy each bring a shared library called libhighs, of different versions; whichever
+is loaded second in a process cannot find its symbols. PuLP imports highspy by itself, and takes a
+failure for its absence, which does no harm here: HiGHS runs in a process of its own. OR-Tools
+would be lost. So OR-Tools always comes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from metronome_opt.errors import MissingBackendError
+from metronome_opt.solvers.budget import Stoppable, run_interruptibly
+
+NO_CPSAT = ("cpsat needs OR-Tools", "ortools")
+
+
+def import_cp_model() -> Any:
+    """Return OR-Tools' `cp_model`."""
+    try:
+        from ortools.sat.python import cp_model
+    except ModuleNotFoundError:
+        raise missing(*NO_CPSAT) from None
+    except ImportError as error:
+        raise MissingBackendError(
+            f"solver cpsat needs OR-Tools, which does not load ({error}); if highspy or pulp were "
+            "imported in this process, import ortools.sat.python.cp_model before them"
+        ) from None
+    return cp_model
+
+
+def import_pulp() -> Any:
+    """Return PuLP."""
+    with contextlib.suppress(MissingBackendError):
+        import_cp_model()
+    try:
+        import pulp
+    except ImportError:
+        raise missing("milp needs PuLP", "pulp") from None
+    return pulp
+
+
+def missing(what: str, package: str) -> MissingBackendError:
+    """Return the error of a back end that is not installed."""
+    return MissingBackendError(f"solver {what}, which is not installed: pip install {package}")
+
+
+def run_cpsat(model: Any, run: Stoppable, parameters: Mapping[str, Any]) -> tuple[Any, str]:
+    """Let CP-SAT solve a model here until the run is stopped; return the solver and its status."""
+    solver = cpsat_solver(run, parameters)
+    ended = run_interruptibly(run, lambda: solver.solve(model), solver.stop_search)
+    return solver, str(solver.status_name(ended))
+
+
+def cpsat_solver(run: Stoppable, parameters: Mapping[str, Any]) -> Any:
+    """Return CP-SAT's solver with some parameters and the time that is left."""
+    solver = import_cp_model().CpSolver()
+    chosen = {**parameters, "catch_sigint_signal": False}
+    remaining = getattr(run, "remaining", None)
+    if remaining is not None:
+        chosen["max_time_in_seconds"] = remaining
+    for name, value in chosen.items():
+        setattr(solver.parameters, name, value)
+    return solver
