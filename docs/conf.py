@@ -14,6 +14,7 @@ include_patterns = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "benchmarks/**.md",
     "docs/**.md",
     "models/**.md",

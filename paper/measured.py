@@ -1,4 +1,4 @@
-"""The numbers that single benchmarks found: fronts, stretch, priority, placement, prediction."""
+"""The numbers that single benchmarks found: fronts, stretch, placement, prediction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def benchmark_numbers(figures: Figures) -> Numbers:
     return (
         _fronts(figures.get("fronts", {}))
         | _stretch(figures.get("idle-injection", {}))
-        | _strict(figures.get("strict-priority", {}))
         | _placement(figures.get("placement-gaps", {}), figures.get("placement-speed", {}))
         | _prediction(figures.get("prediction", {}))
     )
@@ -78,15 +77,6 @@ def _stretch(found: Mapping[str, float]) -> Numbers:
         "stretchRatio": digits(found.get("all, with over without")),
         "stretchBest": digits(min(each, default=None)),
         "stretchWorst": digits(max(each, default=None)),
-    }
-
-
-def _strict(found: Mapping[str, float]) -> Numbers:
-    return {
-        "strictInstances": _instances("weights") if found else None,
-        "strictProved": whole(found.get("least unserved of the heaviest proved")),
-        "strictZero": whole(found.get("of these, it is 0")),
-        "strictKept": whole(found.get("there least contention serves them in full too")),
     }
 
 

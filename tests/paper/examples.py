@@ -132,11 +132,6 @@ BENCHMARKS: dict[str, dict[str, float]] = {
         "coprime-5x2-test-0, with over without": 0.95,
         "all, with over without": 0.87,
     },
-    "strict-priority": {
-        "least unserved of the heaviest proved": 8,
-        "of these, it is 0": 2,
-        "there least contention serves them in full too": 2,
-    },
     "placement-gaps": {
         "solved exactly": 100,
         "of these with contention at best": 46.5,
