@@ -68,16 +68,12 @@ def test_run_records_each_case_once_and_resumes(checkout: Path, capsys: Captured
 
 
 @pytest.mark.slow
-def test_splits_and_names_choose_the_instances(checkout: Path) -> None:
+def test_splits_choose_the_instances(checkout: Path) -> None:
     for split, names in (("tune", ["tune-me"]), ("all", ["two-jobs", "tune-me"])):
         output = checkout / f"{split}.jsonl"
         arguments = ["--suite", "easy", "--split", split, "--solvers", "unshifted"]
         assert main(["bench", "run", *arguments, "--output", str(output)]) == 0
         assert [record.instance for record in read_records([output])] == names
-    output = checkout / "named.jsonl"
-    arguments = ["--suite", "all", "--instances", "two-jobs", "--solvers", "unshifted"]
-    assert main(["bench", "run", *arguments, "--output", str(output)]) == 0
-    assert [record.instance for record in read_records([output])] == ["two-jobs"]
 
 
 @pytest.mark.slow
@@ -120,7 +116,6 @@ def test_report_is_written_from_files_of_records(checkout: Path, capsys: Capture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--instances", "b"], "'b' is not in the test split of mine, which has a"),
         (["--split", "tune"], "mine has no instances to tune"),
         (["--suite", "empty"], "empty: has neither index.json nor a file"),
         (["--suite", "mine,coprime"], "coprime/b.json: jobs have to be stretched"),
