@@ -18,7 +18,13 @@ from metronome_opt.documents import make_folder, read_document, staged, write_te
 from metronome_opt.errors import InputError, counted
 from metronome_opt.journal import dump_line, read_journal
 from metronome_opt.records import Record, build, dump_document, read_as
-from paper.thin import CASES_KEEP, FIGURES_KEEP, SIMULATIONS_KEEP, thin_case, thin_simulation
+from paper.subsample import (
+    CASES_KEEP,
+    FIGURES_KEEP,
+    SIMULATIONS_KEEP,
+    subsample_case,
+    subsample_simulation,
+)
 
 RESULTS = Path(__file__).parent / "results"
 INDEX = "index.json"
@@ -143,7 +149,7 @@ def record_solvers(paths: Iterable[Path], commands: Sequence[str], folder: Path 
     InputError
         If there are no records, a file is not one of records, or something cannot be written.
     """
-    records = [thin_case(record) for record in read_records(paths)]
+    records = [subsample_case(record) for record in read_records(paths)]
     return _take_over(folder, SOLVERS, commands, records, map(dump_line, records), CASES_KEEP)
 
 
@@ -154,7 +160,7 @@ def record_study(
 
     Raises as `record_solvers`, and if a record is of another study.
     """
-    records = [thin_simulation(each) for each in latest(read_journal(paths, SimulationRecord))]
+    records = [subsample_simulation(each) for each in latest(read_journal(paths, SimulationRecord))]
     strangers = {record.study for record in records} - {study}
     if strangers:
         raise InputError(f"records: are of the study {min(strangers)}, not of {study}")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(cls=Group, help="Compare solvers on stored instances or on a folder of them.")
 
 
-_NAMED = 5  # instances that an error lists
 _Split = Literal["test", "tune", "all"]
 _Suites = Annotated[
     str,
@@ -71,9 +70,6 @@ def run(
         ),
     ] = None,
     split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = "test",
-    instances: Annotated[
-        str | None, typer.Option(help="Only these, separated by commas.", show_default="all")
-    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -119,9 +115,8 @@ def run(
     from metronome_opt.cli.progress import watching
     from metronome_opt.journal import Journal
 
-    chosen = [find_solver(name) for name in _names(solvers, "solvers")]
-    names = None if instances is None else _names(instances, "instances")
-    members = _members(suite, split, names)
+    chosen = [find_solver(name) for name in _names(solvers)]
+    members = _members(suite, split)
     if workers is None:
         one_by_one = dask is None and processes in (None, 1)
         workers = (os.cpu_count() or 1) if one_by_one else 1
@@ -184,33 +179,23 @@ def report(
     return 0
 
 
-def _names(text: str, option: str) -> list[str]:
+def _names(text: str) -> list[str]:
     names = list(dict.fromkeys(options.read_names(text)))
     if not names:
-        raise InputError(f"--{option}: {quote(text)} names none")
+        raise InputError(f"--solvers: {quote(text)} names none")
     return names
 
 
-def _members(suite: str, split: _Split, names: list[str] | None) -> list[Member]:
+def _members(suite: str, split: _Split) -> list[Member]:
     from metronome_opt.bench.suites import find_suites
 
     part = None if split == "all" else split
-    suites = find_suites(suite)
-    members = [member for each in suites for member in each.members(part, names)]
-    known_names = {member.entry.name for member in members}
-    for name in names or ():
-        if name not in known_names:
-            known = [entry.name for each in suites for entry in each.entries(part)]
-            more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
-            raise InputError(
-                f"--instances: {quote(name)} is not in the {split} split of {suite}, which has "
-                f"{', '.join(known[:_NAMED]) or 'none'}{more}"
-            )
+    members = [member for each in find_suites(suite) for member in each.members(part)]
     for member in members:
         if member.instance.needs_stretch:
             raise InputError(
                 f"{member.path}: jobs have to be stretched, since hyperperiods are too long, and "
-                "here they keep their periods; coarsen the slots, or name others with --instances"
+                "here they keep their periods; coarsen the slots, or leave the file out"
             )
     if not members:
         raise InputError(f"--split: {suite} has no instances to {split}")

@@ -79,7 +79,6 @@ def test_run_records_each_case_once_and_resumes(capsys: Captured) -> None:
     [
         ("--suite easy --split tune", ["tune-me"]),
         ("--suite easy --split all", ["two-jobs", "tune-me"]),
-        ("--suite all --instances two-jobs", ["two-jobs"]),
     ],
 )
 def test_splits_and_names_choose_the_instances(options: str, names: list[str]) -> None:

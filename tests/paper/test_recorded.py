@@ -23,7 +23,7 @@ from paper.recorded import (
     simulation_records,
     solver_records,
 )
-from paper.thin import thin_simulation
+from paper.subsample import subsample_simulation
 from tests.bench.report_examples import record
 from tests.bench.simulation_examples import job, simulation
 from tests.paper.examples import benchmark_file
@@ -106,12 +106,12 @@ def test_a_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_stored_simulation_keeps_the_columns_of_measures() -> None:
     run = simulation("metronome", [job("a", completion_s=100.0 / 3)], samples=[{"time_s": 1.0}])
-    kept = thin_simulation(run)
+    kept = subsample_simulation(run)
     assert kept.samples is None
     assert kept.jobs is not None
     assert kept.jobs["completion_s"] == (33.3333333,)
     assert kept.jobs["finished"] == (True,)
     assert "nodes" not in kept.jobs
-    assert thin_simulation(kept) == kept
+    assert subsample_simulation(kept) == kept
     failed = simulation("metronome", kind="crash")
-    assert thin_simulation(failed) == replace(failed, samples=None)
+    assert subsample_simulation(failed) == replace(failed, samples=None)

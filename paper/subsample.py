@@ -30,12 +30,12 @@ _JOBS = (
 _LINKS = ("link", "capacity_mbps", "carried_gbit", "used_s")
 
 
-def thin_case(record: TrialRecord) -> TrialRecord:
+def subsample_case(record: TrialRecord) -> TrialRecord:
     """Return a record of a solver with a shorter trajectory; see `CASES_KEEP`."""
-    return replace(record, trajectory=_thin(record.trajectory))
+    return replace(record, trajectory=_subsample(record.trajectory))
 
 
-def thin_simulation(record: SimulationRecord) -> SimulationRecord:
+def subsample_simulation(record: SimulationRecord) -> SimulationRecord:
     """Return a record of a simulation with smaller tables; see `SIMULATIONS_KEEP`."""
     return replace(
         record,
@@ -45,7 +45,7 @@ def thin_simulation(record: SimulationRecord) -> SimulationRecord:
     )
 
 
-def _thin(moments: Sequence[Moment]) -> tuple[Moment, ...]:
+def _subsample(moments: Sequence[Moment]) -> tuple[Moment, ...]:
     kept: list[Moment] = []
     begin = -1.0  # of the moments that the last one kept stands for
     for moment in moments:
