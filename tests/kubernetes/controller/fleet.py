@@ -17,7 +17,6 @@ import numpy as np
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.gates import GateCounter
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.errors import RemoteError
 from metronome_opt.gate.plan import Claim as GateClaim
 from metronome_opt.gate.plan import SlotPlan
 from metronome_opt.instance import Phase
@@ -86,8 +85,6 @@ class Fleet:
         self.now_ms = 0.0
         self.workers: dict[str, Worker] = {}
         self.rephasings: list[str] = []
-        self.faults: list[str] = []
-        self.down = False
         self._draw = random.Random(seed)
         self._jitter = jitter
         self._events: list[tuple[float, int, str, str]] = []
@@ -246,8 +243,6 @@ class Fleet:
 
     def read(self, begin_s: float, end_s: float) -> list[GateCounter]:
         """Return what was scraped, as Prometheus does."""
-        if self.down:
-            raise RemoteError("http://p: cannot be reached")
         found = []
         for (name, counter), points in self._scraped.items():
             inside = np.array([point for point in points if begin_s <= point[0] <= end_s])
@@ -262,8 +257,6 @@ class Fleet:
         for thread in threading.enumerate():
             if thread.name == THREAD:
                 thread.join()
-        if done is not None and done.fault is not None:
-            self.faults.append(done.fault)
         if done is not None and done.gangs:
             self.rephasings.append(f"{self.now_ms / 1000:.0f} s: {done.line}")
             self._tell()
