@@ -42,9 +42,6 @@ SEEDS = {
 }
 """Number of simulated seeds of each study."""
 
-SINGLE = ("placement-speed",)
-"""The benchmarks that can be run again; of the others the records are kept."""
-
 _RAW = Path(__file__).parent / "build" / "raw"
 
 
@@ -70,13 +67,11 @@ class Step:
 
 
 def steps() -> Iterator[Step]:
-    """Yield what makes all recorded results, in the order in which it runs."""
+    """Yield what makes the recorded results; of single benchmarks the records are kept."""
     yield Step(SOLVERS, (_race(ON_ALL, COMPARED), _race(ON_LARGE, LARGE)))
     for study, seeds in SEEDS.items():
         words = ("metronome", "simulate", study, "--seeds", str(seeds))
         yield Step(study_file(study), (words,))
-    for name in SINGLE:
-        yield Step(f"{BENCHMARKS}/{name}.json", (("python", "-m", "benchmarks", "run", name),))
 
 
 def _race(suites: Sequence[str], solvers: Sequence[str]) -> tuple[str, ...]:

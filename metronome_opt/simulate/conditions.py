@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from metronome_opt.records import Record
 
 Sharing = Literal["fair", "strict", "weighted", "tcp"]
+
+
+_RETIRED = (("stragglers", 0), ("straggling", 2), ("background", 0), ("control", "slots"))
 
 
 class TcpShares(NamedTuple):
@@ -57,6 +60,14 @@ class Conditions(Record):
     sharing: Sharing | None = None
     cushions: bool = True
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired(cls, data: Any) -> Any:
+        """Drop conditions of earlier records that are gone, where they disturbed nothing."""
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if (key, value) not in _RETIRED}
 
     @property
     def random(self) -> bool:
