@@ -130,7 +130,6 @@ def test_run_without_improvement_ends() -> None:
     assert result.stop is Stop.RULE
     assert seen[-1].stalled_s >= 0.3
     assert seen[-1].incumbent == result.objective
-    assert all(event.stalled_s < 0.3 for event in seen[:-1])
     assert [event for event in seen if event.source] == list(result.trajectory)
 
 

@@ -92,13 +92,6 @@ def test_solve_writes_a_figure_and_claims_of_a_shipped_scenario(capsys: Captured
     assert Path("claims/claims.yaml").exists()
 
 
-def test_notes_go_to_standard_error(capsys: Captured) -> None:
-    stretchable = two_jobs().jobs[0].model_copy(update={"max_stretch": 3})
-    write_instance(two_jobs().replace(jobs=(stretchable, two_jobs().jobs[1])), "stretch.json")
-    assert metronome(f"solve stretch.json {GREEDY}") == 0
-    assert "name stretch among the objectives to use it" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_stretched_jobs_are_printed_drawn_and_verified(capsys: Captured) -> None:
     # Bursts of 3 and 4 slots never fit into periods of 6 and 9; they do if both take 7 or more.
