@@ -27,7 +27,7 @@ def known_bound(instance: Instance, schedule: Schedule) -> tuple[Fraction, str] 
 
     stretch = {job.name: schedule.stretch.get(job.name, 0) for job in instance.jobs}
     as_run = extend_bursts(stretched(instance, stretch), schedule.cushion_slots)
-    # Whoever was content with a schedule at once is not to wait for kernels now.
+    # A schedule that needed no kernels is not to wait for them now.
     bound = links_bound(as_run, by_load=schedule.solver in NEED_FEW_KERNELS)
     if not bound:
         return bound, "trivial"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from fractions import Fraction
@@ -124,22 +123,9 @@ class Blocks:
         whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
         whole.blocks = [_report(part) for part in parts]
 
-    def take_notes(self) -> None:
-        """Note what was proved by what, and what the searches of the blocks have noted."""
-        blocks = self._whole.blocks
-        proved = Counter(block.proved_by for block in blocks if block.proved_by is not None)
-        ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
-        left = [block for block in blocks if block.proved_by is None]
-        text = f"{len(blocks)} block{'s' if len(blocks) != 1 else ''}"
-        if ways:
-            text += f", proved: {', '.join(ways)}"
-        if left:
-            sizes = ", ".join(str(len(block.jobs)) for block in left[-5:])
-            more = "..., " if len(left) > 5 else ""
-            text += f", not proved: {len(left)}, of {more}{sizes} jobs"
+    def collect_notes(self) -> None:
+        """Take over the notes of the searches of the blocks."""
         notes = self._whole.notes
-        if blocks:
-            notes.append(text)
         noted = dict.fromkeys(note for run in self.runs for note in run.search.notes)
         notes += [note for note in noted if note not in notes]
 
@@ -180,7 +166,7 @@ def solve_in_blocks(search: Search, prove: Callable[[Search], None]) -> None:
             except BaseException:
                 search.end(Stop.FINISHED)  # the pool waits for what is running
                 raise
-    blocks.take_notes()
+    blocks.collect_notes()
 
 
 def join_until_done(blocks: Blocks, pending: set[Future[None]]) -> None:

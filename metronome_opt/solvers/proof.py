@@ -47,7 +47,7 @@ _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
 LINK_NODES = 20_000
 """The budget of the proof of a link."""
-_FEW_NODES, _MOST_LINKS = 2_000, 250  # where it is only to be shown
+_FEW_NODES, _MAX_LINKS = 2_000, 250  # where it is only to be shown
 _FEW_ENTRIES = 2**29  # of demand, that all these nodes go through in about a second
 _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
@@ -92,15 +92,15 @@ class Proof:
 
     @property
     def nodes(self) -> int:
-        """How many nodes have been expanded."""
+        """Number of expanded nodes."""
         return sum(attempt.nodes for attempt in self._attempts)
 
-    def grow(self, most_nodes: int | None = None, *, threads: int = 1) -> bool:
-        """Go on until done, stopped or `most_nodes` nodes further; return whether it is done.
+    def grow(self, max_nodes: int | None = None, *, threads: int = 1) -> bool:
+        """Go on until done, stopped or `max_nodes` nodes further; return whether it is done.
 
         With two threads the trees grow at the same time instead of in turns.
         """
-        target = None if most_nodes is None else self.nodes + most_nodes
+        target = None if max_nodes is None else self.nodes + max_nodes
 
         def goes_on() -> bool:
             within = target is None or self.nodes < target
@@ -120,7 +120,7 @@ class Proof:
 
 
 class _Shared:
-    """What the trees of a proof have in common."""
+    """Data shared by the trees of a proof."""
 
     def __init__(self, search: Search, known: tuple[Known, ...]) -> None:
         self.search = search
@@ -290,7 +290,7 @@ def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
     except CostTooLargeError:  # nothing can be counted
         return Fraction(0)
     loads = {link.name: load_bound(search.compiled, link) for link in search.compiled.links}
-    links = sorted(search.compiled.links, key=lambda link: -loads[link.name])[:_MOST_LINKS]
+    links = sorted(search.compiled.links, key=lambda link: -loads[link.name])[:_MAX_LINKS]
     for link in [] if by_load else links:
         alone = search.below(restrict(instance, [link.name]))
         greedy.run(alone)
