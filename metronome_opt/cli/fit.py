@@ -26,6 +26,7 @@ from metronome_opt.report.tables import fit_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status, write_schedule
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
+from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.solve import exact, versions_of
 
 _MAX_REFUTATIONS = 10  # that are printed
@@ -82,9 +83,16 @@ def fit(
     kept = chosen.kept
     runtime_s = round(time.perf_counter() - began, 6)
     if kept is not None and output is not None:
-        write_schedule(
-            _schedule(instance, kept, limit, solver, seed, cushion_slots, runtime_s), output
+        schedule = _schedule(
+            instance,
+            kept,
+            solver=solver,
+            seed=seed,
+            runtime_s=runtime_s,
+            cushion_slots=cushion_slots,
+            stretch_limit=limit,
         )
+        write_schedule(schedule, output)
     if as_json:
         options.print_json(_document(chosen))
     else:
@@ -109,40 +117,24 @@ def _decide(instance: Instance, arguments: dict[str, Any]) -> Chosen:
     return Chosen(kept, Fraction(0), Fraction(0), stop=decision.stop)
 
 
-def _schedule(
-    instance: Instance,
-    kept: Kept,
-    limit: Fraction | None,
-    solver: str,
-    seed: int,
-    cushion_slots: int,
-    runtime_s: float,
-) -> Schedule:
+def _schedule(instance: Instance, kept: Kept, **run: Any) -> Schedule:
     """Return the schedule of what is kept; jobs that are left out begin unshifted.
 
     It states that jobs keep slots, and no objective: the judge takes long where jobs are many, and
     jobs that are left out may have no common hyperperiod with the others.
     """
-    from metronome_opt.solvers.registry import find_solver
-
-    offsets = {**instance.unshifted, **kept.offsets}
-    stretch = {
-        job.name: kept.periods.get(job.name, job.period) - job.period for job in instance.jobs
-    }
     return Schedule(
         instance=instance.name,
-        offsets=offsets,
-        stretch=stretch,
+        offsets={**instance.unshifted, **kept.offsets},
+        stretch={
+            job.name: kept.periods.get(job.name, job.period) - job.period for job in instance.jobs
+        },
         status=Status.FEASIBLE,
         objectives={},
         lower_bound=None,
-        solver=solver,
-        seed=seed,
-        runtime_s=runtime_s,
         versions=versions_of(find_solver("cpsat")),
-        cushion_slots=cushion_slots,
         gated={job.name: job.name in kept.periods for job in instance.jobs},
-        stretch_limit=limit,
+        **run,
     )
 
 
@@ -166,11 +158,8 @@ def _print(instance: Instance, chosen: Chosen, price: str | None) -> None:
     if chosen.kept is None:
         unknown = "not known: nothing was found in time, or by this solver"
         typer.echo("they do not fit (proved)" if chosen.bound is None else unknown)
-        if price is not None and chosen.bound is None and not chosen.refutations:
-            typer.echo("to name the jobs in the way at their own periods, run it without options")
     else:
-        console = terminal()
-        console.print(fit_table(_most_affected(instance, chosen.kept), chosen.kept))
+        terminal().print(fit_table(_most_affected(instance, chosen.kept), chosen.kept))
         if len(instance.jobs) > _MAX_ROWS:
             typer.echo(f"{_MAX_ROWS // 2} of {len(instance.jobs)} jobs; --json shows all")
         proof = "proved" if chosen.proved else f"at least {chosen.bound}"

@@ -103,7 +103,7 @@ class FitDecision:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was chosen, and what is proved of it.
+    """Solution of a choice problem, and its proved bound.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class FitTask:
         self.instance = in_units(self.instance)
 
     def offer(self, kept: Kept, cost: Fraction) -> None:
-        """Tell of an answer if it is better than all before."""
+        """Report an answer if it is better than all before."""
         if self._best is None or cost < self._best:
             self._best = cost
             if self.callback is not None:

@@ -23,7 +23,7 @@ from metronome_opt.kernels.sliding import add_windows, roomiest_offset
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.budget import Budget
 
-_MOST_FREED = 8
+_MAX_FREED = 8
 _Pick = Callable[[Job, Ints], int]
 """Picks one of the offsets that cost nothing."""
 
@@ -55,7 +55,7 @@ class PlacedJobs:
 
     @property
     def schedule(self) -> Kept:
-        """What is placed."""
+        """The placed jobs."""
         return Kept(
             {name: period for name, (period, _) in self.kept.items()},
             {name: offset for name, (_, offset) in self.kept.items()},
@@ -270,7 +270,7 @@ class _Search:
         around = [
             name for name in _neighbours(self.placed.instance, first) if name in self.placed.kept
         ]
-        count = self._draw.randint(min(1, len(around)), min(_MOST_FREED, len(around)))
+        count = self._draw.randint(min(1, len(around)), min(_MAX_FREED, len(around)))
         freed = [first, *self._draw.sample(around, count)]
         self._draw.shuffle(freed)
         return freed

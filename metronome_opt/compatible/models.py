@@ -28,7 +28,7 @@ from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 OPTIMAL, _LIMIT, INFEASIBLE = 0, 1, 2
 """SciPy's statuses."""
 
-_MOST_INTERVALS = 2_000_000
+_MAX_INTERVALS = 2_000_000
 
 
 class Row(NamedTuple):
@@ -60,7 +60,7 @@ def decide_cpsat(task: FitTask, periods: Mapping[str, int]) -> FitDecision:
     found = settle(task, simplify_links(posed).instance)
     if found is None:
         raise InputError(
-            f"a model of this instance has more than {_MOST_INTERVALS} intervals; use solver milp"
+            f"a model of this instance has more than {_MAX_INTERVALS} intervals; use solver milp"
         )
     return found
 
@@ -72,7 +72,7 @@ def settle(task: FitTask, instance: Instance) -> FitDecision | None:
         for link, length in instance.hyperperiods.items()
         for index in instance.jobs_on[link]
     )
-    if count > _MOST_INTERVALS:
+    if count > _MAX_INTERVALS:
         return None
     model = import_cp_model().CpModel()
     offsets = _offsets(model, instance)

@@ -22,7 +22,7 @@ LARGEST = 2**31 - 2
 
 @dataclass(frozen=True)
 class _Scaling:
-    """How the contention of an instance becomes a small integer.
+    """Scaling of the contention of an instance to a small integer.
 
     With demands counted in the unit of their link and weights in `weight_unit`, the contention is
     ``scale * sum_l factors[l] * sum_t kappa_l(t)``, t over the hyperperiod of l.

@@ -42,15 +42,9 @@ from metronome_opt.kernels.tables import Compiled, compile_instance
 from metronome_opt.kernels.tree import Groups, Pseudocosts, start_tree
 
 
-def main() -> None:
-    """Load all kernels, and compile those that are not on disk yet."""
-    for part in (_share, *_PARTS):
-        part()
-
-
 def compile_all() -> None:
     """Compile all kernels on two cores; those that several parts call come first, and once."""
-    _share()
+    _score()
     with ProcessPoolExecutor(max_workers=2) as pool:
         for done in [pool.submit(part) for part in _PARTS]:
             done.result()
@@ -65,7 +59,7 @@ def _compiled() -> Compiled:
     return compile_instance(instance, common_scale=True)
 
 
-def _share() -> None:
+def _score() -> None:
     """Call the kernels that others call as well."""
     compiled = _compiled()
     state, row = state_of(compiled, (0, 0)), np.zeros(4, dtype=np.int64)

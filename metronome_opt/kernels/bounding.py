@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import kernel
-from metronome_opt.kernels.conditional import least_addition
+from metronome_opt.kernels.compiling import inner
+from metronome_opt.kernels.conditional import min_addition
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, Groups, Marks, Tree, TreeSearch
 
 _MAX_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
 
 
-@kernel
+@inner
 def add_up(search: TreeSearch, at: Ints, least: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
@@ -46,7 +46,7 @@ def add_up(search: TreeSearch, at: Ints, least: Ints) -> int:
     return total
 
 
-@kernel
+@inner
 def domain_of(search: TreeSearch, job: int) -> int:
     """Return how many offsets of a job are not alike.
 
@@ -61,7 +61,7 @@ def domain_of(search: TreeSearch, job: int) -> int:
     return domain
 
 
-@kernel
+@inner
 def _is_alone(tree: Tree, job: int) -> bool:
     """Return whether all that a job shares links with is placed: then its best offset is known."""
     for other in tree.sharing[tree.jobs[job]["first_sharing"] : tree.jobs[job]["end_sharing"]]:
@@ -70,7 +70,7 @@ def _is_alone(tree: Tree, job: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _mark(search: TreeSearch, job: int, domain: int) -> None:
     """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
     tree, contacts = search.tree, search.contacts
@@ -94,7 +94,7 @@ def _mark(search: TreeSearch, job: int, domain: int) -> None:
     _close_to_alike(tree, job, domain, search.state.tables.jobs[job]["period"])
 
 
-@kernel
+@inner
 def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
     """Close offsets that were tried for a placed job that is alike: they could change places.
 
@@ -113,7 +113,7 @@ def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
         alike = tree.jobs[alike]["alike"]
 
 
-@kernel
+@inner
 def _sum_uses(search: TreeSearch, job: int, domain: int) -> None:
     """Add up what a job adds to its links."""
     tree, tables = search.tree, search.state.tables
@@ -125,7 +125,7 @@ def _sum_uses(search: TreeSearch, job: int, domain: int) -> None:
             cost[o] += vector[o]
 
 
-@kernel
+@inner
 def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     """Return the cheapest offset that is not closed and its cost; -1 if all are closed."""
     at = -1
@@ -136,7 +136,7 @@ def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     return at, least
 
 
-@kernel
+@inner
 def bound_links(search: TreeSearch) -> None:
     """Bound the links of the job that was placed last, each alone, where few jobs are open."""
     tree, tables, users = search.tree, search.state.tables, search.users
@@ -156,11 +156,11 @@ def bound_links(search: TreeSearch) -> None:
         for user in range(users.ptr[link], users.ptr[link + 1]):
             open_jobs += offset[users.job[user]] < 0
         if users.nameable[link] and 2 <= open_jobs <= _MAX_OPEN:
-            added = least_addition(search.state, search.contacts, users, offset, link)
+            added = min_addition(search.state, search.contacts, users, offset, link)
             tree.own[depth, link] = max(tree.own[depth, link], tree.base[depth, link] + added)
 
 
-@kernel
+@inner
 def take_out(search: TreeSearch, at: Ints, total: int, least: Ints) -> int:
     """Return the bound with the links and groups taken out of which more is known; -1 if none is.
 
@@ -185,7 +185,7 @@ def take_out(search: TreeSearch, at: Ints, total: int, least: Ints) -> int:
     return bound
 
 
-@kernel
+@inner
 def _reduce(search: TreeSearch, job: int, domain: int) -> None:
     """Compute what a job adds to the links that are not taken out."""
     tree, tables = search.tree, search.state.tables
@@ -198,7 +198,7 @@ def _reduce(search: TreeSearch, job: int, domain: int) -> None:
                 reduced[o] -= vector[o]
 
 
-@kernel
+@inner
 def _give_back(search: TreeSearch, group: int) -> None:
     """Let one job feel again what it adds to a group that is taken out, beyond the group's bound.
 
@@ -232,7 +232,7 @@ def _give_back(search: TreeSearch, group: int) -> None:
         tree.reduced[chosen, :domain] += np.maximum(tree.share[chosen, :domain] + beyond, 0)
 
 
-@kernel
+@inner
 def _sum_group(search: TreeSearch, job: int, group: int) -> bool:
     """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
     tree, tables = search.tree, search.state.tables
@@ -251,7 +251,7 @@ def _sum_group(search: TreeSearch, job: int, group: int) -> bool:
     return found
 
 
-@kernel
+@inner
 def _hoped(search: TreeSearch, at: Ints) -> int:
     """Mark the groups whose own bound is better than what their parts add up to; return the sum."""
     tree, groups, tables = search.tree, search.groups, search.state.tables
@@ -277,7 +277,7 @@ def _hoped(search: TreeSearch, at: Ints) -> int:
     return total
 
 
-@kernel
+@inner
 def _cover(groups: Groups, tree: Tree) -> int:
     """Take groups out, the outer ones first; return their bounds and the contention of the rest."""
     tree.covered[:] = -1

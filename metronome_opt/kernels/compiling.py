@@ -26,12 +26,22 @@ def kernel(function: F) -> F:
     config.CACHE_DIR = str(_folder(usual))
     try:
         # Where the folder cannot be written, numba takes one of the user's.
-        compiled = njit(nogil=True, cache=True)(function)
+        compiled = njit(nogil=True, cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # nor that one
-        compiled = njit(nogil=True)(function)
+        compiled = njit(nogil=True, no_cfunc_wrapper=True)(function)
     finally:
         config.CACHE_DIR = usual
     return compiled  # type: ignore[no-any-return]
+
+
+def inner(function: F) -> F:
+    """Compile a function that only kernels call, without what Python would need to call it.
+
+    The arguments are tuples of many arrays, so that would take longer than the function itself.
+    """
+    njit: Any = numba.njit
+    wrap = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+    return wrap(function)  # type: ignore[no-any-return]
 
 
 @cache

@@ -26,8 +26,8 @@ import networkx as nx
 import numpy as np
 
 from metronome_opt.instance import Job
-from metronome_opt.kernels.compiling import kernel
-from metronome_opt.kernels.jobs import put_use, score_use
+from metronome_opt.kernels.compiling import inner
+from metronome_opt.kernels.jobs import ADD, REMOVE, put_use, score_use
 from metronome_opt.kernels.tables import Compiled, DemandState, Ints, Rows
 
 
@@ -105,7 +105,7 @@ _NONE = 2**62
 
 
 class Users(NamedTuple):
-    """Who uses each link, and a memory of questions about links on which some jobs are placed."""
+    """Users of each link, and a cache of minimum additions to links with some jobs placed."""
 
     ptr: Ints  # ``ptr[l]:ptr[l + 1]`` are the entries of link l in the two that follow
     job: Ints
@@ -142,8 +142,8 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
     )
 
 
-@kernel
-def least_addition(
+@inner
+def min_addition(
     state: DemandState, contacts: Contacts, users: Users, offset: Ints, link: int
 ) -> int:
     """Return the least that the jobs whose `offset` is -1 add to a link, scaled.
@@ -168,7 +168,7 @@ def least_addition(
     return least
 
 
-@kernel
+@inner
 def _key(jobs: Rows, users: Users, offset: Ints, link: int) -> int:
     """Return a number for the link, the jobs placed on it and how they are shifted."""
     key = np.int64(0)
@@ -198,7 +198,7 @@ class _Levels(NamedTuple):
     at: Ints  # at which offset
 
 
-@kernel
+@inner
 def _search(
     state: DemandState, contacts: Contacts, users: Users, offset: Ints, link: int, rotation: int
 ) -> int:
@@ -237,15 +237,15 @@ def _search(
         if scores <= 0:
             while level > 0:
                 level -= 1
-                _put(state, users, levels, level, -1)
+                _put(state, users, levels, level, REMOVE)
             return floor
         if not _advance(jobs, contacts, users, levels, level, best):
             level -= 1
             if level >= 0:
-                _put(state, users, levels, level, -1)
+                _put(state, users, levels, level, REMOVE)
             continue
         user, o = levels.user[level], levels.at[level] - 1
-        _put(state, users, levels, level, 1)
+        _put(state, users, levels, level, ADD)
         below = level + 1
         levels.added[below] = levels.added[level] + levels.cost[level, user, o]
         levels.rotation[below] = np.lcm(
@@ -256,14 +256,14 @@ def _search(
         if below == open_jobs - 1:
             best = min(best, levels.added[below] + total)
         if below == open_jobs - 1 or levels.added[below] + total >= best:
-            _put(state, users, levels, level, -1)
+            _put(state, users, levels, level, REMOVE)
             continue
         levels.user[below], levels.at[below] = 0, 0
         level = below
     return best
 
 
-@kernel
+@inner
 def _score_open(state: DemandState, users: Users, levels: _Levels, level: int) -> int:
     """Score the open users of a link; return what they add at least, each by itself."""
     total = 0
@@ -279,7 +279,7 @@ def _score_open(state: DemandState, users: Users, levels: _Levels, level: int) -
     return total
 
 
-@kernel
+@inner
 def _advance(
     jobs: Rows, contacts: Contacts, users: Users, levels: _Levels, level: int, best: int
 ) -> bool:
@@ -300,7 +300,7 @@ def _advance(
     return False
 
 
-@kernel
+@inner
 def _put(state: DemandState, users: Users, levels: _Levels, level: int, sign: int) -> None:
     """Place what is tried at a level, or take it away."""
     user = levels.first + levels.user[level]
@@ -309,7 +309,7 @@ def _put(state: DemandState, users: Users, levels: _Levels, level: int, sign: in
     levels.offset[job] = o if sign > 0 else -1
 
 
-@kernel
+@inner
 def _abuts(contacts: Contacts, offset: Ints, job: int, o: int) -> bool:
     """Return whether a job at an offset abuts on one that has one."""
     for entry in range(contacts.ptr[job], contacts.ptr[job + 1]):

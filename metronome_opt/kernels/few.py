@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import kernel
-from metronome_opt.kernels.jobs import put_job, scored
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import ADD, REMOVE, put_job, scored
 from metronome_opt.kernels.tables import DemandState, Ints
 
 _DEPTH, _LEAST, _COUNT = range(3)
@@ -30,7 +30,7 @@ _NOTHING_KNOWN = 2**62  # as what is added in the best way known, above all othe
 
 
 class Few(NamedTuple):
-    """Where the search for the best offsets of some jobs stands."""
+    """State of the search for the best offsets of some jobs."""
 
     # How many jobs are placed, -1 when the search is done; what all the jobs add in the best way
     # known, scaled; how many jobs there are.
@@ -108,9 +108,9 @@ def blames(state: DemandState, offsets: Ints, jobs: Ints) -> Ints:
     found = np.empty(jobs.shape[0], np.int64)
     for position in range(jobs.shape[0]):
         job = jobs[position]
-        put_job(state, job, offsets[job], -1)
+        put_job(state, job, offsets[job], REMOVE)
         cost, _ = scored(state, job)
-        put_job(state, job, offsets[job], 1)
+        put_job(state, job, offsets[job], ADD)
         found[position] = cost[offsets[job]]
     return found
 
@@ -121,7 +121,7 @@ def start_release(state: DemandState, offsets: Ints, members: Ints, few: Few) ->
     total = np.int64(0)
     for position in range(members.shape[0]):
         job = members[position]
-        put_job(state, job, offsets[job], -1)
+        put_job(state, job, offsets[job], REMOVE)
         cost, _ = scored(state, job)
         total += cost[offsets[job]]
         few.job[position] = job
@@ -137,11 +137,11 @@ def start_release(state: DemandState, offsets: Ints, members: Ints, few: Few) ->
 def end_release(state: DemandState, offsets: Ints, few: Few) -> None:
     """Put the jobs back, each where it is best."""
     for position in range(max(0, few.counters[_DEPTH])):
-        put_job(state, few.job[position], few.offset[position], -1)
+        put_job(state, few.job[position], few.offset[position], REMOVE)
     for position in range(few.counters[_COUNT]):
         job = few.job[position]
         offsets[job] = few.best[job]
-        put_job(state, job, offsets[job], 1)
+        put_job(state, job, offsets[job], ADD)
 
 
 @kernel
@@ -170,12 +170,12 @@ def try_offsets(state: DemandState, few: Few, nodes: int) -> int:
     return taken
 
 
-@kernel
+@inner
 def _go_down(state: DemandState, few: Few, offset: int, value: int) -> None:
     depth = few.counters[_DEPTH]
     job = few.job[depth]
     few.offset[depth] = offset
-    put_job(state, job, offset, 1)
+    put_job(state, job, offset, ADD)
     few.counters[_DEPTH] = depth + 1
     few.base[depth + 1] = value
     few.following[depth + 1] = _TO_EXPAND
@@ -183,7 +183,7 @@ def _go_down(state: DemandState, few: Few, offset: int, value: int) -> None:
         few.rotation[depth + 1] = np.lcm(few.rotation[depth], state.tables.jobs[job]["period"])
 
 
-@kernel
+@inner
 def _go_up(state: DemandState, few: Few) -> None:
     depth = few.counters[_DEPTH]
     if few.number.shape[0] > 0:
@@ -193,10 +193,10 @@ def _go_up(state: DemandState, few: Few) -> None:
             few.job[position], few.job[position + 1] = min(one, other), max(one, other)
     few.counters[_DEPTH] = depth - 1
     if depth > 0:
-        put_job(state, few.job[depth - 1], few.offset[depth - 1], -1)
+        put_job(state, few.job[depth - 1], few.offset[depth - 1], REMOVE)
 
 
-@kernel
+@inner
 def _expand(state: DemandState, few: Few) -> None:
     """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
     counters = few.counters
@@ -239,7 +239,7 @@ def _expand(state: DemandState, few: Few) -> None:
     few.following[depth] = 0
 
 
-@kernel
+@inner
 def _choose(few: Few, depth: int, chosen: int) -> None:
     """Let the job that waits at a position be the next to be placed."""
     job = few.job[chosen]
@@ -251,7 +251,7 @@ def _choose(few: Few, depth: int, chosen: int) -> None:
     few.job[depth] = job
 
 
-@kernel
+@inner
 def _different(few: Few, depth: int, job: int, period: int) -> Ints:
     """Return the rotations of a job of which none leads to another by rotating everything."""
     domain = np.gcd(few.rotation[depth], period)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import kernel
-from metronome_opt.kernels.jobs import put_job, scored
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import ADD, REMOVE, put_job, scored
 from metronome_opt.kernels.tables import Compiled, DemandState, Ints
 
 FOUND = 0
@@ -24,7 +24,7 @@ EXHAUSTED = 2
 
 
 class Descent(NamedTuple):
-    """Where the search is; it can be left and resumed."""
+    """State of the search, which can be left and resumed."""
 
     state: DemandState
     depth: Ints  # how many jobs are placed beyond those that are fixed, shape (1,)
@@ -66,7 +66,7 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
     for index, job in enumerate(jobs):
         if job.fixed_offset is not None:
             descent.offsets[index] = job.fixed_offset
-            put_job(descent.state, index, job.fixed_offset, 1)
+            put_job(descent.state, index, job.fixed_offset, ADD)
     for index in range(count):
         free = descent.offsets[index] < 0
         descent.room[0, index] = _room_of(descent.state, index) if free else -1
@@ -103,7 +103,7 @@ def descend(descent: Descent, nodes: int) -> int:
         offset = descent.candidates[depth, descent.tried[depth]]
         descent.tried[depth] += 1
         descent.offsets[job] = offset
-        put_job(descent.state, job, offset, 1)
+        put_job(descent.state, job, offset, ADD)
         if _look_ahead(descent, depth, job):
             depth += 1
             descent.most[depth] = -1
@@ -111,15 +111,15 @@ def descend(descent: Descent, nodes: int) -> int:
             _take(descent, depth)
 
 
-@kernel
+@inner
 def _take(descent: Descent, depth: int) -> None:
     """Take away the job that was placed at a depth."""
     job = descent.order[depth]
-    put_job(descent.state, job, descent.offsets[job], -1)
+    put_job(descent.state, job, descent.offsets[job], REMOVE)
     descent.offsets[job] = -1
 
 
-@kernel
+@inner
 def _tightest(room: Ints) -> int:
     """Return the job with the fewest offsets left; -1 if all are placed."""
     best = -1
@@ -129,7 +129,7 @@ def _tightest(room: Ints) -> int:
     return best
 
 
-@kernel
+@inner
 def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
     cost, _ = scored(descent.state, job)
@@ -144,7 +144,7 @@ def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     descent.tried[depth], descent.most[depth] = 0, count
 
 
-@kernel
+@inner
 def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
     """Count the offsets that are left to the jobs that one meets; return whether all have some."""
     jobs = descent.state.tables.jobs
@@ -164,7 +164,7 @@ def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _meet(state: DemandState, one: int, other: int) -> bool:
     jobs, uses = state.tables.jobs, state.tables.uses
     for use in range(jobs[one]["first_use"], jobs[one]["end_use"]):

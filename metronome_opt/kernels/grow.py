@@ -19,14 +19,14 @@ from __future__ import annotations
 import numpy as np
 
 from metronome_opt.kernels.bounding import add_up, bound_links, domain_of, take_out
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.conditional import Contacts
-from metronome_opt.kernels.jobs import put_job, score_use
+from metronome_opt.kernels.jobs import ADD, REMOVE, put_job, score_use
 from metronome_opt.kernels.tables import DemandState, Ints
 from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Tree, TreeSearch
 
 
-@kernel
+@inner
 def _branch(
     search: TreeSearch, total: int, least: Ints, reduced_total: int, reduced_least: Ints
 ) -> None:
@@ -77,7 +77,7 @@ def _branch(
     _sort_children(tree)
 
 
-@kernel
+@inner
 def _goes_on(contacts: Contacts, tree: Tree) -> bool:
     """Return whether some job is left that could abut on placed ones, now or later."""
     left = False
@@ -86,7 +86,7 @@ def _goes_on(contacts: Contacts, tree: Tree) -> bool:
     return left
 
 
-@kernel
+@inner
 def _is_candidate(contacts: Contacts, tree: Tree, job: int, goes_on: bool) -> bool:
     """Return whether a job can be branched on: while one component goes on, no other begins."""
     if tree.jobs[job]["position"] >= 0 or tree.jobs[job]["alone"] or _has_open_alike(tree, job):
@@ -95,7 +95,7 @@ def _is_candidate(contacts: Contacts, tree: Tree, job: int, goes_on: bool) -> bo
     return begun or not goes_on
 
 
-@kernel
+@inner
 def _has_open_alike(tree: Tree, job: int) -> bool:
     """Return whether an interchangeable job before it is not placed either."""
     alike = tree.jobs[job]["alike"]
@@ -103,7 +103,7 @@ def _has_open_alike(tree: Tree, job: int) -> bool:
     return open_alike
 
 
-@kernel
+@inner
 def _bound_offsets(
     tree: Tree, job: int, domain: int, rest: int, reduced_rest: int, reduced: bool
 ) -> None:
@@ -118,7 +118,7 @@ def _bound_offsets(
         tree.cost[job, o] = bound
 
 
-@kernel
+@inner
 def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
     """Return the expected size of the subtrees of a job's offsets, of its contacts, their count."""
     limit = tree.counters[0]["incumbent"]
@@ -137,7 +137,7 @@ def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
     return size, abutting_size, abutting
 
 
-@kernel
+@inner
 def _add_children(tree: Tree, job: int, domain: int, contacts_only: bool) -> None:
     depth = tree.counters[0]["depth"]
     made = tree.depths[depth]["children"]
@@ -154,7 +154,7 @@ def _add_children(tree: Tree, job: int, domain: int, contacts_only: bool) -> Non
     tree.depths[depth]["children"] = made
 
 
-@kernel
+@inner
 def _sort_children(tree: Tree) -> None:
     depth = tree.counters[0]["depth"]
     made = tree.depths[depth]["children"]
@@ -190,7 +190,7 @@ def grow(search: TreeSearch, budget: int) -> None:
             _go_up(search)
 
 
-@kernel
+@inner
 def _expand(search: TreeSearch) -> int:
     """Bound a node and make its children, none if it cannot be better; return its bound."""
     tree = search.tree
@@ -210,7 +210,7 @@ def _expand(search: TreeSearch) -> int:
     return max(total, reduced_total)
 
 
-@kernel
+@inner
 def _is_decided(tree: Tree) -> bool:
     """Return whether no two of the jobs that are left share a link: each has its best offset."""
     for job in range(tree.jobs.shape[0]):
@@ -219,7 +219,7 @@ def _is_decided(tree: Tree) -> bool:
     return True
 
 
-@kernel
+@inner
 def _keep(tree: Tree, at: Ints, value: int) -> None:
     """Take what is placed, and the best offsets of the rest, for the new incumbent."""
     tree.counters[0]["incumbent"] = value
@@ -230,7 +230,7 @@ def _keep(tree: Tree, at: Ints, value: int) -> None:
             tree.jobs[job]["best"] = at[job]
 
 
-@kernel
+@inner
 def _learn(tree: Tree, bound: int) -> None:
     """Note how much of the gap above was closed beyond what was foreseen."""
     above = tree.counters[0]["depth"] - 1
@@ -242,7 +242,7 @@ def _learn(tree: Tree, bound: int) -> None:
     tree.pseudocosts.tries[job] += 1.0
 
 
-@kernel
+@inner
 def _go_down(search: TreeSearch, child: int) -> None:
     """Place the job of a child, and see what the others now add."""
     tables, tree = search.state.tables, search.tree
@@ -262,7 +262,7 @@ def _go_down(search: TreeSearch, child: int) -> None:
     tree.base[below] = tree.base[depth]
     for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
         tree.base[below, tables.uses[use]["link"]] += tree.vector[tree.where[depth, use], offset]
-    put_job(search.state, job, offset, 1)
+    put_job(search.state, job, offset, ADD)
     tree.where[below] = tree.where[depth]
     for other in range(tree.jobs.shape[0]):
         tree.since[below, other] = tree.since[depth, other]
@@ -272,7 +272,7 @@ def _go_down(search: TreeSearch, child: int) -> None:
             _score_again(search.state, tree, job, other)
 
 
-@kernel
+@inner
 def _score_again(state: DemandState, tree: Tree, placed: int, job: int) -> None:
     """Compute what a job adds to the links on which another has just been placed."""
     jobs, uses = state.tables.jobs, state.tables.uses
@@ -286,7 +286,7 @@ def _score_again(state: DemandState, tree: Tree, placed: int, job: int) -> None:
                 tree.depths[depth]["top"] = top + 1
 
 
-@kernel
+@inner
 def _go_up(search: TreeSearch) -> None:
     tree = search.tree
     depth = tree.counters[0]["depth"]
@@ -294,6 +294,6 @@ def _go_up(search: TreeSearch) -> None:
         tree.counters[0]["done"] = 1
         return
     last = tree.placed[tree.counters[0]["fixed"] + depth - 1]
-    put_job(search.state, last["job"], last["offset"], -1)
+    put_job(search.state, last["job"], last["offset"], REMOVE)
     tree.jobs[last["job"]]["position"] = -1
     tree.counters[0]["depth"] = depth - 1

@@ -1,13 +1,14 @@
-"""Whole jobs on all their links: put, take away, score at all offsets, improve one by one."""
+"""Whole jobs on all their links: place, remove, score at all offsets, improve one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -17,10 +18,14 @@ from metronome_opt.kernels.sliding import (
 )
 from metronome_opt.kernels.tables import Compiled, DemandState, Ints
 
+# Not literal numbers, for each of which numba would compile a function anew.
+ADD: Any = np.int64(1)
+REMOVE: Any = np.int64(-1)
+
 
 @kernel
 def put_use(state: DemandState, job: int, use: int, offset: int, sign: int) -> None:
-    """Add (`sign` 1) or take away (-1) the demand of a job on one of its links."""
+    """Add or remove (`sign`) the demand of a job on one of its links."""
     tables, demand = state.tables, state.demand
     period = tables.jobs[job]["period"]
     link = tables.uses[use]["link"]
@@ -41,7 +46,7 @@ def put_use(state: DemandState, job: int, use: int, offset: int, sign: int) -> N
 
 @kernel
 def put_job(state: DemandState, job: int, offset: int, sign: int) -> None:
-    """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all its links."""
+    """Add or remove (`sign`) the demand of a job at an offset, on all its links."""
     jobs = state.tables.jobs
     for use in range(jobs[job]["first_use"], jobs[job]["end_use"]):
         put_use(state, job, use, offset, sign)
@@ -72,7 +77,7 @@ def score_use(state: DemandState, job: int, use: int, cost: Ints) -> int:
     return _score_uses(state, job, use, use + 1, cost)
 
 
-@kernel
+@inner
 def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints) -> int:
     tables, work = state.tables, state.work
     period = tables.jobs[job]["period"]
@@ -98,7 +103,7 @@ def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints)
     return least
 
 
-@kernel
+@inner
 def scored(state: DemandState, job: int) -> tuple[Ints, int]:
     """Score a job; return its cost at every offset, in scratch memory, and the least of them."""
     cost = state.work[: state.tables.jobs[job]["period"]]
@@ -122,9 +127,9 @@ def score_two(
         Out, shape (offsets, domain): what the second adds where the first is, scaled.
     """
     for i in range(offsets.shape[0]):
-        put_job(state, first, offsets[i], 1)
+        put_job(state, first, offsets[i], ADD)
         cost, _ = scored(state, second)
-        put_job(state, first, offsets[i], -1)
+        put_job(state, first, offsets[i], REMOVE)
         for k in range(domain.shape[0]):
             added[i, k] = cost[domain[k]]
 
@@ -158,12 +163,12 @@ def descend(state: DemandState, offsets: Ints, order: Ints) -> int:
     """
     moved = 0
     for job in order:
-        put_job(state, job, offsets[job], -1)
+        put_job(state, job, offsets[job], REMOVE)
         cost, least = scored(state, job)
         if least < cost[offsets[job]]:
             offsets[job] = first_offset(cost, least, state.tables.jobs[job]["ready"])
             moved += 1
-        put_job(state, job, offsets[job], 1)
+        put_job(state, job, offsets[job], ADD)
     return moved
 
 

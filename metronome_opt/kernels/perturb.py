@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.kernels.compiling import kernel
-from metronome_opt.kernels.jobs import put_job, scored
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import ADD, REMOVE, put_job, scored
 from metronome_opt.kernels.sliding import first_offset
 from metronome_opt.kernels.tables import Compiled, DemandState, Ints
 
@@ -56,9 +56,9 @@ def spreads(state: DemandState, offsets: Ints, jobs: Ints) -> Floats:
     found = np.empty(jobs.shape[0])
     for position in range(jobs.shape[0]):
         job = jobs[position]
-        put_job(state, job, offsets[job], -1)
+        put_job(state, job, offsets[job], REMOVE)
         cost, _ = scored(state, job)
-        put_job(state, job, offsets[job], 1)
+        put_job(state, job, offsets[job], ADD)
         found[position] = np.std(cost)
     return found
 
@@ -93,16 +93,16 @@ def anneal(
     for _ in range(steps):
         job = free[generator.integers(0, free.shape[0])]
         period = state.tables.jobs[job]["period"]
-        put_job(state, job, offsets[job], -1)
+        put_job(state, job, offsets[job], REMOVE)
         cost, _ = scored(state, job)
         begin = generator.integers(0, noise.shape[0] - period)
         offsets[job] = _draw(cost, temperature * scale[job], noise[begin : begin + period])
-        put_job(state, job, offsets[job], 1)
+        put_job(state, job, offsets[job], ADD)
         temperature *= cooling
     return temperature
 
 
-@kernel
+@inner
 def _draw(cost: Ints, temperature: float, noise: Floats) -> int:
     """Return an offset from the Boltzmann distribution of `cost`."""
     drawn = 0
@@ -137,7 +137,7 @@ class Kicks(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Where a walk stands; values are scaled and relative to that of the start."""
+    """State of a walk; values are scaled and relative to that of the start."""
 
     # Value of the schedule, of the last one kept, of the best; head and length of the queue; size,
     # centre and steps so far of the kick under way.
@@ -204,8 +204,8 @@ def go_to(state: DemandState, offsets: Ints, free: Ints, target: Ints) -> None:
     """Move the free jobs from `offsets` to `target`."""
     for job in free:
         if offsets[job] != target[job]:
-            put_job(state, job, offsets[job], -1)
-            put_job(state, job, target[job], 1)
+            put_job(state, job, offsets[job], REMOVE)
+            put_job(state, job, target[job], ADD)
             offsets[job] = target[job]
 
 
@@ -237,7 +237,7 @@ def take_steps(
         _step(state, offsets, around, walk, generator)
 
 
-@kernel
+@inner
 def _step(
     state: DemandState,
     offsets: Ints,
@@ -247,7 +247,7 @@ def _step(
 ) -> None:
     """Move the first job of the queue."""
     job = _dequeue(walk)
-    put_job(state, job, offsets[job], -1)
+    put_job(state, job, offsets[job], REMOVE)
     cost, least = scored(state, job)
     before = cost[offsets[job]]
     start: Any = generator.integers(0, cost.shape[0])
@@ -259,13 +259,13 @@ def _step(
     elif least < before:
         offsets[job] = first_offset(cost, least, start)
         _enqueue_neighbours(walk, around, job)
-    put_job(state, job, offsets[job], 1)
+    put_job(state, job, offsets[job], ADD)
     walk.blame[job] = cost[offsets[job]]
     walk.counters[VALUE] += cost[offsets[job]] - before
     walk.counters[STEPS] += 1
 
 
-@kernel
+@inner
 def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Generator) -> bool:
     """Judge the last kick; keep the schedule, or return False."""
     counters = walk.counters
@@ -285,7 +285,7 @@ def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Gen
     return True
 
 
-@kernel
+@inner
 def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> None:
     """Mark and queue a few jobs, each but the first a neighbour of one before it."""
     size = _better_of_two(walk, generator)
@@ -308,7 +308,7 @@ def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> Non
             _enqueue(walk, job)
 
 
-@kernel
+@inner
 def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     """Return a size of kick: of two at random the one with more gains per step."""
     one = generator.integers(1, _LARGEST_KICK + 1)
@@ -321,13 +321,13 @@ def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     return int(other)
 
 
-@kernel
+@inner
 def _enqueue_neighbours(walk: Walk, around: Neighbours, job: int) -> None:
     for entry in range(around.ptr[job], around.ptr[job + 1]):
         _enqueue(walk, around.other[entry])
 
 
-@kernel
+@inner
 def _enqueue(walk: Walk, job: int) -> None:
     if walk.queued[job]:
         return
@@ -337,7 +337,7 @@ def _enqueue(walk: Walk, job: int) -> None:
     walk.counters[WAITING] += 1
 
 
-@kernel
+@inner
 def _dequeue(walk: Walk) -> int:
     job: int = walk.ring[walk.counters[HEAD]]
     walk.counters[HEAD] = (walk.counters[HEAD] + 1) % walk.ring.shape[0]
@@ -372,13 +372,13 @@ def recombine(
     return child
 
 
-@kernel
+@inner
 def _best_rotation(
     state: DemandState, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
 ) -> int:
     """Return the rotation of `other`, of some that let a random job agree, at which most do."""
     jobs = state.tables.jobs
-    best, most_agreeing = 0, -1
+    best, max_agreeing = 0, -1
     for _ in range(_ROTATIONS):
         job = free[generator.integers(0, free.shape[0])]
         period = jobs[job]["period"]
@@ -390,12 +390,12 @@ def _best_rotation(
             distance = (one[j] - other[j] - rotation) % period
             if min(distance, period - distance) * _AGREEMENT <= period:
                 agreeing += 1
-        if agreeing > most_agreeing:
-            best, most_agreeing = rotation, agreeing
+        if agreeing > max_agreeing:
+            best, max_agreeing = rotation, agreeing
     return best
 
 
-@kernel
+@inner
 def _draw_part(around: Neighbours, generator: np.random.Generator) -> Ints:
     """Return some free jobs, nearly all of them connected."""
     free = around.free

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.sliding import add_multiple, add_windows, fold
 from metronome_opt.kernels.tables import Ints
 
 
 class Burden(NamedTuple):
-    """What a job puts on a link, as the kernels read it."""
+    """Demand of a job on a link, as the kernels read it."""
 
     period: int  # in slots
     ready: int
@@ -28,7 +28,7 @@ class Burden(NamedTuple):
     conflict: int = 0  # counts on top, at every offset at which the job costs something on a link
 
 
-@kernel
+@inner
 def _add_cost(
     demand: Ints,
     capacity: int,

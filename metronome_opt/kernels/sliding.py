@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.tables import Ints
 
 
-@kernel
+@inner
 def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
     """Fold what a burst adds to the overload of a layer of demand, shape (H,), onto the period."""
     period = folded.shape[0]
@@ -36,7 +36,7 @@ def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
             folded[u] += max(min(part[u], capacity) + slack, 0)
 
 
-@kernel
+@inner
 def add_multiple(factor: int, folded: Ints, total: Ints) -> None:
     """Add `factor` times `folded` to `total`, shape (T,) each."""
     for u in range(total.shape[0]):
@@ -122,7 +122,7 @@ def roomiest_offset(cost: Ints, ready: int) -> tuple[int, int]:
         anchor += 1
     if anchor == period:
         return ready, period
-    best, most, least_wait = -1, -1, period
+    best, most, min_wait = -1, -1, period
     run = 0  # offsets up to o that cost nothing, counted from the anchor on: none is cut in two
     for begin, end in ((anchor + 1, period), (0, anchor + 1)):
         for o in range(begin, end):
@@ -133,7 +133,7 @@ def roomiest_offset(cost: Ints, ready: int) -> tuple[int, int]:
             if run > 0 and room >= most:
                 for middle in (o - run + room, o - 1 - room):
                     wait = (middle - ready) % period
-                    if room > most or wait < least_wait:
-                        best, most, least_wait = middle % period, room, wait
+                    if room > most or wait < min_wait:
+                        best, most, min_wait = middle % period, room, wait
             run = 0
     return best, most

@@ -69,7 +69,7 @@ _USE = _columns("link", "flows", "layers", "scale")
 
 
 class Tables(NamedTuple):
-    """What the kernels read: records of links, jobs, phases and uses.
+    """Input of the kernels: records of links, jobs, phases and uses.
 
     A *use* is a pair of a job and a link. The layered demand of a link is the block of
     ``layers * hyperperiod`` entries at its `base` of one flat array: layer k holds the demand of
@@ -84,7 +84,7 @@ class Tables(NamedTuple):
 
 
 class DemandState(NamedTuple):
-    """What the kernels work on: an instance, the demand of what is placed, and scratch memory."""
+    """Working state of the kernels: an instance, the demand of placed jobs, scratch memory."""
 
     tables: Tables
     demand: Ints  # layered, of all links

@@ -42,7 +42,7 @@ class Groups(NamedTuple):
 
 
 class Pseudocosts(NamedTuple):
-    """How much placing a job raised the bound beyond what was foreseen, as shares of the gap."""
+    """Increase of the bound by placing a job, beyond the expected one, as shares of the gap."""
 
     gain: Floats
     tries: Floats
@@ -81,7 +81,7 @@ _DEPTH = np.dtype(
 
 
 class Tree(NamedTuple):
-    """Where the search stands: at a node of some depth, where that many jobs are placed.
+    """State of the search: at a node of some depth, where that many jobs are placed.
 
     Placed jobs are numbered in the order of placement; those that are not free come first.
     """

@@ -32,7 +32,7 @@ from metronome_opt.solvers.network.tables import (
     build,
     contention_cells,
     domains_of,
-    most_contention,
+    max_contention,
     scale_of,
 )
 from metronome_opt.solvers.registry import LAYERED
@@ -55,7 +55,7 @@ class _LayeredCost:
     @property
     def max_units(self) -> int:
         """An upper bound in units."""
-        return int(most_contention(self.compiled) / self.scale) + 1
+        return int(max_contention(self.compiled) / self.scale) + 1
 
     def units(self, offsets: Sequence[int]) -> int:
         return int(contention(self.compiled, state_of(self.compiled, offsets)) / self.scale)
@@ -248,11 +248,11 @@ class Costs:
         search = self.search.below(weighted)
         self._check_fits(max(prices.values(), default=0))
         limit = None if limit is None else min(limit, _LARGEST)
-        unlimited = most_contention(search.compiled)
+        unlimited = max_contention(search.compiled)
         network = build(
             search,
             most=unlimited if limit is None else min(Fraction(limit) / scale, unlimited),
-            turned_alike=self._rotated_alike,
+            rotations_alike=self._rotated_alike,
         )
         # The sum is so many times what the network counts in its units.
         per_unit = network.scale * scale
@@ -281,7 +281,7 @@ class Costs:
             overloaded: Ints = ((now == 0) & (then > 0)).astype(np.int64)
             return overloaded
 
-        domains = domains_of(self.group, turned_alike=self._rotated_alike)
+        domains = domains_of(self.group, rotations_alike=self._rotated_alike)
         costs = tuple(
             Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
             for index, link in enumerate(late.links)

@@ -73,7 +73,7 @@ class Orbits:
             }
         )
 
-    def turn(self, offsets: Offsets) -> dict[str, int]:
+    def rotate(self, offsets: Offsets) -> dict[str, int]:
         """Rotate a schedule into the domains, component by component; its contention is kept."""
         turned = dict(offsets)
         for component in self.components:

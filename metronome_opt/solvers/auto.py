@@ -48,7 +48,7 @@ def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
     portfolio = _Portfolio(search, only_branch=only_branch)
     portfolio.start()
     portfolio.finish()
-    portfolio.blocks.take_notes()
+    portfolio.blocks.collect_notes()
 
 
 class _Portfolio:

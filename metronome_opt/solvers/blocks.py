@@ -124,7 +124,7 @@ class Blocks:
         whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
         whole.blocks = parts
 
-    def take_notes(self) -> None:
+    def collect_notes(self) -> None:
         """Note what was proved by what, and what the searches of the blocks have noted."""
         blocks = self._whole.blocks
         proved = Counter(block.bound_by for block in blocks if block.proved)
@@ -180,7 +180,7 @@ def solve_in_blocks(search: Search, prove: Callable[[Search], None]) -> None:
             except BaseException:
                 search.end(Stop.FINISHED)  # the pool waits for what is running
                 raise
-    blocks.take_notes()
+    blocks.collect_notes()
 
 
 def join_until_done(blocks: Blocks, pending: set[Future[None]]) -> None:

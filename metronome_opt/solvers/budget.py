@@ -26,7 +26,7 @@ class Stoppable(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """Whether to return now."""
+        """True if it is time to return."""
 
     @property
     def stop(self) -> Stop:
@@ -95,7 +95,7 @@ class Budget:
 
     @property
     def had_time(self) -> bool:
-        """Whether there was any time at the start."""
+        """True if there was any time at the start."""
         return self._seconds != 0
 
     def limit_to(self, seconds: float | None, parts: int = 1) -> None:
@@ -117,7 +117,7 @@ class Budget:
 
     @property
     def stopped(self) -> bool:
-        """Whether to return now."""
+        """True if it is time to return."""
         if self._parent is None and self._watch is not None and self._watch.look():
             self.end(Stop.RULE)
         return (
@@ -170,7 +170,7 @@ class Budget:
 
     @property
     def affordable(self) -> int | None:
-        """How many steps the time will do for, going by the last slices; None without a limit."""
+        """Number of steps that the time allows, going by the last slices; None without a limit."""
         left = self.remaining
         return None if left is None else int(self._rate * left)
 

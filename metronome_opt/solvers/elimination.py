@@ -36,9 +36,9 @@ from metronome_opt.solvers.time_indexed import ModelTooLargeError
 _SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
 # which of them is better, by far sometimes, is not known beforehand. The large ones come later.
-_MOST_AT_ROOT = (2**20, 2**23)
+_MAX_CELLS_AT_ROOT = (2**20, 2**23)
 _LATER = 3  # rounds
-_MOST_CELLS = 2**20  # below the root
+_MAX_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
 # What a node takes, in nodes of branch and bound, by measurement: about so many for each cost of
 # the network, and one for so many cells of its tables.
@@ -48,24 +48,14 @@ _CELLS = 2300
 
 @dataclass
 class _Branching:
-    """A network in which one job is given its offsets in turn.
-
-    Attributes
-    ----------
-    gone
-        Jobs that were eliminated before.
-    job, entries, floors
-        The job, places in its domain, most promising first, and the floors that they lead to.
-    following
-        Which of them comes next.
-    """
+    """A network in which one job is given its offsets in turn."""
 
     network: CostNetwork
-    gone: tuple[Eliminated, ...]
+    gone: tuple[Eliminated, ...]  # before
     job: int
-    entries: Ints
-    floors: Ints
-    following: int = 0
+    entries: Ints  # places in its domain, most promising first
+    floors: Ints  # that they lead to
+    following: int = 0  # the next of them
 
     def bound(self) -> int | None:
         """Return a lower bound of what has not been looked at, in units; None if nothing is."""
@@ -94,8 +84,6 @@ class Elimination:
 
     Attributes
     ----------
-    search
-        As given.
     effort
         What has been done so far, in nodes of branch and bound.
     exhausted
@@ -106,7 +94,7 @@ class Elimination:
         self.search = search
         self.effort = 0
         self.exhausted = False
-        self._sizes: tuple[int, ...] = _MOST_AT_ROOT
+        self._sizes: tuple[int, ...] = _MAX_CELLS_AT_ROOT
         self._attempts: dict[int, _Attempt] = {}
         self._round = 0
         self._network: CostNetwork | None = None
@@ -124,49 +112,39 @@ class Elimination:
             self._give_up(self._sizes, error)
             return
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda most_cells: self._grow(network, most_cells, nodes), sizes))
+            list(pool.map(lambda max_cells: self._grow(network, max_cells, nodes), sizes))
         self.effort = sum(attempt.effort for attempt in self._attempts.values())
 
-    def _grow(self, network: CostNetwork, most_cells: int, nodes: int) -> None:
+    def _grow(self, network: CostNetwork, max_cells: int, nodes: int) -> None:
         try:
-            if not self.search.stopped and most_cells not in self._attempts:
-                self._attempts[most_cells] = _Attempt(self.search, network, most_cells)
+            if not self.search.stopped and max_cells not in self._attempts:
+                self._attempts[max_cells] = _Attempt(self.search, network, max_cells)
             if not self.search.stopped:
-                self._attempts[most_cells].grow(nodes)
+                self._attempts[max_cells].grow(nodes)
         except MemoryError as error:
-            self._give_up((most_cells,), error)
+            self._give_up((max_cells,), error)
 
     def _give_up(self, sizes: Collection[int], why: Exception) -> None:
-        for most_cells in sizes:
-            self._attempts.pop(most_cells, None)
+        for max_cells in sizes:
+            self._attempts.pop(max_cells, None)
         self._sizes = tuple(size for size in self._sizes if size not in sizes)
         self.exhausted = not self._sizes
         self.search.notes.append(f"no elimination: {reason(why)}")
 
 
 class _Attempt:
-    """A depth-first search, a slice at a time.
+    """A depth-first search in the network of a block, a slice at a time.
 
-    Parameters
-    ----------
-    network
-        Of the block, nothing eliminated.
-    most_cells
-        Of a table at the root.
-
-    Attributes
-    ----------
-    effort
-        What has been done so far, in nodes of branch and bound.
+    `max_cells` limits a table at the root; `effort` counts in nodes of branch and bound.
     """
 
-    def __init__(self, search: Search, network: CostNetwork, most_cells: int) -> None:
+    def __init__(self, search: Search, network: CostNetwork, max_cells: int) -> None:
         self._search = search
         self._below = search.below(search.instance)  # its bounds are those of a part only
         self._path: list[_Branching] = []
         self._scale = network.scale
         network = replace(network, limit=self._limit)
-        root, gone = eliminate(search, network, most_cells, most_cells)
+        root, gone = eliminate(search, network, max_cells, max_cells)
         self.effort = _effort(network) + _effort(root)
         self._settle_or_branch(root, tuple(gone))
 
@@ -179,7 +157,7 @@ class _Attempt:
             network = here.network.given(here.job, int(here.entries[here.following]))
             network = condition(replace(network, limit=self._limit))
             self.effort += _effort(network)
-            network, gone = eliminate(self._below, network, _MOST_CELLS, _MOST_CELLS)
+            network, gone = eliminate(self._below, network, _MAX_CELLS, _MAX_CELLS)
             self.effort += _effort(network)
             if not self._search.stopped:
                 here.following += 1

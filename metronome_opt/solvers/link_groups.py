@@ -3,7 +3,7 @@
 The optima of the links, each alone, add up to a lower bound. Two groups that share at least two
 jobs may cost more together than apart: branch and bound finds out, and uses what is known of the
 parts to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly if at
-most one of them has fixed jobs, since the other can be turned until they agree; else the sum is a
+most one of them has fixed jobs, since the other can be rotated until they agree; else the sum is a
 bound. So groups are put together, the small ones first, as long as
 the proofs succeed within a budget of nodes that grows from round to round. When everything is one
 group, its optimum is proved. Until then, pairs whose proof was left half done may still say more
@@ -51,8 +51,6 @@ class LinkGroups:
 
     Attributes
     ----------
-    search
-        As given.
     effort
         How many nodes have been expanded.
     exhausted
@@ -84,7 +82,7 @@ class LinkGroups:
 
     def _go_on(self) -> None:
         nodes = _FIRST_NODES * _MORE_NODES**self._round
-        most_jobs = _FIRST_JOBS + _MORE_JOBS * self._round
+        max_jobs = _FIRST_JOBS + _MORE_JOBS * self._round
         self._round += 1
         links = [link.name for link in self.search.compiled.links]
         if len(links) <= 1:
@@ -94,7 +92,7 @@ class LinkGroups:
         self._report()
         refused: set[frozenset[str]] = set()
         while not self.search.stopped and len(self._groups) > 1:
-            pair = self._next(most_jobs, refused)
+            pair = self._next(max_jobs, refused)
             if pair is None:
                 break
             joined = self._join(*pair, nodes)
@@ -144,7 +142,7 @@ class LinkGroups:
         self._proofs = {links: proof for links, proof in self._proofs.items() if links in kept}
         self._pairs = {links: bound for links, bound in self._pairs.items() if links in kept}
 
-    def _next(self, most_jobs: int, refused: set[frozenset[str]]) -> tuple[_Group, _Group] | None:
+    def _next(self, max_jobs: int, refused: set[frozenset[str]]) -> tuple[_Group, _Group] | None:
         """Return the two groups to put together next.
 
         Those that share several jobs come first, then the fewer jobs in all the better.
@@ -154,7 +152,7 @@ class LinkGroups:
         for one, other in combinations(self._groups, 2):
             shared = len(one.jobs & other.jobs)
             jobs = len(one.jobs | other.jobs)
-            if not shared or jobs > most_jobs or one.known.links | other.known.links in refused:
+            if not shared or jobs > max_jobs or one.known.links | other.known.links in refused:
                 continue
             key = (shared == 1, jobs, -shared)
             if least is None or key < least:

@@ -55,7 +55,7 @@ PATIENCE = 3  # generations
 SHARE = 0.1  # of the time, at most, for the schedule that proofs start from
 _MEMBERS = 6  # of a generation, beside the best schedule so far
 _EFFORT = 100  # steps for each job that a member of the first generation takes
-_LEAST_EFFORT = 20  # the same where there is no time for more
+_MIN_EFFORT = 20  # the same where there is no time for more
 _GROWTH = 2  # of the effort, from generation to generation
 _ANNEALING = 0.4  # of the effort; the rest is the walk's
 _CHILD = 0.3  # of the effort of a member goes into a child
@@ -68,7 +68,7 @@ _SAMPLES = 3  # random schedules from which those deviations are estimated
 _SIZE = 4  # jobs freed at a time, at first
 _LARGEST = 8
 _PLACING = 4000  # steps for one neighbourhood, at most
-_MOST_ENTRIES = 2**22  # of 8 bytes
+_MAX_ENTRIES = 2**22  # of 8 bytes
 
 
 def run(search: Search) -> None:
@@ -186,7 +186,7 @@ class Population:
         self.stalled = 0 if self._search.incumbent != before else self.stalled + 1
 
     def _begin(self) -> None:
-        effort = _LEAST_EFFORT * len(self._around.free)
+        effort = _MIN_EFFORT * len(self._around.free)
         self._walk(effort, "descent")
         self._scale[:] = 0
         self._measure()
@@ -331,32 +331,18 @@ class Population:
 
 
 class _Neighbourhoods:
-    """Large neighbourhoods of an instance's schedules.
-
-    Parameters
-    ----------
-    compiled
-        With `common_scale`.
-    around
-        Jobs that share links.
-    """
+    """Large neighbourhoods of the schedules of an instance, compiled with `common_scale`."""
 
     def __init__(self, compiled: Compiled, around: Neighbours) -> None:
         jobs = compiled.tables.jobs
         longest = int(jobs["period"].max())
         self._around = around
-        self._largest = min(_LARGEST, len(around.free), _MOST_ENTRIES // (2 * longest) - 1)
+        self._largest = min(_LARGEST, len(around.free), _MAX_ENTRIES // (2 * longest) - 1)
         self._size = min(_SIZE, self._largest)
         self._room = room_for(max(1, self._largest), len(jobs), longest)
 
     def apply(self, state: DemandState, offsets: Ints, steps: int, budget: Budget) -> None:
-        """Improve a schedule until no neighbourhood does, by so many steps at most.
-
-        Parameters
-        ----------
-        state, offsets
-            In and out: the schedule.
-        """
+        """Improve a schedule in place until no neighbourhood does, by so many steps at most."""
         tried: set[frozenset[int]] = set()
         improved = self._largest > 1
         while improved and steps > 0 and not budget.stopped:

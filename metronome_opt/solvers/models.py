@@ -29,12 +29,12 @@ from metronome_opt.solvers.network import (
     build,
     decide,
     eliminate,
-    turned,
+    rotated_incumbent,
 )
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import (
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     ModelTooLargeError,
     TimeIndexed,
     layers_of,
@@ -43,8 +43,8 @@ from metronome_opt.solvers.time_indexed import (
 _WORKERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
 _SMALL = 2000  # variables of a model that is not worth a process of its own
 _PREPARING = 4  # of as many parts of the time of a block one, at most, goes into cutting down
-_MOST_CELLS = 2**22  # of a table, to cut offsets down with
-_MOST_LEFT = 2**12  # of a table that eliminating a job leaves: a model states these cell by cell
+_MAX_CELLS = 2**22  # of a table, to cut offsets down with
+_MAX_LEFT = 2**12  # of a table that eliminating a job leaves: a model states these cell by cell
 _FEW_CELLS = 5000  # of a table that is stated cell by cell
 
 _Terms = tuple[tuple[int, int], ...]
@@ -98,7 +98,7 @@ def _run_strong(
 
 
 def _solve_strong_cpsat(part: Search, program: CpsatProgram) -> None:
-    program.hint(turned(part))
+    program.hint(rotated_incumbent(part))
     large = len(program.model.proto.variables) > _SMALL
     solve_cpsat(part, program, _WORKERS, isolated=large)
 
@@ -119,7 +119,7 @@ def _prepare(part: Search) -> tuple[CostNetwork, list[Eliminated]]:
     share.limit_to(part.remaining, _PREPARING)
     if part.best is not None:
         share.offer(part.best, part.found_by)
-    network, gone = eliminate(share, build(share), _MOST_CELLS, _MOST_LEFT)
+    network, gone = eliminate(share, build(share), _MAX_CELLS, _MAX_LEFT)
     if network.solved:
         left = [int(domain[0]) for domain in network.domains]
         part.offer(decide(gone, left), "elimination")
@@ -234,10 +234,10 @@ class StrongForm:
             if cost.link is not None and not self._has_few_cells(cost):
                 link = self._compiled.links[cost.link]
                 entries += link.hyperperiod * sum(len(link.prices) - k for k in link.classes)
-        if entries > MOST_ENTRIES:
+        if entries > MAX_ENTRIES:
             raise ModelTooLargeError(
                 f"a model of {len(jobs)} jobs of {self._compiled.instance.name} has {entries} "
-                f"entries, more than {MOST_ENTRIES}; coarsen the slots, or use greedy or local"
+                f"entries, more than {MAX_ENTRIES}; coarsen the slots, or use greedy or local"
             )
 
     def _has_few_cells(self, cost: Cost) -> bool:
@@ -330,7 +330,7 @@ class StrongForm:
         if cost.excess is None or len(cost.scope) < 2:
             return
         for job in cost.scope:
-            least = np.minimum(cost.least([job]), self._network.slack)
+            least = np.minimum(cost.minimum([job]), self._network.slack)
             if job in program.choices and least.any():
                 pairs = zip(self._network.domains[job], least, strict=True)
                 marginal = [(program.choices[job][int(o)], int(e)) for o, e in pairs if e]

@@ -20,7 +20,7 @@ _Terms = Sequence[tuple[Any, int]]
 
 
 class Form(Protocol):
-    """What a program is made of; its objective is an integer at every schedule.
+    """Formulation that a program is made of; its objective is an integer at every schedule.
 
     Attributes
     ----------

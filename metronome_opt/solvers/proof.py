@@ -89,15 +89,15 @@ class Proof:
 
     @property
     def nodes(self) -> int:
-        """How many nodes have been expanded."""
+        """Number of expanded nodes."""
         return sum(attempt.nodes for attempt in self._attempts)
 
-    def grow(self, most_nodes: int | None = None, *, threads: int = 1) -> bool:
-        """Go on until done, stopped or `most_nodes` nodes further; return whether it is done.
+    def grow(self, max_nodes: int | None = None, *, threads: int = 1) -> bool:
+        """Go on until done, stopped or `max_nodes` nodes further; return whether it is done.
 
         With two threads the trees grow at the same time instead of in turns.
         """
-        target = None if most_nodes is None else self.nodes + most_nodes
+        target = None if max_nodes is None else self.nodes + max_nodes
 
         def goes_on() -> bool:
             within = target is None or self.nodes < target
@@ -117,7 +117,7 @@ class Proof:
 
 
 class _Shared:
-    """What the trees of a proof have in common."""
+    """Data shared by the trees of a proof."""
 
     def __init__(self, search: Search, known: tuple[Known, ...]) -> None:
         self.search = search

@@ -1,4 +1,4 @@
-"""The solvers, what each can do and where it lives; modules and plug-ins are imported on use.
+"""Registry of the solvers; modules and plug-ins are imported on use.
 
 A solver is a function of one `Search`. Other packages add theirs as entry points:
 
@@ -80,7 +80,7 @@ class Solver:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a solver of this package, not a plug-in or a function."""
+        """True for a solver of this package, not a plug-in or a function."""
         return self in _OWN
 
 

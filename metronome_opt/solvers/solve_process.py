@@ -25,7 +25,7 @@ from typing import Any
 NOT_INSTALLED = 3
 """The exit status if the back end cannot be imported."""
 
-Tell = Callable[..., None]
+Send = Callable[..., None]
 """Takes a message, its fields as keywords."""
 
 _CPSAT_STATUS = {
@@ -75,25 +75,25 @@ def _cpsat(path: str, options: dict[str, Any]) -> None:
     set_parameters(solver.parameters, options["parameters"])
     if options["deadline"] is not None:
         solver.parameters.max_time_in_seconds = _seconds_left(options)
-    solve_cpsat(solver, model, _tell)
+    solve_cpsat(solver, model, _send)
 
 
-def solve_cpsat(solver: Any, model: Any, tell: Tell) -> None:
-    """Let CP-SAT solve a model; tell of solutions, bounds and the end."""
+def solve_cpsat(solver: Any, model: Any, send: Send) -> None:
+    """Let CP-SAT solve a model; send solutions, bounds and the end."""
     from ortools.sat.python import cp_model
 
     names = [variable.name for variable in model.proto.variables]
 
     class Watch(cp_model.CpSolverSolutionCallback):
         def on_solution_callback(self) -> None:
-            _tell_solution(tell, names, self.response_proto.solution)
+            _send_solution(send, names, self.response_proto.solution)
 
-    solver.best_bound_callback = lambda bound: tell(bound=float(bound))
+    solver.best_bound_callback = lambda bound: send(bound=float(bound))
     status = solver.solve(model, Watch())
     if status == cp_model.OPTIMAL:
-        _tell_solution(tell, names, solver.response_proto.solution)
+        _send_solution(send, names, solver.response_proto.solution)
     native = solver.status_name(status)
-    tell(
+    send(
         status=_CPSAT_STATUS.get(native, native),
         objective=float(solver.objective_value),
         bound=float(solver.best_objective_bound),
@@ -112,16 +112,16 @@ def _highs(path: str, options: dict[str, Any]) -> None:
         highs.setOptionValue("time_limit", _seconds_left(options))
     names = [column.name for column in highs.getVariables()] if highs.getNumCol() else []
     highs.HandleKeyboardInterrupt = True
-    highs.cbMipImprovingSolution += lambda event: _tell_solution(
-        _tell, names, event.data_out.mip_solution
+    highs.cbMipImprovingSolution += lambda event: _send_solution(
+        _send, names, event.data_out.mip_solution
     )
-    highs.cbMipLogging += lambda event: _tell(bound=float(event.data_out.mip_dual_bound))
+    highs.cbMipLogging += lambda event: _send(bound=float(event.data_out.mip_dual_bound))
     highs.run()
     status = highs.getModelStatus()
     if status == highspy.HighsModelStatus.kOptimal:
-        _tell_solution(_tell, names, highs.getSolution().col_value)
+        _send_solution(_send, names, highs.getSolution().col_value)
     info = highs.getInfo()
-    _tell(
+    _send(
         status=_HIGHS_STATUS.get(status.name, status.name),
         objective=float(info.objective_function_value),
         bound=float(info.mip_dual_bound),
@@ -132,14 +132,14 @@ def _seconds_left(options: dict[str, Any]) -> float:
     return max(0.0, float(options["deadline"]) - time.monotonic())
 
 
-def _tell(**message: Any) -> None:
+def _send(**message: Any) -> None:
     with _turn:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
 
 
-def _tell_solution(tell: Tell, names: list[str], values: Iterable[float]) -> None:
-    tell(solution={n: v for n, v in zip(names, map(float, values), strict=True) if v and n})
+def _send_solution(send: Send, names: list[str], values: Iterable[float]) -> None:
+    send(solution={n: v for n, v in zip(names, map(float, values), strict=True) if v and n})
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metronome_opt.solvers.programs import Program
 
 _LARGEST = 2**62
-MOST_ENTRIES = 20_000_000
+MAX_ENTRIES = 20_000_000
 """Coefficients of the largest model that fits the memory of an ordinary machine."""
 
 
@@ -48,7 +48,7 @@ class _Row(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """What a link carries of the jobs of a weight class and those above: (job, period, rates)."""
+    """Demand on a link of a weight class and those above: members (job, period, rates)."""
 
     number: int
     price: int
@@ -148,10 +148,10 @@ class TimeIndexed:
             for link in self._compiled.links
             for layer in layers_of(self._compiled, link)
         )
-        if entries > MOST_ENTRIES:
+        if entries > MAX_ENTRIES:
             raise ModelTooLargeError(
                 f"a time-indexed model of this instance has {entries} entries, more than "
-                f"{MOST_ENTRIES}; coarsen the slots, or use greedy or local"
+                f"{MAX_ENTRIES}; coarsen the slots, or use greedy or local"
             )
 
     def offsets(self, job: Job) -> range:

@@ -95,7 +95,7 @@ def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -
 
 
 def test_a_model_of_too_many_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metronome_opt.compatible.models._MOST_INTERVALS", 3)
+    monkeypatch.setattr("metronome_opt.compatible.models._MAX_INTERVALS", 3)
     instance = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
     with pytest.raises(InputError, match="has more than 3 intervals; use solver milp"):
         decide(instance, solver="cpsat")

@@ -18,7 +18,7 @@ from metronome_opt.kernels.conditional import (
     Contacts,
     Users,
     contacts_of,
-    least_addition,
+    min_addition,
     users_of,
 )
 from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_use
@@ -144,7 +144,7 @@ def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[DemandState,
 
 @kernel
 def added(state: DemandState, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
-    return least_addition(state, contacts, users, offset, link)
+    return min_addition(state, contacts, users, offset, link)
 
 
 def answer(compiled: Compiled, users: Users, offsets: dict[str, int], link: int) -> Fraction:

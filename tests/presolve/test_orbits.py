@@ -63,13 +63,13 @@ def test_every_schedule_can_be_turned_there(
 ) -> None:
     instance, offsets = case
     found = orbits(instance, data.draw(st.none() | ordered(instance)))
-    turned = found.turn(offsets)
+    turned = found.rotate(offsets)
     for each in instance.jobs:
         if each.fixed_offset is None:
             assert 0 <= turned[each.name] < found.domains[each.name]
     before, after = evaluate(instance, offsets), evaluate(instance, turned)
     assert after.links == before.links
-    assert found.turn(turned) == turned
+    assert found.rotate(turned) == turned
 
 
 def test_domains_are_the_common_divisors_with_what_comes_before() -> None:
@@ -85,7 +85,7 @@ def test_a_fixed_job_counts_before_all_others_and_connects_nothing() -> None:
     )
     # Turning a by 4 slots, or b and c together, leaves f and what they add to it as they are.
     assert dict(orbits(instance, [1, 2, 3]).domains) == {"a": 2, "b": 2, "c": 5}
-    turned = orbits(instance, [1, 2, 3]).turn({"f": 1, "a": 5, "b": 7, "c": 0})
+    turned = orbits(instance, [1, 2, 3]).rotate({"f": 1, "a": 5, "b": 7, "c": 0})
     # a by 4 k to 1, so 8; b by 4 k to 1, so 4 (7 + 4 = 11), and c with it.
     assert turned == {"f": 1, "a": 1, "b": 1, "c": 4}
 
@@ -104,5 +104,5 @@ def test_the_order_does_not_change_how_many_are_left(
 def test_components_are_turned_apart() -> None:
     instance = xyz(on("a", 6, "x"), on("b", 6, "x"), on("c", 6, "y"), on("d", 6))
     assert dict(orbits(instance).domains) == {"a": 1, "b": 6, "c": 1, "d": 1}
-    turned = orbits(instance).turn({"a": 2, "b": 1, "c": 3, "d": 4})
+    turned = orbits(instance).rotate({"a": 2, "b": 1, "c": 3, "d": 4})
     assert turned == {"a": 0, "b": 5, "c": 0, "d": 0}

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from fractions import Fraction
 from itertools import count
 from pathlib import Path
 
@@ -103,19 +102,6 @@ def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(LinkGroups, "step", failing_play)
     else:
         monkeypatch.setattr(_Portfolio, "_improve_one", failing_improve)
-
-
-@pytest.mark.slow
-def test_a_callback_stops_all_workers() -> None:
-    seen: list[Fraction | None] = []
-
-    def enough(event: object) -> bool:
-        seen.append(getattr(event, "bound", None))
-        return seen[-1] is not None
-
-    result = solve(HARD, time_limit=100, workers=2, stop=enough)
-    assert result.stop is Stop.RULE
-    assert result.lower_bound == seen[-1]
 
 
 def test_next_to_no_time_gives_a_true_schedule_of_many_jobs() -> None:

@@ -20,7 +20,6 @@ from metronome_opt.instance import Instance
 from metronome_opt.presolve import split
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance, job, network, two_jobs
 from tests.solvers.test_every_solver import CROWDED
@@ -101,12 +100,6 @@ for name in ("milp-textbook", "cpsat-textbook", "milp", "cpsat"):
 """
     told = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert told.stdout.split() == ["optimal"] * 4, told.stderr
-
-
-def test_auto_needs_no_or_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    result = solve(HARD, "auto", time_limit=1, workers=1)
-    assert check(HARD, result.schedule) == ()
 
 
 @pytest.mark.parametrize(
@@ -236,14 +229,6 @@ def test_any_limit_gives_the_greedy_schedule_at_least(name: str) -> None:
     assert solve(instance, name, time_limit=1e-6, workers=1).evaluation.contention <= greedy
 
 
-def test_loading_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["metronome_opt.solving"]
-    monkeypatch.setattr(module, "load_kernels", lambda _: time.sleep(1))
-    result = solve(hard_instance(2, 2), time_limit=1, workers=1)
-    assert result.status is Status.OPTIMAL
-    assert result.schedule.runtime_s < 1
-
-
 def test_many_blocks_are_put_together_in_no_time() -> None:
     """Of a fabric of 10,240 nodes, which has some 2,000 blocks, that took minutes."""
     count = 3000
@@ -265,21 +250,6 @@ def test_numbers_beyond_64_bits_are_refused_in_a_line(size: int) -> None:
         for name in ("greedy", "auto", "elimination"):
             with pytest.raises(InputError, match="does not fit 64-bit integers"):
                 solve(instance, name, time_limit=5)
-
-
-def test_auto_proves_what_no_time_indexed_model_can_hold() -> None:
-    huge = network(*(job(name, 12_000, (0, 7000, 60)) for name in "ab"))
-    result = solve(huge, "auto", time_limit=4)
-    # Two bursts of 7,000 in 12,000 slots share 2,000 at least, 20 unserved.
-    assert result.objective == Fraction(2000 * 20, 12_000)
-    assert result.status is Status.OPTIMAL  # on the grid of 1,000 slots there is little to try
-
-
-def test_every_solver_says_what_it_is() -> None:
-    for name, solver in SOLVERS.items():
-        assert solver.name == name
-        assert solver.summary
-        assert callable(solver.load())
 
 
 def test_what_is_found_from_a_start_is_never_worse() -> None:

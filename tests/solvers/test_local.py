@@ -42,18 +42,6 @@ def test_it_is_never_worse_than_greedy(instance: Instance, seed: int) -> None:
         assert each.fixed_offset in (None, result.offsets[each.name])
 
 
-@pytest.mark.slow
-def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = tangle(14, 6, 1, periods=(20, 30, 60), lengths=(5, 15))
-    found = []
-    for tick in (0.0001, 0.01, 1.0):
-        monkeypatch.setattr("metronome_opt.solvers.budget._TICK_S", tick)
-        search = search_of(instance)
-        local.run(search)
-        found.append([(event.incumbent, event.source) for event in search.trajectory])
-    assert found[0] == found[1] == found[2]
-
-
 @pytest.mark.parametrize("seed", range(25))
 def test_small_instances_are_solved(seed: int) -> None:
     instance = tangle(4, 3, seed, periods=(6, 8, 12), lengths=(2, 5), each=3)

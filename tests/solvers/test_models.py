@@ -167,7 +167,7 @@ def crash(*_: object, **__: object) -> None:
 @pytest.fixture
 def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the proofs to the back end."""
-    monkeypatch.setattr(models, "_MOST_CELLS", 0)
+    monkeypatch.setattr(models, "_MAX_CELLS", 0)
     monkeypatch.setattr(tables, "SMALL", 1)
 
 

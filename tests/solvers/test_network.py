@@ -99,8 +99,8 @@ def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: in
     search = searching(*drawn)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", 10)
-        patch.setattr(elimination, "_MOST_CELLS", most)
-        patch.setattr(elimination, "_MOST_AT_ROOT", (most, 2 * most))
+        patch.setattr(elimination, "_MAX_CELLS", most)
+        patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (most, 2 * most))
         elimination.prove(search)
     assert search.proved
     assert search.incumbent == best
@@ -126,7 +126,7 @@ def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
     told = np.full(known.sizes, known.floor, dtype=np.int64)
     for cost in known.costs:
         shape = [size if job in cost.scope else 1 for job, size in enumerate(known.sizes)]
-        told += cost.least(cost.scope).reshape(shape) if cost.is_known else 0
+        told += cost.minimum(cost.scope).reshape(shape) if cost.is_known else 0
     true = judged(network)
     assert (np.minimum(told, network.limit + 1) <= true).all()
     if all(size == 1 for size in known.sizes) and known.slack >= 0:

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import metronome_opt
@@ -19,19 +13,6 @@ from metronome_opt.solvers.registry import Solver
 from metronome_opt.verify import check
 from tests.builders import hard_instance, two_jobs
 from tests.solving import solve
-
-TOY = """
-import random
-from tests.solving import solve
-
-def spread(search):
-    draw = random.Random(search.seed)
-    while not search.stopped and (search.remaining is None or search.remaining > 0):
-        search.offer([draw.randrange(job.period) for job in search.instance.jobs])
-        if search.workers and len(search.trajectory) > 1:
-            search.notes.append("spread enough")
-            return
-"""
 
 
 def half(search: Search) -> None:
@@ -76,35 +57,3 @@ def test_what_is_no_schedule_is_refused(offsets: list[int]) -> None:
 def test_a_plug_in_that_is_not_there_is_one_line(where: str) -> None:
     with pytest.raises(InputError, match=f"solver: 'toy': {where} cannot be loaded .*; mend"):
         solve(two_jobs(), Solver("toy", "a plug-in", where))
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> dict[str, str]:
-    """Install a package with two entry points, one of which has the name of a solver of ours."""
-    (tmp_path / "toy_package.py").write_text(TOY)
-    about = tmp_path / "toy_package-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[metronome_opt.solvers]\ntoy = toy_package:spread\ngreedy = toy_package:missing\n"
-    )
-    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
-    return {**os.environ, "PYTHONPATH": path}
-
-
-@pytest.mark.slow
-def test_a_package_adds_a_solver(installed: dict[str, str], tmp_path: Path) -> None:
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "metronome_opt", *arguments]
-        done = subprocess.run(command, env=installed, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    path = tmp_path / "instance.json"
-    metronome_opt.write_instance(two_jobs(), path)
-    for solver, name in (("toy", "toy"), ("greedy", "greedy")):
-        document = json.loads(
-            run("solve", str(path), "--solver", solver, "--objectives", "contention", "--json")
-        )
-        assert document["solver"] == name
-    assert "toy" in run("bench", "run", "--help")

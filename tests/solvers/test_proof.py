@@ -87,13 +87,6 @@ def test_so_it_is_where_few_schedules_are_optimal(
     check_proved(search, optimum(instance))
 
 
-def alike(**links: dict[str, int]) -> Instance:
-    """Make jobs that overload every link that two of them are on, but the wide one."""
-    capacities = dict.fromkeys({name for used in links.values() for name in used}, 100)
-    jobs = (job(name, 6, (0, 4, 60), links=used) for name, used in links.items())
-    return network(*jobs, **{**capacities, "wide": 1000})
-
-
 @pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(2, 4), st.booleans(), st.booleans())
 @examples(60)
@@ -119,17 +112,6 @@ def test_the_bound_of_a_link_is_its_optimum(instance: Instance) -> None:
     for link in instance.links:
         if instance.jobs_on[link.name]:
             assert link_bound(search, link.name) == optimum(restrict(instance, [link.name]))
-
-
-def test_a_proof_is_left_and_taken_up_again() -> None:
-    instance = alike(a={"l": 1, "m": 1}, b={"l": 1}, c={"m": 1, "l": 1}, d={"m": 1})
-    search = searching(instance, dict.fromkeys("abcd", 0))
-    proof = Proof(search)
-    assert not proof.grow(0)
-    assert not proof.nodes
-    while not proof.grow(1):
-        assert search.bound is None or search.bound <= optimum(instance)
-    check_proved(search, optimum(instance))
 
 
 def test_contention_beyond_64_bits_in_all_is_refused() -> None:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.fluid.sharing import (
     begin_burst,
     end_burst,
@@ -55,13 +55,13 @@ def mix(state: np.uint64, step: int) -> np.uint64:
     return z ^ (z >> _S31)
 
 
-@kernel
+@inner
 def _uniform(state: np.uint64) -> float:
     """Return a number in (0, 1)."""
     return (float(state >> _S11) + 0.5) * _UNIT
 
 
-@kernel
+@inner
 def _normal(state: np.uint64) -> float:
     """Return a standard normal number, no further from 0 than three standard deviations."""
     radius = math.sqrt(-2.0 * math.log(_uniform(mix(state, 0))))
@@ -124,7 +124,7 @@ def run(world: World, until: float, most_events: int, room: int) -> int:
     return REACHED
 
 
-@kernel
+@inner
 def _happen(world: World, job: int) -> bool:
     """Let the next event of a job happen; return whether it has finished."""
     row = world.jobs[job]
@@ -144,7 +144,7 @@ def _happen(world: World, job: int) -> bool:
     return _go_on(world, job, stage)
 
 
-@kernel
+@inner
 def _begin(world: World, job: int) -> None:
     """Begin an iteration."""
     row = world.jobs[job]
@@ -153,7 +153,7 @@ def _begin(world: World, job: int) -> None:
     row.segment = 0
 
 
-@kernel
+@inner
 def _go_on(world: World, job: int, stage: int) -> bool:
     """Go on to what takes time next, now that `stage` is over; return whether nothing is left."""
     row = world.jobs[job]
@@ -191,7 +191,7 @@ def _go_on(world: World, job: int, stage: int) -> bool:
         _begin(world, job)
 
 
-@kernel
+@inner
 def _send(world: World, job: int) -> None:
     """Begin the burst of the segment."""
     row = world.jobs[job]
@@ -207,7 +207,7 @@ def _send(world: World, job: int) -> None:
         set_rate(world, job, own_rate(world, job))
 
 
-@kernel
+@inner
 def _leave(world: World, job: int) -> None:
     """Take a job that sends nothing out of the simulation."""
     row = world.jobs[job]
@@ -233,7 +233,7 @@ def enter(world: World, job: int, start: float) -> None:
     _until(world, job, WAITING, start)
 
 
-@kernel
+@inner
 def _until(world: World, job: int, stage: int, time: float) -> None:
     row = world.jobs[job]
     row.stage = stage
@@ -242,26 +242,26 @@ def _until(world: World, job: int, stage: int, time: float) -> None:
     put_event(world.heap, world.clock, world.jobs, job)
 
 
-@kernel
+@inner
 def _factor(world: World, job: int) -> float:
     jitter: float = world.clock[0].jitter
     return 1.0 + jitter * _normal(mix(_draw(world.jobs[job]), 2)) if jitter > 0.0 else 1.0
 
 
-@kernel
+@inner
 def _volume(world: World, job: int) -> float:
     row = world.jobs[job]
     volume: float = world.segments[row.first_segment + row.segment].volume
     return volume
 
 
-@kernel
+@inner
 def _draw(row: Rows) -> np.uint64:
     """Return where the numbers of this segment of this iteration come from."""
     return mix(mix(row.chance, row.done), row.segment)
 
 
-@kernel
+@inner
 def _time_iteration(world: World, job: int) -> None:
     """Take down how long the iteration took that is over, if there was one.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner
 from metronome_opt.kernels.fluid.world import World, put_event
 
 ROUNDING = 1e-12
@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 _NOTHING = 1e-12
 
 
-@kernel
+@inner
 def is_over(world: World, link: int) -> bool:
     """Whether the bursts on a link would need more than it carries."""
     row = world.links[link]
@@ -27,7 +27,7 @@ def is_over(world: World, link: int) -> bool:
     return over
 
 
-@kernel
+@inner
 def own_rate(world: World, job: int) -> float:
     """Return the fastest that a flow of a job may send in its burst."""
     row = world.jobs[job]
@@ -35,7 +35,7 @@ def own_rate(world: World, job: int) -> float:
     return rate
 
 
-@kernel
+@inner
 def set_rate(world: World, job: int, rate: float) -> None:
     """Let a burst go on at another rate from now on."""
     row = world.jobs[job]
@@ -47,14 +47,14 @@ def set_rate(world: World, job: int, rate: float) -> None:
     row.since = now
     row.rate = rate
     if row.left <= _NOTHING * world.segments[row.first_segment + row.segment].volume:
-        row.key = now  # it ends now, even if somebody takes the link at this very moment
+        row.key = now  # it ends now, even if another job takes the link at this very moment
     else:
         row.key = now + row.left / rate if rate > 0.0 else math.inf
     put_event(world.heap, world.clock, world.jobs, job)
     _note_rate(world, job, rate)
 
 
-@kernel
+@inner
 def _note_rate(world: World, job: int, rate: float) -> None:
     """Write a new rate into the trace of the links that are watched."""
     clock = world.clock
@@ -68,7 +68,7 @@ def _note_rate(world: World, job: int, rate: float) -> None:
             clock[0].traced += 1
 
 
-@kernel
+@inner
 def _fill(world: World, begin: int, end: int) -> None:
     """Raise the offers of one class together until links or own rates stop them.
 
@@ -78,14 +78,14 @@ def _fill(world: World, begin: int, end: int) -> None:
     """
     touched = _touch(world, begin, end)
     while begin < end:
-        touched, level = _least_level(world, touched)
+        touched, level = _min_level(world, touched)
         before = begin
         begin = _settle_own(world, begin, end, level)
         if begin == before:
             begin = _settle_held(world, begin, end, touched, level)
 
 
-@kernel
+@inner
 def _touch(world: World, begin: int, end: int) -> int:
     """Withdraw the offers of a class and open the links that it meets on; return how many."""
     jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
@@ -106,7 +106,7 @@ def _touch(world: World, begin: int, end: int) -> int:
     return touched
 
 
-@kernel
+@inner
 def _open(world: World, link: int, rank: int) -> None:
     """Find out what a link has left for the members of a class."""
     row = world.links[link]
@@ -130,9 +130,9 @@ def _open(world: World, link: int, rank: int) -> None:
         row.left = 0.0  # what rounding left of nothing
 
 
-@kernel
-def _least_level(world: World, touched: int) -> tuple[int, float]:
-    """Drop links that nobody waits at; return how many are left and at what level one is full."""
+@inner
+def _min_level(world: World, touched: int) -> tuple[int, float]:
+    """Drop links without waiting jobs; return how many are left and at what level one is full."""
     level = math.inf
     kept = 0
     for i in range(touched):
@@ -145,7 +145,7 @@ def _least_level(world: World, touched: int) -> tuple[int, float]:
     return kept, level
 
 
-@kernel
+@inner
 def _settle_own(world: World, begin: int, end: int, level: float) -> int:
     """Offer their own rates to those that want no more; return where the others begin."""
     members = world.members
@@ -160,7 +160,7 @@ def _settle_own(world: World, begin: int, end: int, level: float) -> int:
     return begin
 
 
-@kernel
+@inner
 def _settle_held(world: World, begin: int, end: int, touched: int, level: float) -> int:
     """Offer the level to all on links that are full at it; return where the others begin."""
     jobs, members = world.jobs, world.members
@@ -184,14 +184,14 @@ def _settle_held(world: World, begin: int, end: int, touched: int, level: float)
     return begin
 
 
-@kernel
+@inner
 def _is_open(world: World, job: int, rank: int) -> bool:
     row = world.jobs[job]
     waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == world.clock[0].stamp
     return waits
 
 
-@kernel
+@inner
 def _settle(world: World, job: int, rate: float, held_by: int) -> None:
     """Offer a job its rate and take it off its links."""
     row = world.jobs[job]
@@ -210,7 +210,7 @@ def _settle(world: World, job: int, rate: float, held_by: int) -> None:
 _LOWEST, _NO_RANK = -(2**62), 2**62
 
 
-@kernel
+@inner
 def _join(world: World, job: int, count: int) -> int:
     """Make a sending job a member, one of those whose rates are shared out anew.
 
@@ -232,7 +232,7 @@ def _join(world: World, job: int, count: int) -> int:
     return count + 1
 
 
-@kernel
+@inner
 def _join_held(world: World, link: int, count: int) -> int:
     """Make members of all that a link holds back; return how many members there are."""
     use = world.links[link].head
@@ -244,13 +244,13 @@ def _join_held(world: World, link: int, count: int) -> int:
     return count
 
 
-@kernel
+@inner
 def _share_out(world: World, count: int) -> None:
-    """Give the first `count` members, and whoever that concerns, their rates.
+    """Give the first `count` members, and the bursts that this concerns, their rates.
 
     All others keep theirs, as long as that is what they would get if everything were shared out
-    anew: rates are max-min fair if, and only if, everybody who is slower than he may be has a link
-    that is full and on which nobody of his class has more. Whoever loses that link, or has more
+    anew: rates are max-min fair if, and only if, every burst slower than it may be has a link
+    that is full and on which none of its class has more. One that loses that link, or has more
     than a member whose link it is, becomes a member too.
     """
     jobs, members = world.jobs, world.members
@@ -268,7 +268,7 @@ def _share_out(world: World, count: int) -> None:
         set_rate(world, members[i], jobs[members[i]].offer)
 
 
-@kernel
+@inner
 def _next_class(world: World, begin: int, count: int) -> int:
     """Bring the members of the highest rank from `begin` on to the front; return their end."""
     jobs, members = world.jobs, world.members
@@ -283,7 +283,7 @@ def _next_class(world: World, begin: int, count: int) -> int:
     return end
 
 
-@kernel
+@inner
 def _concerned(world: World, count: int) -> int:
     """Make members of all that do not have the right rate beside what is offered."""
     jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
@@ -299,7 +299,7 @@ def _concerned(world: World, count: int) -> int:
     return count
 
 
-@kernel
+@inner
 def _concerned_on(world: World, link: int, count: int) -> int:
     """Do so on one link, from the highest class down."""
     jobs, uses = world.jobs, world.uses
@@ -340,7 +340,7 @@ def _concerned_on(world: World, link: int, count: int) -> int:
     return count
 
 
-@kernel
+@inner
 def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, limit: float) -> int:
     """Make members of whom the link held back but has `lost`, and of who has more than `limit`."""
     jobs, uses = world.jobs, world.uses
@@ -356,7 +356,7 @@ def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, li
     return count
 
 
-@kernel
+@inner
 def _highest_below(world: World, link: int, limit: int) -> int:
     """Return the highest rank below `limit` on a link."""
     highest = _LOWEST
@@ -369,7 +369,7 @@ def _highest_below(world: World, link: int, limit: int) -> int:
     return highest
 
 
-@kernel
+@inner
 def begin_burst(world: World, job: int) -> None:
     """Let a job send on all its links."""
     clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
@@ -405,7 +405,7 @@ def begin_burst(world: World, job: int) -> None:
     _share_out(world, count)
 
 
-@kernel
+@inner
 def end_burst(world: World, job: int) -> None:
     """Take a burst off its links and give what it leaves to the others."""
     clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses

@@ -8,7 +8,7 @@ is set, and it waits. If it is late by more, it is re-phased in one of three lat
 - ``SLIDE``: it begins at once, and its plan moves with it, away from those of the others;
 - ``HOLD``: it begins at once, and its whole group's plan moves with it: the others wait once, so
   that all keep in step;
-- ``YIELD``: it stops and waits for its next slot, so that nobody else is disturbed.
+- ``YIELD``: it stops and waits for its next slot, so that no other job is disturbed.
 
 A *paced* job computes as soon as it can, and its bursts wait, each for its own planned time. So
 what computing takes less or more at one time does not come between the slot and the burst. If a
@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import math
 
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner
 from metronome_opt.kernels.fluid.world import HOLD, YIELD, World
 
 
-@kernel
+@inner
 def next_start(world: World, job: int) -> float:
     """Return when a job that has just ended an iteration begins the next one, not before now."""
     row = world.jobs[job]
@@ -58,7 +58,7 @@ def next_start(world: World, job: int) -> float:
     return start
 
 
-@kernel
+@inner
 def burst_start(world: World, job: int, at: float) -> float:
     """Return when a burst that is ready begins, not before now.
 
@@ -88,7 +88,7 @@ def burst_start(world: World, job: int, at: float) -> float:
     return start
 
 
-@kernel
+@inner
 def _take_near_slot(world: World, job: int, at: float) -> None:
     """Move the plan of a job on by whole periods until it is late by no more than half of one.
 
@@ -105,7 +105,7 @@ def _take_near_slot(world: World, job: int, at: float) -> None:
         row.rephasings += 1
 
 
-@kernel
+@inner
 def postponed(world: World, job: int, at: float) -> float:
     """Return when a job begins that has waited until now: later if its group was held meanwhile.
 
@@ -123,7 +123,7 @@ def postponed(world: World, job: int, at: float) -> float:
     return start
 
 
-@kernel
+@inner
 def _take_part(world: World, job: int, at: float) -> None:
     """Shift the plan of a job as far as that of its group has been shifted.
 

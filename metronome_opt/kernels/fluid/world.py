@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.kernels.compiling import kernel
+from metronome_opt.kernels.compiling import inner
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -171,14 +171,14 @@ def empty_world(
     return world
 
 
-@kernel
+@inner
 def _earlier(jobs: Rows, one: int, other: int) -> bool:
     a, b = jobs[one].key, jobs[other].key
     earlier: bool = a < b or (a == b and jobs[one].order < jobs[other].order)
     return earlier
 
 
-@kernel
+@inner
 def _rise(heap: Ints, jobs: Rows, place: int, job: int) -> None:
     while place > 0:
         above = (place - 1) >> 1
@@ -191,7 +191,7 @@ def _rise(heap: Ints, jobs: Rows, place: int, job: int) -> None:
     jobs[job].place = place
 
 
-@kernel
+@inner
 def _sink(heap: Ints, size: int, jobs: Rows, place: int, job: int) -> None:
     while True:
         below = 2 * place + 1
@@ -208,7 +208,7 @@ def _sink(heap: Ints, size: int, jobs: Rows, place: int, job: int) -> None:
     jobs[job].place = place
 
 
-@kernel
+@inner
 def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
     """Put a job in, or where it belongs now that its key or order has changed."""
     place = jobs[job].place
@@ -222,7 +222,7 @@ def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
         _sink(heap, clock[0].heap, jobs, place, job)
 
 
-@kernel
+@inner
 def take_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
     """Take a job out, if it is in."""
     place = jobs[job].place

@@ -2,7 +2,7 @@
 
 from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.network.model import Cost, CostNetwork
-from metronome_opt.solvers.network.tables import build, condition, turned
+from metronome_opt.solvers.network.tables import build, condition, rotated_incumbent
 
 __all__ = [
     "Cost",
@@ -12,5 +12,5 @@ __all__ = [
     "condition",
     "decide",
     "eliminate",
-    "turned",
+    "rotated_incumbent",
 ]

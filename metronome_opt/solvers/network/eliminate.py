@@ -47,15 +47,15 @@ class Eliminated:
 
 
 def eliminate(
-    search: Search, network: CostNetwork, most_cells: int, most_left: int
+    search: Search, network: CostNetwork, max_cells: int, max_left: int
 ) -> tuple[CostNetwork, list[Eliminated]]:
     """Make tables and eliminate jobs, first as far as small tables go, then larger ones.
 
     Parameters
     ----------
-    most_cells
+    max_cells
         Of the table of a link.
-    most_left
+    max_left
         Cells of the table that is left of a job.
 
     Returns
@@ -66,10 +66,10 @@ def eliminate(
     """
     gone: list[Eliminated] = []
     search.raise_bound(network.bound, "links")
-    for size in (*_STEPS, most_cells):
-        network = shrink(search, network, min(size, most_cells))
+    for size in (*_STEPS, max_cells):
+        network = shrink(search, network, min(size, max_cells))
         while not search.stopped and network.slack >= 0:
-            job = _next(network, min(size, most_left))
+            job = _next(network, min(size, max_left))
             if job is None:
                 break
             found = _without(search, network, job)
@@ -77,16 +77,16 @@ def eliminate(
                 break
             network, decision = found
             gone.append(decision)
-            network = shrink(search, prune(search, network), min(size, most_cells))
+            network = shrink(search, prune(search, network), min(size, max_cells))
             search.raise_bound(network.bound, "elimination")
     return network, gone
 
 
-def _next(network: CostNetwork, most_left: int) -> int | None:
+def _next(network: CostNetwork, max_left: int) -> int | None:
     """Return the job that leaves the smallest table, if that is small enough."""
     left = {job: _cells_left(network, job) for job, size in enumerate(network.sizes) if size > 1}
     job = min(left, key=left.__getitem__, default=None)
-    return None if job is None or left[job] > most_left else job
+    return None if job is None or left[job] > max_left else job
 
 
 def decide(gone: Sequence[Eliminated], offsets: Sequence[int]) -> list[int]:
@@ -144,18 +144,18 @@ def _without(
     return smaller, Eliminated(job, scope, domains, choice)
 
 
-def shrink(search: Search, network: CostNetwork, most_cells: int) -> CostNetwork:
+def shrink(search: Search, network: CostNetwork, max_cells: int) -> CostNetwork:
     """Make tables, small ones first: each cuts down the domains that the next are made over.
 
     The bound is raised on the way. Ends early when the search does.
 
     Parameters
     ----------
-    most_cells
+    max_cells
         Of a table; all together may have twice as many.
     """
     while not search.stopped and network.slack >= 0:
-        fitting = _fitting(network, most_cells)
+        fitting = _fitting(network, max_cells)
         if not fitting:
             break
         for position in fitting:
@@ -166,16 +166,16 @@ def shrink(search: Search, network: CostNetwork, most_cells: int) -> CostNetwork
     return network
 
 
-def _fitting(network: CostNetwork, most_cells: int) -> list[int]:
+def _fitting(network: CostNetwork, max_cells: int) -> list[int]:
     """Return which costs to tabulate next: all small ones, or else the least of the others."""
     cells = [network.cells(cost) for cost in network.costs]
     missing = [position for position, cost in enumerate(network.costs) if cost.excess is None]
-    small = [position for position in missing if cells[position] <= min(SMALL, most_cells)]
+    small = [position for position in missing if cells[position] <= min(SMALL, max_cells)]
     if small or not missing:
         return small
     least = min(missing, key=cells.__getitem__)
     made = sum(cells) - sum(cells[position] for position in missing)
-    return [least] if cells[least] <= min(most_cells, 2 * most_cells - made) else []
+    return [least] if cells[least] <= min(max_cells, 2 * max_cells - made) else []
 
 
 def prune(search: Search, network: CostNetwork) -> CostNetwork:
@@ -206,7 +206,7 @@ def _without_hopeless(position: int, costs: Sequence[Cost], slack: int) -> Cells
     for other in (*costs[:position], *costs[position + 1 :]):
         common = [job for job in other.scope if job in cost.scope]
         if other.is_known and common:
-            total = total + spread(other.least(common), common, cost.scope)
+            total = total + spread(other.minimum(common), common, cost.scope)
     return np.where(total > slack, cost.excess.dtype.type(slack + 1), cost.excess)
 
 
@@ -216,5 +216,5 @@ def _compressed(network: CostNetwork) -> CostNetwork:
     for cost in network.costs:
         if cost.is_known:
             for job in cost.scope:
-                kept[job] &= cost.least([job]) <= network.slack
+                kept[job] &= cost.minimum([job]) <= network.slack
     return network.within(kept)

@@ -27,7 +27,7 @@ Cells = NDArray[np.signedinteger[Any]]
 
 @dataclass(frozen=True)
 class Cost:
-    """What a link costs, or several of them together.
+    """Cost of a link, or of several together.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Cost:
             self, low=self.low + least, excess=excess - excess.dtype.type(least), singles=()
         )
 
-    def least(self, jobs: Sequence[int]) -> Cells:
+    def minimum(self, jobs: Sequence[int]) -> Cells:
         """Return the least excess at each combination of offsets of some jobs of the scope."""
         if self.excess is None:
             parts = [
@@ -80,8 +80,8 @@ class Cost:
 
 
 LinkCosts = Callable[[int, Sequence[Ints]], Cells | None]
-"""What a link costs in units, given its index and the offsets of each of its users: at each
-combination of them, or None if there was no time."""
+"""Cost of a link in units at each combination of offsets, given its index and the offsets of each
+of its users; None if there was no time."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class CostNetwork:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many offsets are left to each job."""
+        """Number of offsets left to each job."""
         return tuple(len(domain) for domain in self.domains)
 
     @property
@@ -182,7 +182,7 @@ class CostNetwork:
         rises = np.zeros(self.sizes[job], dtype=np.int64)
         for cost in self.costs:
             if job in cost.scope and cost.is_known:
-                rises += cost.least([job])
+                rises += cost.minimum([job])
         return rises
 
     def cells(self, cost: Cost) -> int:

@@ -25,7 +25,7 @@ _LARGEST = 2**62
 
 
 def build(
-    search: Search, *, most: Fraction | None = None, turned_alike: bool = True
+    search: Search, *, most: Fraction | None = None, rotations_alike: bool = True
 ) -> CostNetwork:
     """Return the network of a block with an incumbent: small tables, and bounds of other links.
 
@@ -36,7 +36,7 @@ def build(
     ----------
     most
         The largest contention that is asked for; if left out, only less than the incumbent's is.
-    turned_alike
+    rotations_alike
         Whether schedules that are rotations of one another are alike; if not, all are kept.
 
     Raises
@@ -47,13 +47,13 @@ def build(
     instance = search.instance
     scale = scale_of(search.compiled)
     # Sums of costs are made of as many terms, and two more.
-    worst = most_contention(search.compiled) * (len(search.compiled.links) + 2) / scale
+    worst = max_contention(search.compiled) * (len(search.compiled.links) + 2) / scale
     if worst >= _LARGEST:
         raise ModelTooLargeError(
             f"the objective of {instance.name} may reach {quote(int(worst))} units, which does not "
             "fit 64-bit integers; use greedy or local, or coarser numbers"
         )
-    domains = domains_of(instance, turned_alike=turned_alike)
+    domains = domains_of(instance, rotations_alike=rotations_alike)
     costs = []
     for index, link in enumerate(search.compiled.links):
         scope = tuple(job for job in link.jobs if len(domains[job]) > 1)
@@ -75,9 +75,9 @@ def build(
     return network
 
 
-def domains_of(instance: Instance, *, turned_alike: bool = True) -> tuple[Ints, ...]:
+def domains_of(instance: Instance, *, rotations_alike: bool = True) -> tuple[Ints, ...]:
     """Return the offsets that each job may have, ascending; see `build`."""
-    sizes = _orbits(instance).domains if turned_alike else {}
+    sizes = _orbits(instance).domains if rotations_alike else {}
     return tuple(
         np.arange(sizes.get(job.name, job.period), dtype=np.int64)
         if job.fixed_offset is None
@@ -86,10 +86,10 @@ def domains_of(instance: Instance, *, turned_alike: bool = True) -> tuple[Ints, 
     )
 
 
-def turned(search: Search) -> list[int]:
+def rotated_incumbent(search: Search) -> list[int]:
     """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
     instance = search.instance
-    named = _orbits(instance).turn(search.named() or instance.unshifted)
+    named = _orbits(instance).rotate(search.named() or instance.unshifted)
     return [named[job.name] for job in instance.jobs]
 
 
@@ -269,7 +269,7 @@ def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNet
     return replace(cost, low=cost.low + rise, singles=tuple(singles))
 
 
-def most_contention(compiled: Compiled) -> Fraction:
+def max_contention(compiled: Compiled) -> Fraction:
     """Return what no schedule's contention exceeds, in weight * Mbit/s."""
     jobs = compiled.instance.jobs
     return Fraction(
