@@ -15,6 +15,7 @@ def test_model_builds_the_instance_of_the_same_records() -> None:
     model.add_job("a", period=8, phases=[(0, 3, 60), (4, 1, 9)], links=["l", "m"])
     model.add_job("b", period=4, phases=[{"start": 1, "length": 2, "rate": 7}], links={"l": 2})
     model.add_job("c", period=4, phases=[(0, 1, 1)], links=[], weight=0, max_stretch=2)
+    assert model.solve("greedy", "contention").instance == model.instance()
     assert model.instance() == Instance(
         name="pair",
         slot_ms=5,
@@ -56,11 +57,3 @@ def test_messages_are_those_of_the_instance(change: dict[str, Any], message: str
     with pytest.raises(InputError, match=message) as refusal:
         Model().add_link("l", capacity=100).add_job("a", **fields).instance()
     assert "\n" not in str(refusal.value)
-
-
-def test_model_solves() -> None:
-    model = Model().add_link("l", capacity=100)
-    for name in ("a", "b"):
-        model.add_job(name, period=10, phases=[(0, 5, 60)], links=["l"])
-    result = model.solve("greedy", "contention")
-    assert abs(result.offsets["a"] - result.offsets["b"]) == 5

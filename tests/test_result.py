@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 from metronome_opt.multiobjective.pareto import pareto
-from metronome_opt.plot import plot_result
 from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
 from tests.solvers.test_every_solver import CROWDED, TIGHT
@@ -31,7 +30,7 @@ def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
     assert solve(TIGHT, "greedy").gap == 0  # nothing above 0, nothing below
 
 
-def test_the_objective_may_be_one_that_is_simulated() -> None:
+def test_objective_may_be_simulated() -> None:
     found = solve(CROWDED, "branch-bound")
     fields = {"objectives": {"slowdown": Fraction(3, 2)}, "lower_bound": Fraction(1)}
     schedule = found.schedule.model_copy(update=fields)
@@ -40,15 +39,9 @@ def test_the_objective_may_be_one_that_is_simulated() -> None:
     assert "slowdown 1.5, lower bound 1, gap 33.3%" in result.summary()
 
 
-def test_the_frame_has_a_row_per_job_in_slots() -> None:
-    frame = solve(CROWDED, "unshifted").to_frame()
-    assert list(frame.index) == ["a", "b"]
-    assert list(frame["period"]) == [4, 6]
-    assert list(frame["wait"]) == [0, 0]
-
-
-def test_the_trajectory_is_a_frame_too_and_times_add_up() -> None:
+def test_frames_of_a_result_and_its_times_add_up() -> None:
     result = solve(CROWDED, "cpsat", workers=1)
+    assert list(result.to_frame()["period"]) == [4, 6]
     frame = result.trajectory_frame()
     assert len(frame) == len(result.trajectory)
     assert frame["incumbent"].iloc[-1] == float(result.evaluation.contention)
@@ -91,7 +84,3 @@ def test_results_of_two_objectives_have_no_bounds_in_one_column() -> None:
     assert frame["contention_bound"].isna().tolist() == [True, True]
     assert frame["latency_bound"].isna().tolist() == [True, False]
     assert frame["value"].iloc[0] == frame["contention"].iloc[0]
-
-
-def test_figure_of_a_result() -> None:
-    assert plot_result(solve(CROWDED, "greedy")).axes
