@@ -101,7 +101,7 @@ class Job(Record):
 
     @property
     def volume(self) -> int:
-        """What one flow carries in one iteration, in Mbit/s * slots."""
+        """Volume of one flow in one iteration, in Mbit/s * slots."""
         return sum(phase.length * phase.rate for phase in self.phases)
 
     @property
@@ -226,7 +226,7 @@ class Instance(Record):
 
     @property
     def needs_stretch(self) -> bool:
-        """Whether some link's hyperperiod is within the limit only if jobs are stretched."""
+        """True if some link's hyperperiod is within the limit only if jobs are stretched."""
         return max(self.hyperperiods.values(), default=1) > self.hyperperiod_limit
 
     def job(self, name: str) -> Job:

@@ -87,7 +87,7 @@ def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | N
 
 @dataclass(frozen=True)
 class Simulated:
-    """What is known of a schedule of minimum slowdown from its simulation.
+    """Simulated values of a schedule of minimum slowdown.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Result:
 
     @property
     def status(self) -> Status:
-        """What is known of the schedule."""
+        """Status of the schedule."""
         return self.schedule.status
 
     @property

@@ -28,7 +28,7 @@ OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
 
 class Status(StrEnum):
-    """What is known of a schedule."""
+    """Status of a schedule."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"

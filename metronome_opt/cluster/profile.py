@@ -68,7 +68,7 @@ class Profile:
 
 
 class _NoPeriodError(Exception):
-    """Why samples show no period."""
+    """Reason why samples show no period."""
 
 
 def stated_traffic(period_ms: float, bursts: Sequence[tuple[float, float, float]]) -> Traffic:

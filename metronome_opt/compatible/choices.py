@@ -61,7 +61,7 @@ Choices = Mapping[str, tuple[PeriodChoice, ...]]
 
 
 class Reason(StrEnum):
-    """Why jobs do not fit."""
+    """Reason why jobs do not fit."""
 
     PAIR = "bursts of the two meet at all offsets"
     LOAD = "their bursts are more than a link carries, whenever they come"

@@ -43,7 +43,7 @@ class Pod(KubernetesObject):
 
     @property
     def created(self) -> str:
-        """When it was made, as text that sorts by time."""
+        """Time of creation, as text that sorts by time."""
         return str(self.at("metadata.creationTimestamp").value or "")
 
     @property
@@ -110,7 +110,7 @@ class Pod(KubernetesObject):
 
     @cached_property
     def rank(self) -> tuple[int, str]:
-        """Where it stands among the tasks of its job."""
+        """Position among the tasks of its job."""
         labels = (label for kind in workload_kinds() for label in kind.rank_labels)
         for key in (f"{DEFAULT_GROUP}/task", *labels):
             stated = self.annotations.get(key) or self.labels.get(key)

@@ -92,7 +92,7 @@ class _AtPeriods:
 
     @property
     def _ended(self) -> bool:
-        """Whether to return the schedule there is."""
+        """True if the present schedule is to be returned."""
         return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE)
 
     # ---------------------------------------------------------------- levels

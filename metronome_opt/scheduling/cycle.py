@@ -189,7 +189,7 @@ class PlaceDecision:
 
     @cached_property
     def claim(self) -> Reservation:
-        """What to reserve."""
+        """Reservation to be made."""
         hosts = self.cycle.state.cluster.nodes
         return Reservation(
             gang=self.cycle.gang,

@@ -57,7 +57,7 @@ _SEARCHING, _JUDGING, _STATING = 0, 100, 200  # first seeds
 
 @dataclass(frozen=True)
 class Terms:
-    """What is allowed, and what may be used.
+    """Limits of a search for gated jobs, and its resources.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ PERIODS = 40
 
 
 class Play(NamedTuple):
-    """How jobs are let run once: how links are shared, and the seed of all that is random.
+    """One simulation: the sharing of links, and the seed of random numbers.
 
     Sharing is that of `Conditions`, or ``gated``: gated jobs are served before all others.
     """
@@ -112,7 +112,7 @@ class Player:
 
     @property
     def events(self) -> float:
-        """How many events all plays have, about: each burst begins and ends."""
+        """Approximate number of events of all simulations: each burst begins and ends."""
         bursts = np.array([len(job.phases) for job in self.instance.jobs])
         return float(2 * len(self._plays) * (self._horizon / self._own * bursts).sum())
 

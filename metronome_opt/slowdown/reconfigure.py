@@ -37,7 +37,7 @@ _MAX_ROTATIONS = 64  # of a schedule, tried for each job that it may leave in it
 
 @dataclass(frozen=True)
 class Reconfiguration:
-    """What jobs are to change, and what that is worth."""
+    """Changes of jobs, and their value."""
 
     offsets: tuple[int, ...]  # of all jobs, in the order of the instance
     before: Fraction  # the price of doing nothing, a share of the weighted traffic

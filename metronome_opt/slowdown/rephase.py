@@ -150,7 +150,7 @@ class _Group:
 
     @cached_property
     def stay(self) -> Plan:
-        """What jobs do if nobody is told anything: they keep the periods that they claim."""
+        """Plan without changes: jobs keep the periods that they claim."""
         kept = [job.name for job in self.part.jobs if self.claims.is_gated(job.name)]
         periods = {name: self.claims.period(name) for name in kept}
         offsets = {name: self.right.offsets[name] % periods[name] for name in kept}
@@ -224,7 +224,7 @@ class _Group:
 
     @property
     def fits_as_claimed(self) -> bool:
-        """Whether all fit, keep slots no further apart than need be, and do as they claim."""
+        """True if all fit, no slots are further apart than needed, and jobs run as claimed."""
         whole = self.right.hyperperiod
         for job in self._instance.jobs:
             before, period = self.claims.instance.job(job.name), self.claims.period(job.name)
@@ -239,14 +239,14 @@ class _Group:
 
     @cached_property
     def _fits(self) -> bool:
-        """Whether those that keep slots, as put right, fit."""
+        """True if the jobs that keep slots fit, with corrected claims."""
         kept = [job for job in self.part.jobs if self.right.is_gated(job.name)]
         pricing = Pricing(self.part.replace(jobs=tuple(kept))) if kept else None
         return pricing is None or not pricing.contention(pricing.current)
 
     @property
     def is_slow(self) -> bool:
-        """Whether iterations are noticeably longer than alone as things are."""
+        """True if present iterations are noticeably longer than alone."""
         return self._value(self.stay) > 1 + _CLOSE
 
     def _value(self, plan: Plan) -> float:

@@ -119,7 +119,7 @@ class Search(Budget):
 
     @property
     def stop(self) -> Stop:
-        """Why the run ended."""
+        """Reason why the run ended."""
         ended = super().stop
         return Stop.PROVED if self.proved and ended is not Stop.INTERRUPTED else ended
 

@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.quantities import milliseconds
 
 @dataclass(frozen=True)
 class Slots:
-    """When the bursts of a job begin, in whole microseconds, and whether they wait for that.
+    """Begins of the bursts of a job, in whole microseconds, and whether bursts wait for them.
 
     A burst is on time if it is late by a hundredth of the period: plans keep twice that distance
     between bursts, see `metronome_opt.slowdown.minimise`.

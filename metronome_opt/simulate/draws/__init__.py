@@ -25,7 +25,7 @@ _ENTRY_POINTS = "metronome_opt.draws"
 
 
 class AnyDraw(Record):
-    """Which generator makes the jobs, with its parameters; exactly one is given."""
+    """Generator of jobs with its parameters; exactly one is given."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -40,7 +40,7 @@ class AnyDraw(Record):
 
     @property
     def name(self) -> str:
-        """Which one."""
+        """Name of the generator."""
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)
 
     @property
