@@ -71,7 +71,7 @@ def controller(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Reconcile once, and end.")] = False,
 ) -> int:
-    """Bind waiting pods of a cluster and give their jobs slots.
+    """Give waiting pods of a cluster nodes and slots.
 
     Pods wait behind the scheduling gate metronome.x-k8s.io/place. Killed at any moment, the
     controller goes on from STATE and the pods' annotations.

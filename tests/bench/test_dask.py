@@ -147,7 +147,7 @@ def test_no_scheduler_is_one_line(wrong: str, monkeypatch: pytest.MonkeyPatch) -
 def test_missing_distributed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
-        pytest.raises(MissingBackendError, match=r"metronome-opt\[dask\]"),
+        pytest.raises(MissingBackendError, match=r"metronome-opt\[bench\]"),
         dask_pool("tcp://127.0.0.1:9"),
     ):
         pass

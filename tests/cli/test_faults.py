@@ -154,14 +154,6 @@ def test_ctrl_c_at_the_start_is_one_line() -> None:
         assert error.splitlines() in ([], ["metronome: error: interrupted"])
 
 
-@pytest.mark.parametrize("other", ["small.yaml", "small.yml"])
-def test_a_missing_file_is_named_with_its_namesake(other: str, two: Path, capsys: Captured) -> None:
-    (two / other).write_text("{}")
-    assert error_of(capsys, "solve small.json") == (
-        f"metronome: error: small.json: cannot be read (no such file); there is {other}\n"
-    )
-
-
 def test_output_has_a_short_name_in_every_command() -> None:
     texts = [path.read_text() for path in Path(cli.__file__).parent.rglob("*.py")]
     asked = [text for text in texts if "    output: Annotated[" in text]
