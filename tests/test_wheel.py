@@ -45,13 +45,13 @@ def test_the_wheel_holds_the_data_and_the_type_marker(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 
 
-def installed(wheel: Path, environment: Path, *how: str) -> Path:
+def installed(wheel: Path, environment: Path, *how: str, extra: str = "") -> Path:
     """Install the wheel in a new environment, by the pip of this one; return its command."""
     venv = ["-m", "venv", "--without-pip", str(environment)]
     subprocess.run([sys.executable, *venv], check=True)
     pip = ["-m", "pip", "--python", str(environment / "bin/python"), "install", "--quiet"]
     subprocess.run(
-        [sys.executable, *pip, "--disable-pip-version-check", *how, str(wheel)],
+        [sys.executable, *pip, "--disable-pip-version-check", *how, f"{wheel}{extra}"],
         check=True,
         capture_output=True,
     )
@@ -100,7 +100,7 @@ def test_solve_runs_from_the_wheel_away_from_the_checkout(wheel: Path, tmp_path:
 def test_the_demo_runs_from_the_wheel_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     pinned = tmp_path / "constraints.txt"
     pinned.write_text(constraints())
-    metronome = installed(wheel, tmp_path / "environment", "-c", str(pinned))
+    metronome = installed(wheel, tmp_path / "environment", "-c", str(pinned), extra="[plot]")
     away = tmp_path / "away"
     away.mkdir()
     check_run(metronome, away, ["demo"])

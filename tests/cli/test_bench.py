@@ -67,7 +67,7 @@ def test_run_records_each_case_once_and_resumes(capsys: Captured) -> None:
     assert solvers[3:] == ["unshifted"]
     capsys.readouterr()
     assert metronome("bench report campaign.jsonl --output report") == 0
-    assert "greedy" in Path("report/report.md").read_text(encoding="utf-8")
+    assert "greedy" in Path("report/report.html").read_text(encoding="utf-8")
     error = capsys.readouterr().err
     assert "wrote report/report.html\n" in error
 
