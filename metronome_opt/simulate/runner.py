@@ -44,6 +44,16 @@ class Pattern:
         """The same as a number for the event loop."""
         return float(self.duration)
 
+    @cached_property
+    def key(self) -> tuple[float, ...]:
+        """The same numbers, quick to compare; equal for patterns that a simulation cannot tell apart."""
+        return (*map(float, self.compute), *map(float, self.volume), *map(float, self.rate))
+
+    @cached_property
+    def peak(self) -> float:
+        """The maximum rate of a flow, in Mbit/s; 0 if it never sends."""
+        return max(map(float, self.rate), default=0.0)
+
     def slowed_to(self, rate: Fraction | None) -> Pattern:
         """Return the pattern with no burst faster than `rate`; None for no limit."""
         if rate is None:

@@ -1,0 +1,1 @@
+"""Allocation: where jobs run, when they start, which are gated, how often and when they send."""

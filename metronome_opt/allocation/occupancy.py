@@ -1,0 +1,168 @@
+"""Jobs placed in a cluster, and the price of one more placement.
+
+The price is weighted time: what the job runs longer than with a network of its own, and what it and
+the jobs that it meets delay each other for as long as both run. Pairs of jobs are looked at one by
+one, on the link where they delay each other most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.places import Placement, Room
+
+_CANDIDATES = 12  # placements that are priced
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A job with its placement."""
+
+    job: Demand
+    placement: Placement
+
+
+class Start(NamedTuple):
+    """A placement of a job, and when it begins there.
+
+    Attributes
+    ----------
+    after_ms
+        Time until then; 0 for now.
+    cost
+        Weighted ms that it costs, its wait included.
+    delays
+        By what share each job is expected to be slower because of this start, the job itself
+        included; those that are not are left out.
+    """
+
+    placement: Placement
+    after_ms: float
+    cost: float
+    delays: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Slowdown expected from jobs that come later.
+
+    Attributes
+    ----------
+    exposure
+        Of a job all of whose nodes have free GPUs.
+    rack
+        For each rack but the first, whose uplinks later jobs cross as well.
+    """
+
+    exposure: float = 0.2
+    rack: float = 0.1
+
+
+class Occupancy:
+    """Placed jobs of a cluster, and what is free.
+
+    Parameters
+    ----------
+    room
+        Free resources, without those of the placed jobs.
+    placed
+        Jobs that run.
+    meetings
+        What pairs of jobs cost each other.
+    outlook
+        What is expected of jobs that come later.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        placed: Iterable[Placed],
+        meetings: Meetings,
+        outlook: Outlook,
+    ) -> None:
+        self.room = room
+        self.placed = {each.job.name: each for each in placed}
+        self._meetings, self._outlook = meetings, outlook
+        self._users: dict[str, dict[str, None]] = {}
+        for each in self.placed.values():
+            self._cross(each)
+
+    def copy(self) -> Occupancy:
+        """Return an occupancy of its own."""
+        return Occupancy(self.room.copy(), self.placed.values(), self._meetings, self._outlook)
+
+    def add(self, each: Placed) -> None:
+        """Place a job."""
+        self.room.take(each.placement)
+        self.placed[each.job.name] = each
+        self._cross(each)
+
+    def remove(self, name: str) -> Placed:
+        """Remove a job, and return it."""
+        each = self.placed.pop(name)
+        self.room.release(each.placement)
+        for link in each.placement.links:
+            del self._users[link][name]
+        return each
+
+    def best(self, job: Demand, after_ms: float = 0.0, limit: float = math.inf) -> Start | None:
+        """Return the cheapest start of a job after a time; None if none costs less than a limit.
+
+        The jobs that are placed are those of then, and their lengths count from now.
+        """
+        starts = (
+            self.start(job, placement, after_ms)
+            for placement in self.room.candidates(job, _CANDIDATES)
+        )
+        return min(
+            (start for start in starts if start.cost < limit),
+            key=lambda start: (start.cost, start.placement.distance),
+            default=None,
+        )
+
+    def start(self, job: Demand, placement: Placement, after_ms: float = 0.0) -> Start:
+        """Return the start of a job at a placement, with what it costs."""
+        own = job.slowness(placement.rate, self.room.cluster.nic)
+        expected = own
+        if placement.links:
+            expected += self._outlook.exposure * self.room.shared(placement)
+            expected += self._outlook.rack * (placement.racks - 1)
+        cost = job.worth * (after_ms + job.expected_ms * expected)
+        delays = {job.name: own}
+        for other in self._met(placement):
+            mine, theirs = self._meet(job, placement, other)
+            together = min(job.expected_ms, max(0.0, other.job.expected_ms - after_ms))
+            cost += together * (job.worth * mine + other.job.worth * theirs)
+            delays[job.name] += mine
+            delays[other.job.name] = theirs
+        return Start(placement, after_ms, cost, {name: by for name, by in delays.items() if by > 0})
+
+    def _met(self, placement: Placement) -> Iterator[Placed]:
+        """Yield the jobs on the links of a placement."""
+        names: dict[str, None] = {}
+        for link in placement.links:
+            names |= self._users.get(link, {})
+        return (self.placed[name] for name in names)
+
+    def _meet(self, job: Demand, placement: Placement, other: Placed) -> tuple[float, float]:
+        """Return by what share a job and one that is placed slow each other down."""
+        mine = theirs = 0.0
+        one, two = job.traffic(placement.rate), other.job.traffic(other.placement.rate)
+        for link, flows in placement.links.items():
+            if link in other.placement.links:
+                slower = self._meetings.slowdowns(
+                    (one, flows, job.worth),
+                    (two, other.placement.links[link], other.job.worth),
+                    self.room.cluster.capacities[link],
+                )
+                mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
+        return mine, theirs
+
+    def _cross(self, each: Placed) -> None:
+        for link in each.placement.links:
+            self._users.setdefault(link, {})[each.job.name] = None

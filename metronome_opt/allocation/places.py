@@ -1,0 +1,239 @@
+"""Candidate placements of a job on the free nodes of a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.errors import InputError
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.scenario.cluster import most_free
+from metronome_opt.scenario.network import Cluster, Resources
+
+_WHOLE_RACKS = 8  # looked at where several have room for a job
+_MAX_RACKS = 4  # that a job is spread over where one has room for it
+
+_Rack = Mapping[str, int]  # tasks that there is room for, by node
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The places of the tasks of a job.
+
+    Attributes
+    ----------
+    nodes
+        One per task, in the order of their ranks.
+    links
+        Flows per link.
+    rate
+        The fastest that a task may send with the network to itself, in Mbit/s.
+    racks
+        How many the job spans.
+    each
+        Resources of a task.
+    """
+
+    nodes: tuple[str, ...]
+    links: Mapping[str, int]
+    rate: int
+    racks: int
+    each: Resources = field(repr=False)
+
+    @cached_property
+    def tasks_on(self) -> Mapping[str, int]:
+        """The number of tasks on each node."""
+        return Counter(self.nodes)
+
+    @property
+    def distance(self) -> tuple[int, int]:
+        """The network cost: racks, then nodes.
+
+        Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order
+        placements of one job in this way.
+        """
+        return self.racks, len(self.tasks_on)
+
+
+class Room:
+    """Free resources of the nodes of a cluster.
+
+    Parameters
+    ----------
+    cluster
+        Its nodes have one interface each.
+    free
+        GPUs, CPU in millicores and memory in MiB of each node, shape (nodes, 3); all if None.
+    up
+        Whether each node takes tasks, shape (nodes,); all do if None.
+
+    Attributes
+    ----------
+    free
+        As above; changed by `take` and `release`.
+    """
+
+    def __init__(
+        self, cluster: Cluster, free: Ints | None = None, up: NDArray[np.bool_] | None = None
+    ) -> None:
+        for index, node in enumerate(cluster.nodes):
+            if len(node.rails) > 1:
+                raise InputError(
+                    f"cluster.nodes[{index}].interfaces: {len(node.rails)} of them, and places "
+                    "are chosen for nodes with one; write an interface that carries what they do "
+                    "together"
+                )
+        self.cluster = cluster
+        self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
+        self.free: Ints = self.total.copy() if free is None else free.copy()
+        self._up = np.ones(len(self.free), dtype=np.bool_) if up is None else up
+        self._names = [node.name for node in cluster.nodes]
+        self._index = {name: index for index, name in enumerate(self._names)}
+        racks: dict[str | None, list[int]] = {}
+        for index, node in enumerate(cluster.nodes):
+            racks.setdefault(node.rack, []).append(index)
+        self._racks = list(racks.values())
+
+    def copy(self) -> Room:
+        """Return a room of its own with the same nodes."""
+        other = object.__new__(Room)
+        other.__dict__ |= self.__dict__
+        other.free = self.free.copy()
+        return other
+
+    def take(self, placement: Placement, sign: int = -1) -> None:
+        """Take the resources of a placement."""
+        each = sign * np.array(placement.each.vector, dtype=np.int64)
+        for node, count in placement.tasks_on.items():
+            self.free[self._index[node]] += count * each
+
+    def release(self, placement: Placement) -> None:
+        """Give the resources of a placement back."""
+        self.take(placement, 1)
+
+    def tasks(self, each: Resources) -> Ints:
+        """Return how many tasks there is room for on each node, shape (nodes,)."""
+        needs = np.array(each.vector, dtype=np.int64)
+        needed = needs > 0
+        counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1).clip(0)
+        return np.where(self._up, counts, 0)
+
+    def holds(self, placement: Placement) -> bool:
+        """Return whether there is room for all tasks of a placement."""
+        room = self.tasks(placement.each)
+        return all(room[self._index[node]] >= n for node, n in placement.tasks_on.items())
+
+    def shared(self, placement: Placement) -> float:
+        """Return the share of a placement's nodes that keep free GPUs, for others to use."""
+        left = [
+            self.free[self._index[node], 0] > count * placement.each.gpus
+            for node, count in placement.tasks_on.items()
+        ]
+        return sum(left) / len(left)
+
+    def placement(self, nodes: Sequence[str], job: Demand) -> Placement:
+        """Return the placement of the tasks of a job on nodes, one per task.
+
+        An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
+        """
+        links = self.cluster.flows(nodes, job.allreduce)
+        rate, link = self.cluster.fastest(links)
+        if not rate and link is not None:
+            raise InputError(
+                f"{link}: its {self.cluster.capacities[link]} Mbit/s are less than 1 Mbit/s for "
+                f"each of the {links[link]} tasks of a job; widen it or use fewer workers"
+            )
+        racks = len({self.cluster.hosts[node].rack for node in nodes})
+        return Placement(tuple(nodes), links, rate, racks, job.each)
+
+    def spread(self, job: Demand) -> Placement | None:
+        """Put every task of a job where most GPUs are free, the first node by name among equals.
+
+        This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
+        """
+        room = dict(zip(self._names, self.tasks(job.each).tolist(), strict=True))
+        if sum(room.values()) < job.tasks:
+            return None
+        return self.placement(most_free(room, job.tasks), job)
+
+    def nearest(self, job: Demand) -> Placement | None:
+        """Return the placement with the fewest racks, then nodes, that is found."""
+        return min(self.candidates(job), key=lambda each: each.distance, default=None)
+
+    def candidates(self, job: Demand, limit: int = 64) -> list[Placement]:
+        """Return up to `limit` placements of a job, few racks first.
+
+        One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
+        rack tasks are put on as few nodes as possible, or on as many; several racks get equal
+        shares.
+        """
+        room = self.tasks(job.each)
+        racks = [
+            {self._names[node]: int(room[node]) for node in nodes if room[node]}
+            for nodes in self._racks
+        ]
+        choices = _choices([rack for rack in racks if rack], job.tasks)
+        different = dict.fromkeys(tuple(sorted(nodes)) for nodes in choices)
+        found = [self.placement(nodes, job) for nodes in islice(different, limit)]
+        allowed = [each for each in found if each.racks <= (job.most_racks or each.racks)]
+        return sorted(allowed, key=lambda placement: placement.racks)
+
+
+def _choices(racks: list[dict[str, int]], tasks: int) -> Iterator[Sequence[str]]:
+    racks = sorted(racks, key=_room)
+    whole = [rack for rack in racks if _room(rack) >= tasks]
+    for rack in whole[:_WHOLE_RACKS]:
+        yield _fewest(rack, tasks)
+        yield most_free(rack, tasks)
+    enough = len(racks) if not whole else min(len(racks), _MAX_RACKS)
+    for count in range(2, min(enough, tasks) + 1):
+        for chosen in (racks[-count:], _tightest(racks, count, tasks)):
+            if chosen and sum(map(_room, chosen)) >= tasks:
+                yield _balanced(chosen, tasks)
+                yield _fewest({n: free for rack in chosen for n, free in rack.items()}, tasks)
+
+
+def _room(rack: _Rack) -> int:
+    return sum(rack.values())
+
+
+def _tightest(racks: Sequence[_Rack], count: int, tasks: int) -> Sequence[_Rack]:
+    """Return the fullest `count` racks in a row, by how full they are, that have room."""
+    for first in range(len(racks) - count + 1):
+        chosen = racks[first : first + count]
+        if sum(map(_room, chosen)) >= tasks:
+            return chosen
+    return ()
+
+
+def _balanced(racks: Sequence[_Rack], tasks: int) -> tuple[str, ...]:
+    """Give racks equal shares as far as they have room, in each where most GPUs are free."""
+    chosen: list[str] = []
+    left = tasks
+    for number, rack in enumerate(sorted(racks, key=_room)):
+        share = min(_room(rack), -(-left // (len(racks) - number)))
+        chosen += most_free(rack, share)
+        left -= share
+    return tuple(chosen)
+
+
+def _fewest(free: Mapping[str, int], tasks: int) -> tuple[str, ...]:
+    """Fill nodes one after the other: the one that just fits, else the one with most room."""
+    left = tasks
+    chosen: list[str] = []
+    pool = sorted((node for node in free if free[node]), key=lambda node: (-free[node], node))
+    while left:
+        fitting = [node for node in pool if free[node] >= left]
+        node = fitting[-1] if fitting else pool[0]
+        count = min(left, free[node])
+        chosen += [node] * count
+        pool.remove(node)
+        left -= count
+    return tuple(chosen)
