@@ -11,8 +11,9 @@ from metronome_opt.scenario.build import (
     with_hyperperiod,
 )
 from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.deployment import Deployment, Node, Task
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, read_scenario
+from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, read_scenario
+from metronome_opt.scenario.network import Cluster, Placement
 from metronome_opt.scenario.workload import (
     WORKLOAD_FORMAT,
     Workload,
@@ -24,14 +25,15 @@ from metronome_opt.scenario.workload import (
 __all__ = [
     "SCENARIO_FORMAT",
     "WORKLOAD_FORMAT",
+    "Cluster",
     "Deployment",
+    "DescribedJob",
     "JobTraffic",
-    "Node",
+    "Placement",
     "Problem",
     "Scenario",
     "Task",
     "UniformCluster",
-    "Work",
     "Workload",
     "build_scenario",
     "data_folder",
