@@ -147,9 +147,9 @@ def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed:
 
 def test_claims_of_measured_steps_are_as_long_as_their_iterations() -> None:
     """Their bursts are many and short: each rounded up by itself, they would take much longer."""
-    for job in training_jobs(read_scenario(locate("paper-24-measured")), 0.0, seed=0):
-        assert job.claim(10_000).phases == job.iteration(10_000).to_slots(SLOT_MS).phases
-        assert job.claim(10_000).busy * SLOT_MS - job.iteration(10_000).duration <= 4 * SLOT_MS
+    for each in training_jobs(read_scenario(locate("paper-24-measured")), 0.0, seed=0):
+        assert each.claim(10_000).phases == each.iteration(10_000).to_slots(SLOT_MS).phases
+        assert each.claim(10_000).busy * SLOT_MS - each.iteration(10_000).duration <= 4 * SLOT_MS
 
 
 def test_bursts_do_not_jitter() -> None:
