@@ -16,7 +16,7 @@ from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod
 from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import COMPUTED, SCENARIO_FORMAT, DescribedJob, Scenario, Source
-from metronome_opt.scenario.network import Cluster, Placement
+from metronome_opt.scenario.network import Cluster, Gpu, Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload, data_folder
 
@@ -230,7 +230,14 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     for index, (job, nodes, source) in enumerate(placed_jobs):
         placement = job.placement(cluster, nodes, _next_rails(cluster, nodes, job.each.gpus, taken))
         try:
-            entry = _traffic_of(job, scenario, source, placement)
+            entry = job_traffic(
+                job,
+                source,
+                placement,
+                gpu=cluster.gpu,
+                slot_ms=scenario.slot_ms,
+                hyperperiod=slots,
+            )
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
@@ -304,10 +311,30 @@ def _job(scenario: Scenario, index: int, rounded: Rounded, placement: Placement)
     }
 
 
-def _traffic_of(
-    job: DescribedJob, scenario: Scenario, source: Source, placement: Placement
+def job_traffic(
+    job: DescribedJob,
+    source: Source,
+    placement: Placement,
+    *,
+    gpu: Gpu | None,
+    slot_ms: int,
+    hyperperiod: int | None,
 ) -> JobTraffic:
-    """Return the traffic of a placed job, taken from its source or computed, in slots."""
+    """Return the traffic of a placed job, taken from its source or computed, in slots.
+
+    Parameters
+    ----------
+    gpu
+        The kind of GPU in all nodes; only traffic computed from a workload needs it.
+    slot_ms, hyperperiod
+        As `Iteration.to_slots` takes them.
+
+    Raises
+    ------
+    InputError
+        If the job cannot be shared out among its workers, its links leave it less than 1 Mbit/s, or
+        its iteration is longer than the hyperperiod; the text begins with the field of the job.
+    """
     share = placement.rate
     remedy = "raise hyperperiod_ms"
     match source:
@@ -324,8 +351,8 @@ def _traffic_of(
         raise InputError(
             f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
         )
-    exact = job.iteration(share, source, scenario.cluster.gpu, len(set(placement.nodes)))
-    rounded = exact.round_to(scenario.slot_ms, scenario.hyperperiod_slots, job.place, remedy)
+    exact = job.iteration(share, source, gpu, len(set(placement.nodes)))
+    rounded = exact.round_to(slot_ms, hyperperiod, job.place, remedy)
     rate = job.fastest(share)
     return JobTraffic(job.name, job.workers, model, kind, batch, rate, origin, rounded)
 
