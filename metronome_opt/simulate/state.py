@@ -15,7 +15,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
-from metronome_opt.simulate.cluster import Machines, Placement
+from metronome_opt.scenario.network import Placement
+from metronome_opt.simulate.cluster import Machines
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Pattern, Slot
