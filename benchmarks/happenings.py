@@ -138,7 +138,7 @@ def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Reserva
     nodes = tuple(chance.sample(free, gang.tasks))
     stretch = gang.stretch_for(state.cluster.hyperperiod)
     offset = chance.randrange(gang.period + stretch)
-    flows = state.cluster.flows(nodes)
+    flows = state.cluster.placement(nodes).links
     if any(count * gang.peak > state.room(link) for link, count in flows.items()):
         return None
     return Reservation(gang=gang, nodes=nodes, offset=offset, stretch=stretch)

@@ -24,10 +24,10 @@ from metronome_opt.plot import style
 from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.result import Result
 from metronome_opt.scenario import (
+    DescribedJob,
     JobTraffic,
     Problem,
     Scenario,
-    Work,
     Workload,
     build_scenario,
     find_workloads,
@@ -143,13 +143,13 @@ def _with_hyperperiod(scenario: Scenario) -> Scenario:
     return free.model_copy(update={"hyperperiod_ms": slots * scenario.slot_ms})
 
 
-def _by_model(scenario: Scenario) -> Iterator[tuple[Work, MeasuredStep]]:
+def _by_model(scenario: Scenario) -> Iterator[tuple[DescribedJob, MeasuredStep]]:
     for job, step in zip(scenario.jobs, scenario.sources(), strict=True):
         if isinstance(step, MeasuredStep):
             yield job, step
 
 
-def _computed_job(job: Work, step: MeasuredStep) -> Work:
+def _computed_job(job: DescribedJob, step: MeasuredStep) -> DescribedJob:
     """Return a job of the same batch; stages share the samples of their micro-batches."""
     batch = step.batch * step.microbatches // step.stages
     return job.model_copy(update={"traffic": None, "batch": batch, "allreduce": job.algorithm})

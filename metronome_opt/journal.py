@@ -11,7 +11,6 @@ import lzma
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -165,12 +164,7 @@ class Journal(Generic[R]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -13,14 +13,14 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString  # type: ignore[import-untyped]
 from pydantic import TypeAdapter
 
-from metronome_opt.cluster.gang import DescribedJob, Gang
+from metronome_opt.cluster.gang import Gang, JobFile
 from metronome_opt.scenario import Scenario, Workload, data_folder
 from metronome_opt.scenario.cluster import ClusterSpec
 
 DOCUMENTS: dict[str, TypeAdapter[Any]] = {
     "scenario": TypeAdapter(Scenario),
     "cluster": TypeAdapter(ClusterSpec),
-    "job": TypeAdapter(DescribedJob | Gang),
+    "job": TypeAdapter(JobFile | Gang),
     "workload": TypeAdapter(Workload),
 }
 FOLDER = data_folder() / "schemas"

@@ -8,21 +8,24 @@ from collections.abc import Sequence
 from functools import cache
 
 from benchmarks.families.family import Case, Family, cases
+from metronome_opt.documents import read_document
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import (
+    DescribedJob,
     Scenario,
-    UniformCluster,
-    Work,
     Workload,
     build_scenario,
-    data_folder,
     find_workloads,
+    locate,
     read_scenario,
     read_workload,
 )
+from metronome_opt.scenario.cluster import UniformCluster
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import batches_around, suitable_batches
 from metronome_opt.simulate.draws.generators import take_fragment
 
+_EXAMPLE = locate("paper-24")
 WORKERS = (2, 3, 4)
 GPT3_WORKERS = (4, 8)  # one or two replicas of four
 PRIORITIES = (1, 2, 4)
@@ -56,9 +59,10 @@ def generate(
     """
     draw = random.Random(seed)
     example = _example()
+    written = read_document(_EXAMPLE)["cluster"]
     cluster = UniformCluster.model_validate(
-        {**dict(example.cluster), "gpus": gpus, "oversubscription": oversubscription}
-    )
+        {**written, "gpus": gpus, "oversubscription": oversubscription}
+    ).listed
     jobs = None
     while jobs is None:
         jobs = _jobs(draw, example, cluster, racks, PERIODS[periods])
@@ -79,25 +83,25 @@ def shipped(name: str, seed: None) -> Instance:  # noqa: ARG001 (nothing is draw
 
 
 def _example() -> Scenario:
-    return read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
+    return read_scenario(_EXAMPLE)
 
 
 def _jobs(
     draw: random.Random,
     example: Scenario,
-    cluster: UniformCluster,
+    cluster: Cluster,
     racks: int,
     periods: Sequence[int],
-) -> list[Work] | None:
+) -> list[DescribedJob] | None:
     """Return the jobs of the example with all that is drawn; None if one does not fit."""
-    free = Counter(dict.fromkeys(cluster.node_names, cluster.gpus))
+    free = Counter(cluster.gpus_of)
     placed = {}
     for job in draw.sample(example.jobs, len(example.jobs)):
         workers = draw.choice(GPT3_WORKERS if job.model == "GPT3" else WORKERS)
         nodes = take_fragment(draw, cluster, free, workers, draw.randint(1, racks))
         if nodes is None:
             return None
-        work = Work(
+        work = DescribedJob(
             name=job.name,
             model=job.model,
             batch=job.batch,
@@ -115,16 +119,14 @@ def _jobs(
 def _batch(
     draw: random.Random,
     example: Scenario,
-    cluster: UniformCluster,
-    job: Work,
+    cluster: Cluster,
+    job: DescribedJob,
     periods: Sequence[int],
 ) -> int | None:
     """Return a random one of the suitable batches; None if there is none."""
     usual = job.batch or 1
     batches = batches_around(usual, *BATCHES)
-    network = cluster.listed
-    counts = network.flows(job.nodes or ())
-    rate = min(network.capacities[link] // count for link, count in counts.items())
+    rate = cluster.placement(job.nodes or ()).rate
     suitable = suitable_batches(
         _workload(job.model or ""),
         job.setting(rate, _workload(job.model or ""), cluster.gpu),

@@ -105,7 +105,7 @@ class _Watch:
             return 1
         answer = monitor.answer(question)
         if dry_run:
-            self._print(answer.decision.reason, 0, _unmeasured(answer), answer.fault)
+            self._print(answer.reason, 0, _unmeasured(answer), answer.fault)
         else:
             with Store(self.state) as store:
                 done = monitor.apply(store.state, question, answer)

@@ -63,7 +63,7 @@ def _of_problem(problem: Problem) -> str:
     time = f"slots of {instance.slot_ms} ms, all repeats after {longest:,} ms at most"
     if problem.placed is None:
         return f"an instance: {each}; {time}"
-    return f"a scenario: {counted(len(problem.placed.nodes), 'node')}, {each}; {time}"
+    return f"a scenario: {counted(len(problem.placed.cluster.nodes), 'node')}, {each}; {time}"
 
 
 _READERS: Mapping[str, Callable[[Path], str]] = {

@@ -24,7 +24,7 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import Folder, Sources, Work, in_folder
+from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload
@@ -202,7 +202,7 @@ Event = Annotated[
 # ------------------------------------------------------------------ files that ask for a place
 
 
-class DescribedJob(Work):
+class JobFile(DescribedJob):
     """A job as a scenario describes it, by its traffic in ms or by its model.
 
     Parameters
@@ -233,7 +233,7 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
     return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
 
 
-def read_job(path: str | Path) -> Gang | DescribedJob:
+def read_job(path: str | Path) -> Gang | JobFile:
     """Read the same without a cluster to put it in: what a cluster would make of it is left open.
 
     Errors are as of `read_request`.
@@ -241,9 +241,9 @@ def read_job(path: str | Path) -> Gang | DescribedJob:
     return read_as(path, lambda document: _described(document, Path(path).parent))
 
 
-def _described(document: Mapping[str, Any], folder: Path) -> Gang | DescribedJob:
+def _described(document: Mapping[str, Any], folder: Path) -> Gang | JobFile:
     if {"model", "traffic", "workers"} & set(document):
-        return build(DescribedJob, in_folder(document, folder), JOB_FORMAT)
+        return build(JobFile, in_folder(document, folder), JOB_FORMAT)
     return build(Gang, document, JOB_FORMAT)
 
 
@@ -274,7 +274,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
         )
 
 
-def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
+def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     source = Sources(job.workloads, job.measured).of(job)
     rate = source.fastest if isinstance(source, Traffic) else _rate_by_model(job, cluster)
@@ -296,7 +296,7 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
     )
 
 
-def _rate_by_model(job: DescribedJob, cluster: ClusterSpec) -> int:
+def _rate_by_model(job: JobFile, cluster: ClusterSpec) -> int:
     """Return the maximum rate of a worker in Mbit/s: as stated, or its share of an interface."""
     if job.algorithm == "hierarchical":
         raise InputError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from metronome_opt.cluster.findings import (
@@ -40,34 +40,6 @@ _PERSIST = 2  # checks in a row in which a finding has to be there before it cou
 
 
 @dataclass(frozen=True)
-class SlotDecision:
-    """Slots that are to be in force, and why.
-
-    Attributes
-    ----------
-    claims
-        Those that are to be in force.
-    is_new
-        Whether anything was decided; if not, the claims are as before.
-    findings
-        All of them, also those that are not believed yet.
-    late
-        Jobs that are late though nothing of their own has changed.
-    later
-        Jobs and links to be decided about once more, since jobs were moved not long ago.
-    reason
-        In one line.
-    """
-
-    claims: Claims
-    is_new: bool
-    findings: Sequence[Finding]
-    late: frozenset[str]
-    later: frozenset[str]
-    reason: str
-
-
-@dataclass(frozen=True)
 class Question:
     """Claims in force that are to be decided about."""
 
@@ -82,10 +54,18 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A decision, and what it was made of.
+    """A decision about slots.
 
     Attributes
     ----------
+    claims
+        Those that are to be in force; None if all stay as they are.
+    reason
+        In one line.
+    late
+        Jobs that are late though nothing of their own has changed.
+    later
+        Jobs and links to be decided about once more, since jobs were moved not long ago.
     observations
         By job, its mean iteration, or why that is not known; empty if nothing was measured.
     in_time
@@ -94,10 +74,13 @@ class Answer:
         Why nothing was measured; None if all is well.
     """
 
-    decision: SlotDecision
-    observations: Mapping[str, Observation | str]
-    in_time: bool
-    fault: str | None
+    claims: Claims | None
+    reason: str
+    late: frozenset[str] = frozenset()
+    later: frozenset[str] = frozenset()
+    observations: Mapping[str, Observation | str] = field(default_factory=dict)
+    in_time: bool = False
+    fault: str | None = None
 
 
 class Rephased(NamedTuple):
@@ -235,14 +218,13 @@ class Monitor:
             tried=question.tried,
         )
         known = claims.offsets.keys() | {link.name for link in claims.instance.links}
-        decision = self._decide(
-            with_cushions(claims), observations, now_s, question.concerned & known
-        )
+        concerned = question.concerned & known
+        decision = self._decide(with_cushions(claims), observations, now_s, concerned)
         in_time = bool(seen) and all(
             name in observations and not observations[name].alone
             for name in filter(claims.is_gated, claims.offsets)
         )
-        return Answer(decision, seen, in_time, fault)
+        return replace(decision, observations=seen, in_time=in_time, fault=fault)
 
     def _decide(
         self,
@@ -250,13 +232,11 @@ class Monitor:
         observations: Mapping[str, Observation],
         now_s: float,
         concerned: Collection[str],
-    ) -> SlotDecision:
-        """Compare and decide.
+    ) -> Answer:
+        """Return a decision after comparing claims with observations.
 
-        Parameters
-        ----------
-        concerned
-            Jobs and links that are decided about in any case, and at once: a job has come, or left.
+        Jobs and links that are `concerned` are decided about in any case, and at once: a job has
+        come, or left.
         """
         observations = undisturbed(claims, observations)
         findings = find_differences(claims, observations)
@@ -264,8 +244,7 @@ class Monitor:
         ripe = [finding for finding in findings if self._memory.is_ripe(finding)]
         late = frozenset(finding.job for finding in ripe if finding.kind == "late")
         if not ripe and not concerned:
-            reason = _nothing_believed(claims, findings, observations)
-            return SlotDecision(claims, False, findings, late, frozenset(), reason)
+            return Answer(None, _nothing_believed(claims, findings, observations), late)
         believed = _with_neighbours(claims, ripe, findings)
         right, kept = correct_claims(claims, believed, observations)
         suspects = {
@@ -286,19 +265,17 @@ class Monitor:
         }.union(slots.offsets)
         self._memory.note_moves(moved, now_s)
         reasons = (*map(str, ripe), *kept.values(), *_changes(claims, after), slots.why)
-        reason = "; ".join(filter(None, reasons))
-        return SlotDecision(after, True, findings, late, frozenset(slots.later), reason)
+        return Answer(after, "; ".join(filter(None, reasons)), late, frozenset(slots.later))
 
     # ------------------------------------------------------------------ changing the state
 
     def apply(self, state: ClusterState, question: Question, answer: Answer) -> Rephased:
         """Apply a decision if the gangs that it is about are as they were."""
         self.follow(state)
-        decision = answer.decision
-        unchanged = Rephased(0, decision.reason, answer.fault)
+        unchanged = Rephased(0, answer.reason, answer.fault)
         if answer.in_time:
             self._loose_s = _LOOSE_S
-        if not decision.is_new:
+        if answer.claims is None:
             return unchanged
         names = question.claims.offsets.keys()
         if any(state.claims.get(job) != question.before[job] for job in names):
@@ -306,15 +283,15 @@ class Monitor:
             self._concerned |= question.concerned & (self._gangs.keys() | links)
             return unchanged
         now = self._clock()
-        state.revise(_revised(question.before[job], decision.claims) for job in names)
-        if decision.later:
-            self._later |= decision.later
+        state.revise(_revised(question.before[job], answer.claims) for job in names)
+        if answer.later:
+            self._later |= answer.later
             self._later_s = now + _PAUSE_S
         moved = [job for job in names if _slots(state.claims[job]) != _slots(question.before[job])]
         self._notified_s |= dict.fromkeys(moved, now)
-        if decision.late and decision.late.isdisjoint(moved):
-            return self._let_go(state, question.claims, decision.late, now)
-        return Rephased(len(moved), decision.reason, answer.fault)
+        if answer.late and answer.late.isdisjoint(moved):
+            return self._let_go(state, question.claims, answer.late, now)
+        return Rephased(len(moved), answer.reason, answer.fault)
 
     def _let_go(
         self, state: ClusterState, claims: Claims, late: frozenset[str], now: float

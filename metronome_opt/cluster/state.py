@@ -26,7 +26,7 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scenario.network import Resources
+from metronome_opt.scenario.network import Placement, Resources
 
 _MAX_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32 bits
 _MAX_ENTRIES = 2**29  # in all layers, 2 GiB; one more layer takes as much while it is made
@@ -179,6 +179,11 @@ class ClusterState:
             raise InputError(f"there is no job {quote(job)} with claims in force")
         return self.claims[job]
 
+    def placement(self, claim: Reservation) -> Placement:
+        """Return the flows of a claim on links."""
+        gang = claim.gang
+        return self.cluster.placement(claim.nodes, gang.allreduce, each=gang.each.gpus)
+
     def flows(self, job: str) -> Mapping[str, int]:
         """Return how many tasks of a job in force cross each link."""
         links = self.cluster.links
@@ -310,7 +315,7 @@ class ClusterState:
             raise InputError(f"{claim.job}: is there twice")
         self._check_claim(claim)
         _check_layers(self.cluster, [*self.demand.weights, claim.gang.weight])
-        for link, count in self.cluster.flows(claim.nodes, claim.gang.allreduce).items():
+        for link, count in self.placement(claim).links.items():
             _check_size(link, self.peak(link) + count * claim.gang.peak)
         self.take(claim)
         for node in claim.nodes:
@@ -336,7 +341,7 @@ class ClusterState:
             short = lacking(self.free[index], gang.each, count) if self.up[index] else "is down"
             if short is not None:
                 raise InputError(f"{claim.job}: node {node}: {short}")
-        for link, count in self.cluster.flows(claim.nodes, gang.allreduce).items():
+        for link, count in self.placement(claim).links.items():
             asked, room = count * gang.peak, self.room(link)
             if asked > room:
                 raise InputError(f"{claim.job}: {link}: {asked} Mbit/s asked for, {room} to be had")
@@ -403,7 +408,7 @@ class ClusterState:
 
     def take(self, claim: Reservation) -> None:
         """Take a claim in without asking whether there is room for it, and without a note."""
-        crossed = sorted(self.cluster.flows(claim.nodes, claim.gang.allreduce).items())
+        crossed = sorted(self.placement(claim).links.items())
         flows = {self._links[link]: count for link, count in crossed}
         self.claims[claim.job] = claim
         self.crossed[claim.job] = flows

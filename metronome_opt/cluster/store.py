@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from metronome_opt.cluster.gang import Event
@@ -199,17 +198,16 @@ class Store:
     def _not_written(self, error: OSError) -> InputError:
         return InputError(f"{self._path}: cannot be written ({error.strerror}); nothing changed")
 
+    def close(self) -> None:
+        """Release the folder."""
+        self._closed = True
+        self._journal.close()
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closed = True
-        self._journal.close()
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _write(path: Path, state: ClusterState) -> None:

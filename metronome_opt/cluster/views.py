@@ -12,7 +12,7 @@ from metronome_opt.cluster.gang import CapacityChanged, NodeChanged, Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, format_path
 from metronome_opt.instance import Instance, Link
-from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
+from metronome_opt.records import FrozenDict, FrozenMap, Name, NonNegative, Record, build
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.schedule import Schedule, Status
@@ -42,7 +42,7 @@ class StateSnapshot(Record):
     mode: Literal["shared"] = "shared"
     sequence: NonNegative = 0
     claims: Annotated[tuple[Reservation, ...], Field(strict=False)] = ()
-    capacities: FrozenMap[Name, NonNegative] = Field(default_factory=dict)
+    capacities: FrozenMap[Name, NonNegative] = Field(default_factory=FrozenDict)
     down: Annotated[tuple[Name, ...], Field(strict=False)] = ()
 
     @classmethod
@@ -151,13 +151,12 @@ def schedule_of(state: ClusterState) -> Schedule:
 
 
 def deployment_of(state: ClusterState) -> Deployment:
-    """Return the nodes, and where the tasks run."""
-    cluster = state.cluster
+    """Return the cluster, and where the tasks run."""
     tasks = [
         Task(job, index, node, links)
         for job, claim in state.claims.items()
         for index, (node, links) in enumerate(
-            zip(claim.nodes, cluster.routes(claim.nodes, claim.gang.allreduce).tasks, strict=True)
+            zip(claim.nodes, state.placement(claim).routes, strict=True)
         )
     ]
-    return Deployment(cluster.deployment_nodes(), tuple(tasks), cluster.rack_cost)
+    return Deployment(state.cluster, tuple(tasks))

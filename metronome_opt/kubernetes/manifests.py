@@ -8,7 +8,6 @@ AppGroup and NetworkTopology. The definitions of these two are installed with th
 from __future__ import annotations
 
 import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from metronome_opt.kubernetes.schemas import (
     custom_resource_definitions,
 )
 from metronome_opt.scenario.deployment import Deployment
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import check, comparable_part, evaluate
 
@@ -63,7 +63,7 @@ def build_manifests(
         a quantity can hold.
     """
     naming = Naming(deployment, group, namespace)
-    topology = _network_topology(deployment, naming)
+    topology = _network_topology(deployment.cluster, naming)
     objects: tuple[list[Manifest], ...] = (
         custom_resource_definitions(group),
         _capacities(instance, deployment, naming),
@@ -112,14 +112,13 @@ def export_claims(
 def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> list[Manifest]:
     """Return one STBandwidthCapacity per node, in the order of their names.
 
-    Calling a link ``Node`` if it is an interface of its node and of no other one is a choice of
-    ours; any other link is ``Shared``. The node's rack and region stand in the well-known topology
+    Calling a link ``Node`` if it is an interface of its node is a choice of ours; any other link is
+    ``Shared``. The node's rack and region stand in the well-known topology
     labels.
     """
     carries = {link.name: quantity(link.capacity) for link in instance.links}
-    crossed_by = Counter(link for node in deployment.nodes for link in node.links)
-    objects = []
-    for node in sorted(deployment.nodes, key=lambda node: naming.nodes[node.name]):
+    cluster, objects = deployment.cluster, []
+    for node in sorted(cluster.nodes, key=lambda node: naming.nodes[node.name]):
         name = naming.nodes[node.name]
         zone = naming.racks.get(node.rack or "")
         region = naming.regions.get(node.region or "")
@@ -127,11 +126,9 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
             {
                 "name": link,
                 "capacity": carries[link],
-                "scope": (
-                    "Node" if index < node.interfaces and crossed_by[link] == 1 else "Shared"
-                ),
+                "scope": "Node" if link in node.rails else "Shared",
             }
-            for index, link in enumerate(node.links)
+            for link in cluster.links_of(node)
         ]
         objects.append(
             naming.manifest(
@@ -185,14 +182,14 @@ def _claims(
     part, gated = comparable_part(instance, schedule)
     judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=schedule.stretch_limit)
     reports = {report.name: report for report in judged.links}
-    own_links = {node.name: {*node.links[: node.interfaces]} for node in deployment.nodes}
+    hosts = deployment.cluster.hosts
     slot_us = 1000 * instance.slot_ms
     objects = []
     for task in sorted(deployment.tasks, key=lambda task: (naming.jobs[task.job], task.index)):
         job = instance.job(task.job)
         node = naming.nodes[task.node]
         stretch = schedule.stretch.get(job.name, 0)
-        own = own_links[task.node].intersection(task.links)
+        own = {*hosts[task.node].rails}.intersection(task.links)
         mine = [reports[link] for link in own or job.links]
         cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
         hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
@@ -272,7 +269,7 @@ def _workload(name: str, namespace: str) -> dict[str, str]:
     }
 
 
-def _network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] | None:
+def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None:
     """Return the NetworkTopology, None where the costs between racks are not known.
 
     A rack is a zone. Upstream looks at zones only within a region; that the cost between two
@@ -280,12 +277,12 @@ def _network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] 
     the name of the config map for measured costs, which upstream wants named although only costs
     defined by the user are given.
     """
-    if not deployment.rack_cost:
+    if not cluster.rack_cost:
         return None
-    region_of = {node.rack: node.region for node in deployment.nodes}
+    region_of = {node.rack: node.region for node in cluster.nodes}
     zones: dict[str, dict[str, int]] = {}
     regions: dict[str, dict[str, int]] = {}
-    for (origin, destination), cost in deployment.rack_cost.items():
+    for (origin, destination), cost in cluster.rack_cost.items():
         here, there = region_of.get(origin), region_of.get(destination)
         if here is None or there is None or here == there:
             zones.setdefault(naming.racks[origin], {})[naming.racks[destination]] = cost

@@ -74,7 +74,7 @@ class Naming:
     Parameters
     ----------
     deployment
-        The nodes and tasks that are named.
+        The cluster and the tasks that are named.
     group
         API group of the claims, also the prefix of labels and annotations.
     namespace
@@ -104,13 +104,13 @@ class Naming:
         self._namespaces = {each.job: each.namespace for each in deployment.tasks if each.namespace}
         for each in (namespace, *self._namespaces.values()):
             check_namespace(each)
-        nodes = deployment.nodes
+        nodes = deployment.cluster.nodes
         self.jobs = labels(task.job for task in deployment.tasks)
         self.nodes = {
             name: name if is_subdomain(name) else label
             for name, label in labels(node.name for node in nodes).items()
         }
-        distant = [rack for pair in deployment.rack_cost for rack in pair]
+        distant = [rack for pair in deployment.cluster.rack_cost for rack in pair]
         self.racks = labels([*distant, *(node.rack for node in nodes if node.rack is not None)])
         self.regions = labels(node.region for node in nodes if node.region is not None)
         self.tasks = _tasks(deployment.tasks, self.jobs)

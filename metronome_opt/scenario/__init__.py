@@ -6,13 +6,15 @@ from metronome_opt.scenario.build import (
     JobTraffic,
     Problem,
     build_scenario,
+    job_traffic,
     load,
     locate,
     with_hyperperiod,
 )
 from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.deployment import Deployment, Node, Task
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, read_scenario
+from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, read_scenario
+from metronome_opt.scenario.network import Cluster, Placement
 from metronome_opt.scenario.workload import (
     WORKLOAD_FORMAT,
     Workload,
@@ -24,18 +26,20 @@ from metronome_opt.scenario.workload import (
 __all__ = [
     "SCENARIO_FORMAT",
     "WORKLOAD_FORMAT",
+    "Cluster",
     "Deployment",
+    "DescribedJob",
     "JobTraffic",
-    "Node",
+    "Placement",
     "Problem",
     "Scenario",
     "Task",
     "UniformCluster",
-    "Work",
     "Workload",
     "build_scenario",
     "data_folder",
     "find_workloads",
+    "job_traffic",
     "load",
     "locate",
     "read_scenario",

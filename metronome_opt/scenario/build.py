@@ -15,8 +15,8 @@ from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
 from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.model import COMPUTED, SCENARIO_FORMAT, Scenario, Source, Work
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.model import COMPUTED, SCENARIO_FORMAT, DescribedJob, Scenario, Source
+from metronome_opt.scenario.network import Cluster, Gpu, Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload, data_folder
 
@@ -220,21 +220,24 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
             f"hyperperiod_ms: {quote(scenario.hyperperiod_ms)}: is {quote(slots)} slots, above the "
             f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
         )
-    network = scenario.cluster.listed
-    placements = _place_tasks(scenario)
+    cluster = scenario.cluster
     tasks: list[Task] = []
     traffic: list[JobTraffic] = []
     jobs: list[dict[str, Any]] = []
     parts: dict[str, int] = {}
     taken: Counter[str] = Counter()
-    placed_jobs = zip(scenario.jobs, placements, scenario.sources(), strict=True)
-    for index, (job, placement, source) in enumerate(placed_jobs):
-        rails = _next_rails(network, placement, job.each.gpus, taken)
-        routes = network.routes(placement, job.algorithm, rails)
-        counts = network.counted(routes)
-        rate = network.fastest(counts, routes.parts)
+    placed_jobs = zip(scenario.jobs, _place_tasks(scenario), scenario.sources(), strict=True)
+    for index, (job, nodes, source) in enumerate(placed_jobs):
+        placement = job.placement(cluster, nodes, _next_rails(cluster, nodes, job.each.gpus, taken))
         try:
-            entry = _traffic_of(job, scenario, source, network, placement, rate)
+            entry = job_traffic(
+                job,
+                source,
+                placement,
+                gpu=cluster.gpu,
+                slot_ms=scenario.slot_ms,
+                hyperperiod=slots,
+            )
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
@@ -242,17 +245,17 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         tasks += [
             Task(job.name, number, node, links, pod, job.namespace)
             for number, (node, links, pod) in enumerate(
-                zip(placement, routes.tasks, pods, strict=True)
+                zip(nodes, placement.routes, pods, strict=True)
             )
         ]
-        jobs.append(_job(scenario, index, entry.rounded, counts, routes.parts))
-        if routes.parts > 1:
-            parts[job.name] = routes.parts
+        jobs.append(_job(scenario, index, entry.rounded, placement))
+        if placement.parts > 1:
+            parts[job.name] = placement.parts
     document = {
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
         "slot_ms": scenario.slot_ms,
-        "links": [link.model_dump() for link in network.links],
+        "links": [link.model_dump() for link in cluster.links],
         "jobs": jobs,
     }
     try:
@@ -263,27 +266,24 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         computed = _with_slots(scenario, _computed(traffic, hyperperiod_limit))
         problem = build_scenario(computed, hyperperiod_limit=hyperperiod_limit)
         return replace(problem, computed_ms=computed.hyperperiod_ms)
-    placed = Deployment(network.deployment_nodes(), tuple(tasks), network.rack_cost, parts)
-    return Problem(instance, tuple(traffic), placed)
+    return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))
 
 
 def _next_rails(
-    network: Cluster, placement: Sequence[str], gpus: int, taken: Counter[str]
+    cluster: Cluster, nodes: Sequence[str], gpus: int, taken: Counter[str]
 ) -> list[tuple[str, ...]]:
     """Return the interfaces next to the GPUs that tasks get, if each gets the next ones there.
 
     Which ones they really get is known only when they run.
     """
     rails = []
-    for node in placement:
-        rails.append(network.hosts[node].rails_near(taken[node], gpus))
+    for node in nodes:
+        rails.append(cluster.hosts[node].rails_near(taken[node], gpus))
         taken[node] += gpus
     return rails
 
 
-def _job(
-    scenario: Scenario, index: int, rounded: Rounded, counts: Mapping[str, int], parts: int
-) -> dict[str, Any]:
+def _job(scenario: Scenario, index: int, rounded: Rounded, placement: Placement) -> dict[str, Any]:
     """Return one job of the instance as a document; each flow is so great a part of a task's."""
     job = scenario.jobs[index]
     offsets: dict[str, int | None] = {}
@@ -303,23 +303,39 @@ def _job(
         "ready": job.ready_ms // scenario.slot_ms,
         "max_stretch": job.max_stretch_ms // scenario.slot_ms,
         "phases": [
-            {**phase.model_dump(), "rate": -(-phase.rate // parts)} for phase in rounded.phases
+            {**phase.model_dump(), "rate": -(-phase.rate // placement.parts)}
+            for phase in rounded.phases
         ],
-        "links": dict(counts),
+        "links": dict(placement.links),
         **offsets,
     }
 
 
-def _traffic_of(
-    job: Work,
-    scenario: Scenario,
+def job_traffic(
+    job: DescribedJob,
     source: Source,
-    network: Cluster,
-    placement: Sequence[str],
-    fastest: tuple[int, str | None],
+    placement: Placement,
+    *,
+    gpu: Gpu | None,
+    slot_ms: int,
+    hyperperiod: int | None,
 ) -> JobTraffic:
-    """Take or work out the traffic of a job, given how fast its tasks may send; round it."""
-    share, link = fastest
+    """Return the traffic of a placed job, taken from its source or computed, in slots.
+
+    Parameters
+    ----------
+    gpu
+        The kind of GPU in all nodes; only traffic computed from a workload needs it.
+    slot_ms, hyperperiod
+        As `Iteration.to_slots` takes them.
+
+    Raises
+    ------
+    InputError
+        If the job cannot be shared out among its workers, its links leave it less than 1 Mbit/s, or
+        its iteration is longer than the hyperperiod; the text begins with the field of the job.
+    """
+    share = placement.rate
     remedy = "raise hyperperiod_ms"
     match source:
         case Traffic():
@@ -332,9 +348,11 @@ def _traffic_of(
             model, kind, batch = measured.model, measured.kind, measured.batch
             origin = f"measured on {measured.device}"
     if not share:
-        raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
-    exact = job.iteration(share, source, network.gpu, len(set(placement)))
-    rounded = exact.round_to(scenario.slot_ms, scenario.hyperperiod_slots, job.place, remedy)
+        raise InputError(
+            f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
+        )
+    exact = job.iteration(share, source, gpu, len(set(placement.nodes)))
+    rounded = exact.round_to(slot_ms, hyperperiod, job.place, remedy)
     rate = job.fastest(share)
     return JobTraffic(job.name, job.workers, model, kind, batch, rate, origin, rounded)
 
@@ -345,7 +363,7 @@ def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
     Jobs that say where they run come first; `find_room` finds places for the others. CPU and memory
     are not looked at.
     """
-    has = scenario.cluster.listed.gpus_of
+    has = scenario.cluster.gpus_of
     free = Counter(has)
     placements = [job.nodes or () for job in scenario.jobs]
     for index, job in enumerate(scenario.jobs):

@@ -1,4 +1,4 @@
-"""Clusters as files describe them: uniform, listed, or with a time grid; room for tasks in them."""
+"""Clusters as files write them: in short, in full, or with a time grid; room for tasks in them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _Ratio = Annotated[Rational, BeforeValidator(_ratio, json_schema_input_type=floa
 
 
 class UniformCluster(Record):
-    """The cluster of a scenario whose machines are all alike, in short; `listed` is it in full.
+    """A cluster whose nodes are all alike, as files write it; `listed` is the cluster.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class UniformCluster(Record):
         )
 
 
-def _cluster(value: Any) -> Any:
+def _written(value: Any) -> Any:
     """Read a cluster by its topology, so that its faults are those of that one."""
     if isinstance(value, (UniformCluster, Cluster)):
         return value
@@ -175,10 +175,21 @@ def _cluster(value: Any) -> Any:
     return UniformCluster.model_validate(value)
 
 
-AnyCluster = Annotated[
+def _in_full(value: Any) -> Any:
+    written = _written(value)
+    return written.listed if isinstance(written, UniformCluster) else written
+
+
+WrittenCluster = Annotated[
     UniformCluster | Cluster,
-    BeforeValidator(_cluster, json_schema_input_type=UniformCluster | Cluster),
+    BeforeValidator(_written, json_schema_input_type=UniformCluster | Cluster),
 ]
+"""A cluster as a file writes it, in short or in full."""
+
+FullCluster = Annotated[
+    Cluster, BeforeValidator(_in_full, json_schema_input_type=UniformCluster | Cluster)
+]
+"""The same, in full whatever the file writes."""
 
 
 def find_room(
@@ -275,10 +286,8 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
         return self.model_dump(mode="json")
 
     @classmethod
-    def of_cluster(
-        cls, name: str, cluster: UniformCluster | Cluster, slot_ms: int, hyperperiod_ms: int
-    ) -> Self:
-        """Return a scenario's cluster with a grid of time.
+    def of_cluster(cls, name: str, cluster: Cluster, slot_ms: int, hyperperiod_ms: int) -> Self:
+        """Return a cluster with a grid of time.
 
         Raises
         ------
@@ -290,8 +299,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
                 f"{name}: slots of {quote(slot_ms)} ms do not fill a hyperperiod of "
                 f"{quote(hyperperiod_ms)} ms; choose a divisor"
             )
-        listed = cluster.listed
-        tree = {field: getattr(listed, field) for field in Cluster.model_fields}
+        tree = {field: getattr(cluster, field) for field in Cluster.model_fields}
         grid = {"slot_ms": slot_ms, "hyperperiod": hyperperiod_ms // slot_ms}
         try:
             return cls.model_validate({"name": name, **grid, **tree})

@@ -1,4 +1,4 @@
-"""Places of the tasks of jobs: what an instance forgets and a cluster needs to know."""
+"""Task placement: nodes and links of the tasks of an instance's jobs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,9 @@ from dataclasses import dataclass, field
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
+from metronome_opt.scenario.network import Cluster, Host, Resources
 
 MAX_TASKS = 100_000
-
-
-@dataclass(frozen=True)
-class Node:
-    """A machine.
-
-    Attributes
-    ----------
-    links
-        Names of the links that its traffic may cross, its own interfaces first.
-    rack, region
-        Failure domains, None where unknown. A rack is a zone to Kubernetes.
-    interfaces
-        How many of its links are its own.
-    """
-
-    name: str
-    links: tuple[str, ...]
-    rack: str | None = None
-    region: str | None = None
-    interfaces: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,19 +35,16 @@ class Task:
 
 @dataclass(frozen=True)
 class Deployment:
-    """Nodes and placed tasks of an instance.
+    """A cluster and the placed tasks of an instance.
 
     Attributes
     ----------
-    rack_cost
-        Network cost between two racks, by origin and destination; empty where it is unknown.
     parts
         Of jobs on nodes with several interfaces, into how many flows a task's traffic is divided.
     """
 
-    nodes: tuple[Node, ...]
+    cluster: Cluster
     tasks: tuple[Task, ...]
-    rack_cost: Mapping[tuple[str, str], int] = field(default_factory=dict)
     parts: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -81,9 +58,12 @@ class Deployment:
             raise InputError(
                 f"{instance.name}: its jobs have {quote(count)} flows, more tasks than {MAX_TASKS}"
             )
-        nodes = tuple(Node(link.name, (link.name,)) for link in instance.links)
+        names = [link.name for link in instance.links]
+        nodes = tuple(Host(name=name, has=Resources(), interface=name) for name in names)
+        # Not validated, since instances may have no links, and clusters have nodes.
+        cluster = Cluster.model_construct(nodes=nodes, links=instance.links)
         tasks = []
         for job in instance.jobs:
             places = [link for link, flows in job.links.items() for _ in range(flows)]
             tasks += [Task(job.name, index, link, (link,)) for index, link in enumerate(places)]
-        return cls(nodes, tuple(tasks))
+        return cls(cluster, tuple(tasks))

@@ -29,7 +29,6 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.bursts import Burst, Iteration
-from metronome_opt.scenario.network import AllReduce
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, all_reduce, all_to_all
 from metronome_opt.scenario.workload import MAX_COUNT, Rational
 
@@ -203,11 +202,6 @@ class MeasuredStep(Record):
         if self.stages > 1:
             return "pipeline-parallel"
         return "embedding-parallel" if self.exchanges else "data-parallel"
-
-    @property
-    def allreduce(self) -> AllReduce:
-        """The flows of its workers, see `Work`: more than a ring where there are exchanges."""
-        return "ring" if self.kind == "data-parallel" else "tasks"
 
     def check_batch(self, batch: int | None) -> None:
         """Refuse a batch that is not the record's; None, which leaves it open, is not refused."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
@@ -23,9 +23,9 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.bursts import Iteration
-from metronome_opt.scenario.cluster import AnyCluster
+from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
+from metronome_opt.scenario.network import ONE_GPU, AllReduce, Cluster, Gpu, Placement, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
@@ -97,8 +97,8 @@ Source: TypeAlias = "Workload | MeasuredStep | Traffic"
 """The source of the traffic of a job."""
 
 
-class Work(Record):
-    """A training job.
+class DescribedJob(Record):
+    """A training job as files describe it: its tasks, what each needs, and what it trains.
 
     Parameters
     ----------
@@ -208,6 +208,12 @@ class Work(Record):
         """The all-reduce of its workers: as stated, or the default."""
         return self.allreduce or ("ring" if self.is_measured else "tasks")
 
+    def placement(
+        self, cluster: Cluster, nodes: Sequence[str], rails: Sequence[tuple[str, ...]] | None = None
+    ) -> Placement:
+        """Return the flows of the job on links of a cluster, given the node of each task."""
+        return cluster.placement(nodes, self.algorithm, each=self.each.gpus, rails=rails)
+
     @property
     def place(self) -> str:
         """The field that decides how long an iteration takes, with its value."""
@@ -292,9 +298,9 @@ class Scenario(Record):
     hyperperiod_ms: Positive | None = None
     workloads: Folder | None = None
     measured: Folder | None = None
-    cluster: AnyCluster
+    cluster: FullCluster
     patterns: FrozenMap[Name, Traffic] = Field(default_factory=FrozenDict)
-    jobs: Annotated[tuple[Work, ...], Field(strict=False)]
+    jobs: Annotated[tuple[DescribedJob, ...], Field(strict=False)]
 
     @model_validator(mode="before")
     @classmethod
@@ -324,7 +330,7 @@ class Scenario(Record):
             refuse("jobs", "empty; there is nothing to schedule")
         if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
             refuse("hyperperiod_ms", self._off_grid(self.hyperperiod_ms))
-        known = self.cluster.listed.hosts
+        known = self.cluster.hosts
         check_unique("jobs", [job.name for job in self.jobs])
         for index, job in enumerate(self.jobs):
             where = f"jobs[{index}]"
@@ -401,7 +407,7 @@ class Sources:
         self._files = find_workloads(workloads), find_files("measured", measured)
         self._read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
 
-    def of(self, job: Work, where: str = "model") -> Source:
+    def of(self, job: DescribedJob, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
         return job.stated or self.named(job.model or "", job.is_measured, where)
 

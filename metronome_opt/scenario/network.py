@@ -1,20 +1,20 @@
-"""Clusters: machines by name, the links between them, and the flows of a job on these."""
+"""Clusters: nodes with their resources, the links between them, and the flows of a placed job."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, model_validator
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Link
 from metronome_opt.records import Name, NonNegative, Record, check_unique, refuse
-from metronome_opt.scenario.deployment import Node
 from metronome_opt.scenario.workload import Speed
 
 MAX_NODES = 100_000
@@ -119,19 +119,42 @@ class Distance(Record):
     cost: NonNegative
 
 
-class Routes(NamedTuple):
-    """The flows of a job on links.
+@dataclass(frozen=True)
+class Placement:
+    """The nodes of the tasks of a job, and what the job puts on links there.
 
     Attributes
     ----------
-    tasks
+    nodes
+        One per task, in the order of their ranks.
+    routes
         The links that each task crosses, one as often as it puts a flow there.
+    links
+        Number of flows on each link, in the order of the cluster's links.
+    rate, limit
+        The maximum rate of a task if its job has the network to itself, in Mbit/s, and the link
+        that limits it; of a job that crosses none what the widest node sends, and None.
+    racks
+        How many racks the job spans.
     parts
         Into how many flows of one rate what a task sends is divided, on the interfaces of its node.
+    each
+        GPUs of a task.
     """
 
-    tasks: tuple[tuple[str, ...], ...]
+    nodes: tuple[str, ...]
+    routes: tuple[tuple[str, ...], ...]
+    links: Mapping[str, int]
+    rate: int
+    limit: str | None
+    racks: int
     parts: int = 1
+    each: int = 1
+
+    @property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs that it takes of each node."""
+        return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
 
 
 class Cluster(Record):
@@ -144,7 +167,7 @@ class Cluster(Record):
     Parameters
     ----------
     topology
-        Tells it from a `UniformCluster`.
+        Tells it from the short form of a cluster whose nodes are all alike.
     nodes, racks, links
         The tree. A node in no rack has nothing but its interface between it and the others.
     zone_costs, region_costs
@@ -170,11 +193,6 @@ class Cluster(Record):
         _check_costs("zone_costs", "rack", self.zone_costs, set(self.uplinks))
         regions = {node.region for node in self.nodes if node.region is not None}
         _check_costs("region_costs", "region", self.region_costs, regions)
-        return self
-
-    @property
-    def listed(self) -> Self:
-        """The cluster itself; as of a `UniformCluster`."""
         return self
 
     @cached_property
@@ -222,19 +240,14 @@ class Cluster(Record):
         uplink = self.uplinks.get(node.rack or "")
         return node.rails if uplink is None else (*node.rails, uplink)
 
-    def deployment_nodes(self) -> tuple[Node, ...]:
-        """Return the nodes as a deployment has them."""
-        return tuple(
-            Node(node.name, self.links_of(node), node.rack, node.region, len(node.rails))
-            for node in self.nodes
-        )
-
-    def routes(
+    def placement(
         self,
         nodes: Sequence[str],
         allreduce: AllReduce = "tasks",
+        *,
+        each: int = 1,
         rails: Sequence[tuple[str, ...]] | None = None,
-    ) -> Routes:
+    ) -> Placement:
         """Return the flows of a job on links, given the node of each task.
 
         In full, a task crosses its node's interface if the job has tasks on other nodes, and its
@@ -247,13 +260,12 @@ class Cluster(Record):
             if name not in self.hosts:
                 raise InputError(f"there is no node {quote(name)}")
         homes = [self.hosts[name] for name in nodes]
+        racks = len({home.rack for home in homes})
         near = [home.rails for home in homes] if rails is None else rails
-        tasks: list[tuple[str, ...]] = [()] * len(homes)
         if len(set(nodes)) < 2:
-            return Routes(tuple(tasks))
-        if allreduce == "tasks":
-            is_far = len({home.rack for home in homes}) > 1
-            senders = [(task, its, is_far) for task, its in enumerate(near)]
+            senders = []
+        elif allreduce == "tasks":
+            senders = [(task, its, racks > 1) for task, its in enumerate(near)]
         else:
             senders = _around(homes, near)
         parts = math.lcm(*[len(its) for _, its, _ in senders])
@@ -262,29 +274,16 @@ class Cluster(Record):
                 f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
                 f"limit of {_MAX_PARTS}; place the job on nodes with like numbers of interfaces"
             )
+        routes: list[tuple[str, ...]] = [()] * len(homes)
         for task, its, is_far in senders:
             uplink = self.uplinks.get(homes[task].rack or "") if is_far else None
             shared = () if uplink is None else (uplink,) * parts
-            tasks[task] = its * (parts // len(its)) + shared
-        return Routes(tuple(tasks), parts)
-
-    def counted(self, routes: Routes) -> dict[str, int]:
-        """Return the number of flows on each link, in the order of the links."""
-        counts = Counter(link for links in routes.tasks for link in links)
-        return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
-
-    def flows(self, nodes: Sequence[str], allreduce: AllReduce = "tasks") -> dict[str, int]:
-        """Return the number of flows of a job on each link; see `routes`."""
-        return self.counted(self.routes(nodes, allreduce))
-
-    def fastest(self, flows: Mapping[str, int], parts: int = 1) -> tuple[int, str | None]:
-        """Return the maximum rate of a task that shares links with its job alone, and their limit.
-
-        That is its share of a link in Mbit/s, in so many flows, and the link; of a job that crosses
-        none what the widest node sends, and None.
-        """
+            routes[task] = its * (parts // len(its)) + shared
+        counts = Counter(link for links in routes for link in links)
+        flows = {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
         shares = [(parts * (self.capacities[link] // count), link) for link, count in flows.items()]
-        return min(shares, default=(self.nic, None))
+        rate, limit = min(shares, default=(self.nic, None))
+        return Placement(tuple(nodes), tuple(routes), flows, rate, limit, racks, parts, each)
 
     @cached_property
     def _order(self) -> Mapping[str, int]:

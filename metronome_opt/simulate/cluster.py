@@ -4,46 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import AnyCluster, most_free
-from metronome_opt.scenario.model import Work
+from metronome_opt.scenario.cluster import most_free
+from metronome_opt.scenario.model import DescribedJob
+from metronome_opt.scenario.network import Cluster, Placement
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
 _WHOLE_RACKS = 8  # looked at where several have room for a job
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
-
-
-@dataclass(frozen=True)
-class Placement:
-    """The places of the tasks of a job.
-
-    Attributes
-    ----------
-    nodes
-        One per task, in the order of their ranks.
-    links
-        Flows per link.
-    rate
-        The fastest that a task may send with the network to itself, in Mbit/s.
-    racks
-        How many the job spans.
-    each
-        GPUs of a task.
-    """
-
-    nodes: tuple[str, ...]
-    links: Mapping[str, int]
-    rate: int
-    racks: int
-    each: int = 1
-
-    @property
-    def gpus_of(self) -> Mapping[str, int]:
-        """The GPUs that it takes of each node."""
-        return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
 
 
 class Machines:
@@ -59,8 +29,8 @@ class Machines:
         The nodes of each.
     """
 
-    def __init__(self, cluster: AnyCluster) -> None:
-        self.network = cluster.listed
+    def __init__(self, cluster: Cluster) -> None:
+        self.network = cluster
         for index, node in enumerate(self.network.nodes):
             if len(node.rails) > 1:
                 raise InputError(
@@ -79,20 +49,19 @@ class Machines:
         """The number of free GPUs in all."""
         return self.free.total()
 
-    def placement(self, nodes: Sequence[str], work: Work) -> Placement:
+    def placement(self, nodes: Sequence[str], work: DescribedJob) -> Placement:
         """Return the placement of the tasks of a job on nodes, one per task.
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
-        links = self.network.flows(nodes, work.algorithm)
-        rate, link = self.network.fastest(links)
-        if not rate and link is not None:
+        placement = work.placement(self.network, nodes)
+        link = placement.limit
+        if not placement.rate and link is not None:
             raise InputError(
                 f"{link}: its {self.capacities[link]} Mbit/s are less than 1 Mbit/s for each "
-                f"of the {links[link]} tasks of a job; widen it or use fewer workers"
+                f"of the {placement.links[link]} tasks of a job; widen it or use fewer workers"
             )
-        racks = len({self.network.hosts[node].rack for node in nodes})
-        return Placement(tuple(nodes), links, rate, racks, work.each.gpus)
+        return placement
 
     def fits(self, nodes: Sequence[str], each: int = 1) -> bool:
         """Return True if a task of so many GPUs has room on each of these nodes."""
@@ -106,7 +75,7 @@ class Machines:
         """Give the GPUs of a placement back."""
         self.free.update(placement.gpus_of)
 
-    def spread(self, work: Work) -> Placement | None:
+    def spread(self, work: DescribedJob) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
@@ -116,7 +85,7 @@ class Machines:
             return None
         return self.placement(most_free(self.free, work.workers, each), work)
 
-    def candidates(self, work: Work, limit: int) -> list[Placement]:
+    def candidates(self, work: DescribedJob, limit: int) -> list[Placement]:
         """Return up to `limit` placements of a job, few racks first.
 
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a

@@ -11,7 +11,8 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
 from metronome_opt.scenario.model import Scenario
-from metronome_opt.simulate.cluster import Machines, Placement
+from metronome_opt.scenario.network import Placement
+from metronome_opt.simulate.cluster import Machines
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run

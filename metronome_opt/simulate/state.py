@@ -14,8 +14,9 @@ from functools import cached_property
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.model import Scenario, Source, Work
-from metronome_opt.simulate.cluster import Machines, Placement
+from metronome_opt.scenario.model import DescribedJob, Scenario, Source
+from metronome_opt.scenario.network import Placement
+from metronome_opt.simulate.cluster import Machines
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Pattern, Slot
@@ -52,7 +53,7 @@ class TrainingJob:
         volume_error: Fraction,
     ) -> None:
         self.index = index
-        self.work: Work = scenario.jobs[index]
+        self.work: DescribedJob = scenario.jobs[index]
         self._scenario = scenario
         self._source = source
         self._errors = (compute_error, volume_error)
@@ -125,13 +126,12 @@ class TrainingJob:
     def claimed_iteration(self, rate: int) -> Iteration:
         """Return the iteration that it claims, exactly."""
         true, (compute, volume) = self.iteration(rate), self._errors
-        return Iteration(
-            true.compute * compute,
-            tuple(
-                replace(burst, after=burst.after * compute, volume=burst.volume * volume)
-                for burst in true.bursts
-            ),
-            true.rest * compute,
+        bursts = tuple(
+            replace(burst, after=burst.after * compute, volume=burst.volume * volume)
+            for burst in true.bursts
+        )
+        return replace(
+            true, compute=true.compute * compute, bursts=bursts, rest=true.rest * compute
         )
 
     @cached_property

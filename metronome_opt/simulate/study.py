@@ -35,7 +35,7 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
-from metronome_opt.scenario.cluster import AnyCluster
+from metronome_opt.scenario.cluster import WrittenCluster
 from metronome_opt.scenario.model import Folder, Sources, in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
@@ -122,7 +122,7 @@ class Study(Record):
     format: Literal["metronome-study/1"] = "metronome-study/1"
     name: Name
     about: str = ""
-    cluster: AnyCluster
+    cluster: WrittenCluster
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
     workloads: Folder | None = None

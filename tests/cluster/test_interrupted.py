@@ -129,7 +129,7 @@ def test_who_was_interrupted_is_told_to_read_again(folder: Path) -> None:
 @pytest.mark.slow
 def test_whenever_it_is_killed_no_event_is_lost(tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    Store.create(folder, small_cluster()).__exit__(None, None, None)
+    Store.create(folder, small_cluster()).close()
     known = ClusterState(small_cluster())
     for seed in range(8):
         assert kill_a_writer(folder, known, seed, random.Random(seed).uniform(0, 0.1)) == []

@@ -81,7 +81,7 @@ def test_damage_in_the_middle_is_named_by_its_line(
 
 def test_the_journal_of_another_cluster_is_refused(folder: Path, tmp_path: Path) -> None:
     other = cluster([2, 2]).model_copy(update={"name": "other"})
-    Store.create(tmp_path / "other", other).__exit__(None, None, None)
+    Store.create(tmp_path / "other", other).close()
     shutil.copy(folder / "journal.jsonl", tmp_path / "other")
     with pytest.raises(InputError, match=r"line 1: is of cluster '.*', the state of 'other'"):
         Store(tmp_path / "other")

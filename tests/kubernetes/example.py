@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.scenario.deployment import Deployment, Node, Task
+from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.network import Cluster, Distance, Host, Rack, Resources
 from metronome_opt.schedule import Schedule, Status
+
+
+def cluster_of(
+    racks: Mapping[str, str],
+    *,
+    regions: Mapping[str, str] | None = None,
+    uplinks: Mapping[str, str] | None = None,
+    costs: Mapping[tuple[str, str], int] | None = None,
+) -> Cluster:
+    """Return a cluster given the rack of each node, whose interface is called like the node.
+
+    Regions and uplinks are by rack.
+    """
+    ups = uplinks or {}
+    return Cluster(
+        nodes=tuple(
+            Host(
+                name=node,
+                has=Resources(),
+                interface=node,
+                rack=rack,
+                region=(regions or {}).get(rack),
+            )
+            for node, rack in racks.items()
+        ),
+        racks=tuple(
+            Rack(name=rack, uplink=ups.get(rack)) for rack in dict.fromkeys(racks.values())
+        ),
+        links=tuple(Link(name=name, capacity=100) for name in (*racks, *ups.values())),
+        zone_costs=tuple(
+            Distance(origin=here, destination=there, cost=cost)
+            for (here, there), cost in (costs or {}).items()
+        ),
+    )
 
 
 def two_jobs(**changes: Any) -> tuple[Instance, Schedule, Deployment]:
@@ -49,9 +85,9 @@ def two_jobs(**changes: Any) -> tuple[Instance, Schedule, Deployment]:
         "runtime_s": 0.0,
     }
     deployment = Deployment(
-        nodes=(
-            Node("node-0", ("node-0",), rack="rack-0"),
-            Node("node-1", ("node-1",), rack="rack-1"),
+        cluster=cluster_of(
+            {"node-0": "rack-0", "node-1": "rack-1"},
+            costs={("rack-0", "rack-1"): 5, ("rack-1", "rack-0"): 5},
         ),
         tasks=(
             Task("VGG19_0", 0, "node-0", ("node-0",)),
@@ -59,6 +95,5 @@ def two_jobs(**changes: Any) -> tuple[Instance, Schedule, Deployment]:
             Task("resnet50-0", 0, "node-0", ("node-0",)),
             Task("resnet50-0", 1, "node-1", ("node-1",)),
         ),
-        rack_cost={("rack-0", "rack-1"): 5, ("rack-1", "rack-0"): 5},
     )
     return instance, Schedule(**{**fields, **changes}), deployment

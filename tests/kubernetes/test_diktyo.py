@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from metronome_opt.kubernetes import build_manifests
-from metronome_opt.scenario.deployment import Deployment, Node, Task
-from tests.kubernetes.example import two_jobs
+from metronome_opt.scenario.deployment import Deployment, Task
+from tests.kubernetes.example import cluster_of, two_jobs
 
 
 @pytest.mark.parametrize("count", [1, 2, 11])
@@ -37,15 +37,16 @@ def four_zones() -> Deployment:
     cost = {frozenset(("z1", "z2")): 5, frozenset(("z3", "z4")): 10}
     zones = ("z4", "z1", "z3", "z2")
     region = {"z1": "us-west-1", "z2": "us-west-1", "z3": "us-east-1", "z4": "us-east-1"}
-    nodes = [Node(f"n-{zone}", (), zone, region[zone]) for zone in zones]
-    nodes.append(Node("n-more", (), "z4", "us-east-1"))
+    racks = {f"n-{zone}": zone for zone in zones} | {"n-more": "z4"}
     between = {(a, b): cost.get(frozenset((a, b)), 20) for a in zones for b in zones if a != b}
-    return Deployment(tuple(nodes), (), between)
+    return Deployment(cluster_of(racks, regions=region, costs=between), ())
 
 
 def test_racks_are_zones_and_costs_are_sorted() -> None:
     instance, schedule, _ = two_jobs()
-    (topology,) = build_manifests(instance, schedule, four_zones())["networktopology.yaml"]
+    deployment = four_zones()
+    instance = instance.replace(links=(*instance.links, *deployment.cluster.links))
+    (topology,) = build_manifests(instance, schedule, deployment)["networktopology.yaml"]
     assert topology["metadata"]["name"] == "nt-default"
     (weights,) = topology["spec"]["weights"]
     assert weights["name"] == "UserDefined"
@@ -67,5 +68,5 @@ def test_racks_are_zones_and_costs_are_sorted() -> None:
 
 def test_topology_needs_costs() -> None:
     instance, schedule, _ = two_jobs()
-    deployment = Deployment((Node("n", (), "z1"),), ())
+    deployment = Deployment(cluster_of({"node-0": "z1", "node-1": "z1"}), ())
     assert "networktopology.yaml" not in build_manifests(instance, schedule, deployment)

@@ -13,7 +13,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import export_claims
-from tests.kubernetes.example import two_jobs
+from tests.kubernetes.example import cluster_of, two_jobs
 
 CALLS = ("mkdir", "open", "chmod", "replace", "unlink")
 
@@ -123,7 +123,7 @@ def test_files_of_former_export_are_removed(tmp_path: Path) -> None:
     instance, schedule, deployment = two_jobs()
     export_claims(instance, schedule, deployment, tmp_path / "claims")
     assert (tmp_path / "claims" / "networktopology.yaml").exists()
-    flat = type(deployment)(deployment.nodes, deployment.tasks)
+    flat = type(deployment)(cluster_of({"node-0": "r", "node-1": "r"}), deployment.tasks)
     export_claims(instance, schedule, flat, tmp_path / "claims")
     assert not (tmp_path / "claims" / "networktopology.yaml").exists()
     assert "networktopology" not in (tmp_path / "claims" / "kustomization.yaml").read_text()

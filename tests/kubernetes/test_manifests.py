@@ -14,9 +14,9 @@ from metronome_opt.kubernetes import (
     build_manifests,
     export_claims,
 )
-from metronome_opt.scenario.deployment import Deployment, Node, Task
+from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.schedule import Schedule, Status
-from tests.kubernetes.example import two_jobs
+from tests.kubernetes.example import cluster_of, two_jobs
 from tests.kubernetes.schemas import check_manifests
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -69,18 +69,18 @@ def fabric() -> tuple[Instance, Schedule, Deployment]:
         name="fabric",
         slot_ms=2,
         links=(
-            Link(name="NIC 1", capacity=100),
-            Link(name="NIC 2", capacity=100),
+            Link(name="n1.example.org", capacity=100),
+            Link(name="n2", capacity=100),
             Link(name="up", capacity=100),
         ),
         jobs=(
             job(
                 "wide",
                 10,
-                {"NIC 1": 1, "NIC 2": 1, "up": 1},
+                {"n1.example.org": 1, "n2": 1, "up": 1},
                 phases=(Phase(start=5, length=1, rate=70), Phase(start=0, length=2, rate=100)),
             ),
-            job("slow", 14, {"NIC 2": 1}, max_stretch=3),
+            job("slow", 14, {"n2": 1}, max_stretch=3),
             job("alone", 7, {}, max_stretch=2),
         ),
     )
@@ -96,14 +96,15 @@ def fabric() -> tuple[Instance, Schedule, Deployment]:
         runtime_s=0.0,
     )
     deployment = Deployment(
-        nodes=(
-            Node("n1.example.org", ("NIC 1", "up"), rack="a", region="west"),
-            Node("n2", ("NIC 2", "up"), rack="b", region="west"),
+        cluster=cluster_of(
+            {"n1.example.org": "a", "n2": "b"},
+            regions={"a": "west", "b": "west"},
+            uplinks={"b": "up"},
         ),
         tasks=(
-            Task("wide", 0, "n1.example.org", ("NIC 1", "up")),
-            Task("wide", 1, "n2", ("NIC 2", "up")),
-            Task("slow", 0, "n2", ("NIC 2",)),
+            Task("wide", 0, "n1.example.org", ("n1.example.org",)),
+            Task("wide", 1, "n2", ("n2", "up")),
+            Task("slow", 0, "n2", ("n2",)),
             Task("alone", 0, "n2", ()),
         ),
     )
@@ -121,7 +122,7 @@ def test_claim_of_task_inside_its_node_has_no_link() -> None:
 
 
 def test_no_cushion_on_links_never_or_already_overloaded() -> None:
-    # NIC 1 carries one flow that never exceeds it. On NIC 2, "wide" bursts at 0, 5, 10, 15, ... and
+    # n1 carries one flow that never exceeds it. On n2, "wide" bursts at 0, 5, 10, 15, ... and
     # "slow", of period 14 + 1, in [8, 10) and [23, 25): a slot more and it meets the burst at 10.
     instance, schedule, deployment = fabric()
     _, _, wide_0, wide_1 = build_manifests(instance, schedule, deployment)["claims.yaml"]
@@ -149,7 +150,7 @@ def test_capacities_have_scope_zone_and_region() -> None:
         "topology.kubernetes.io/zone": "b",
     }
     assert n2["spec"]["links"] == [
-        {"name": "NIC 2", "capacity": "100M", "scope": "Node"},
+        {"name": "n2", "capacity": "100M", "scope": "Node"},
         {"name": "up", "capacity": "100M", "scope": "Shared"},
     ]
     assert "namespace" not in n2["metadata"]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.names import Naming, labels
-from metronome_opt.scenario.deployment import Deployment, Node, Task
+from metronome_opt.scenario.deployment import Deployment, Task
+from tests.kubernetes.example import cluster_of
 
 RFC_1123_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -19,7 +20,7 @@ NAMES = st.one_of(
 
 
 def naming(*tasks: Task) -> Naming:
-    return Naming(Deployment((Node("n", ()),), tasks), "example.org", "default")
+    return Naming(Deployment(cluster_of({"n": "r"}), tasks), "example.org", "default")
 
 
 @given(st.lists(NAMES, min_size=1, max_size=30), st.data())
@@ -65,4 +66,4 @@ def test_task_has_name_of_its_pod_unless_taken() -> None:
 )
 def test_bad_group_or_namespace_is_refused(group: str, namespace: str, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
-        Naming(Deployment((), ()), group, namespace)
+        Naming(Deployment(cluster_of({"n": "r"}), ()), group, namespace)

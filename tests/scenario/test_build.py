@@ -54,7 +54,7 @@ def test_small_scenario_worked_out_by_hand() -> None:
         ("node-01", "rack-0-uplink"),
         ("node-03", "rack-1-uplink"),
     ]
-    assert len(built.deployment.nodes) == 6
+    assert len(built.deployment.cluster.nodes) == 6
     assert len(built.instance.links) == 8
     entry = built.traffic[0]
     assert entry.traffic == "computed"
@@ -100,9 +100,9 @@ def test_ring_has_one_flow_per_node() -> None:
 def test_nodes_of_a_ring_are_in_the_order_of_their_first_tasks(
     nodes: str, flows: dict[str, int]
 ) -> None:
-    network = Scenario.from_dict(scenario()).cluster.listed
-    flows_of = network.flows([f"node-0{node}" for node in nodes], "ring")
-    assert flows_of == {
+    network = Scenario.from_dict(scenario()).cluster
+    placement = network.placement([f"node-0{node}" for node in nodes], "ring")
+    assert placement.links == {
         name.replace("up-", "rack-") + "-uplink" * ("up" in name): count
         for name, count in flows.items()
     }

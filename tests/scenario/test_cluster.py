@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
+from metronome_opt.scenario import Cluster
 from metronome_opt.scenario.cluster import ClusterSpec, UniformCluster, find_room, read_cluster
 from tests.scenario.examples import scenario
 
@@ -139,21 +140,20 @@ def test_contradiction_is_named_with_its_place(path: str, value: Any, message: s
 # ------------------------------------------------------------------ machines that are all alike
 
 
-def alike(**changes: Any) -> UniformCluster:
-    return UniformCluster.model_validate({**scenario()["cluster"], **changes})
+def alike(**changes: Any) -> Cluster:
+    return UniformCluster.model_validate({**scenario()["cluster"], **changes}).listed
 
 
 def test_leaf_spine_in_full() -> None:
-    network = alike().listed
+    network = alike()
     # Three nodes of 50 Gbit/s a rack, half of it upwards.
     assert dict(network.capacities) == {
         **dict.fromkeys([f"node-0{index}" for index in range(6)], 50_000),
         "rack-0-uplink": 75_000,
         "rack-1-uplink": 75_000,
     }
-    nodes = network.deployment_nodes()
-    assert [node.rack for node in nodes] == ["rack-0"] * 3 + ["rack-1"] * 3
-    assert nodes[3].links == ("node-03", "rack-1-uplink")
+    assert [node.rack for node in network.nodes] == ["rack-0"] * 3 + ["rack-1"] * 3
+    assert network.links_of(network.nodes[3]) == ("node-03", "rack-1-uplink")
     assert network.rack_cost == {("rack-0", "rack-1"): 2, ("rack-1", "rack-0"): 2}
     # 16 cores and 128 GiB for each GPU.
     assert network.nodes[0].has.vector == (2, 32_000, 262_144)

@@ -65,7 +65,7 @@ def test_listed_machines_and_stated_traffic() -> None:
     assert (read.period, read.phases) == (10, (Phase(start=2, length=3, rate=10_000),))
     # Three nodes, two of them behind the uplink; the third rack has none.
     assert dict(read.links) == {"x-nic": 1, "y-nic": 1, "z-nic": 1, "up": 2}
-    assert problem.deployment.rack_cost == {("r", "s"): 20}
+    assert problem.deployment.cluster.rack_cost == {("r", "s"): 20}
 
 
 def test_workers_take_all_gpus_they_need() -> None:

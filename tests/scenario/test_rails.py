@@ -117,25 +117,27 @@ def test_claims_and_capacities_of_rails() -> None:
 )
 def test_every_sender_sends_its_whole_traffic(nodes: list[str], gpus: int, ring: bool) -> None:
     """What crosses interfaces is a whole for each task, or for each node of a ring."""
-    network = Scenario.from_dict(document(on("x", "y", gpus=1))).cluster.listed
+    network = Scenario.from_dict(document(on("x", "y", gpus=1))).cluster
     taken: Counter[str] = Counter()
     near = []
     for node in nodes:
         near.append(network.hosts[node].rails_near(taken[node] % 8, min(gpus, 8 - taken[node] % 8)))
         taken[node] += gpus
         assert near[-1]
-    routes = network.routes(nodes, "ring" if ring else "tasks", near)
+    placement = network.placement(nodes, "ring" if ring else "tasks", rails=near)
     own = {rail for rails in RAILS.values() for rail in rails}
-    sent = Fraction(sum(link in own for each in routes.tasks for link in each), routes.parts)
+    flows = sum(link in own for route in placement.routes for link in route)
+    sent = Fraction(flows, placement.parts)
     senders = len(set(nodes)) if ring else len(nodes)
     assert sent == (senders if len(set(nodes)) > 1 else 0)
 
 
 def test_parts_of_the_fastest_fit_the_link_that_limits_it() -> None:
-    network = Scenario.from_dict(document(on("x", "z", gpus=8))).cluster.listed
-    rate, link = network.fastest({"up": 6}, parts=3)
-    assert (rate, link) == (39_999, "up")
-    assert 6 * -(-rate // 3) <= 80_000
+    """Three tasks in four parts each are twelve flows on the uplink of 80,000 Mbit/s."""
+    network = Scenario.from_dict(document(on("x", "z", gpus=8))).cluster
+    placement = network.placement(["x", "x", "x", "z"])
+    assert (placement.rate, placement.limit, placement.parts) == (26_664, "up", 4)
+    assert 12 * -(-placement.rate // 4) <= 80_000
 
 
 def test_too_many_parts_are_refused() -> None:

@@ -72,7 +72,7 @@ def _small_gang(draw: random.Random, name: str, tasks: int, *, gpus: int) -> Gan
 
 
 def _reserve_if_it_fits(state: ClusterState, gang: Gang, homes: Sequence[str], offset: int) -> None:
-    crossed = state.cluster.flows(homes)
+    crossed = state.cluster.placement(homes).links
     if all(count * gang.peak <= state.room(link) for link, count in crossed.items()):
         state.reserve(Reservation(gang=gang, nodes=tuple(homes), offset=offset))
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.scenario import (
+    DescribedJob,
     JobTraffic,
     Scenario,
     UniformCluster,
-    Work,
     build_scenario,
     find_workloads,
     read_workload,
 )
-from metronome_opt.scenario.cluster import AnyCluster
+from metronome_opt.scenario.cluster import WrittenCluster
 from metronome_opt.scenario.traffic import Training, iteration
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
@@ -67,7 +67,7 @@ def cells(name: str) -> Mapping[str, Cell]:
     return {cell.label: cell for cell in stored(name).cells}
 
 
-def alone_s(job: Work, cluster: AnyCluster) -> float:
+def alone_s(job: DescribedJob, cluster: WrittenCluster) -> float:
     """Return the seconds of an iteration at the full rate of an interface."""
     assert job.model is not None
     assert job.batch is not None
@@ -81,11 +81,11 @@ def _alone_s(model: str, setting: Training) -> float:
     return float(iteration(workload, setting).duration) / 1000
 
 
-def gpu_seconds(jobs: tuple[Work, ...], cluster: AnyCluster) -> float:
+def gpu_seconds(jobs: tuple[DescribedJob, ...], cluster: WrittenCluster) -> float:
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 
-def traffic(study: Study, job: Work) -> JobTraffic:
+def traffic(study: Study, job: DescribedJob) -> JobTraffic:
     """Return the traffic of a job that has the cluster to itself, a worker on each node."""
     cluster = study.cluster
     if job.nodes is None:

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
+from metronome_opt.scenario import locate, read_scenario
 from metronome_opt.simulate import POLICIES, Conditions, play, simulate
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Pattern, Runner, Slot
+from metronome_opt.simulate.state import SLOT_MS, training_jobs
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.played import FreeRun, column, free_run
@@ -141,6 +143,13 @@ def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed:
     assert (run.jobs["iteration_min_ms"] >= 60 - 1e-9).all()
     # 50 iterations of three jobs, 2 Mbit each on either node.
     assert run.links["carried_gbit"].tolist() == pytest.approx([0.3, 0.3])
+
+
+def test_claims_of_measured_steps_are_as_long_as_their_iterations() -> None:
+    """Their bursts are many and short: each rounded up by itself, they would take much longer."""
+    for each in training_jobs(read_scenario(locate("paper-24-measured")), 0.0, seed=0):
+        assert each.claim(10_000).phases == each.iteration(10_000).to_slots(SLOT_MS).phases
+        assert each.claim(10_000).busy * SLOT_MS - each.iteration(10_000).duration <= 4 * SLOT_MS
 
 
 def test_bursts_do_not_jitter() -> None:

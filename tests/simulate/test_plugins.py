@@ -13,7 +13,7 @@ import pytest
 from tests.cli.simulating import SCENARIO
 
 TOY = '''
-from metronome_opt.scenario import Work
+from metronome_opt.scenario import DescribedJob
 from metronome_opt.simulate.draws import Generator
 from metronome_opt.simulate.policies import Registration
 from metronome_opt.simulate.policies.plain import Default
@@ -36,7 +36,7 @@ class Twins(Generator):
 
     def jobs(self, setup, seed):
         made = dict(model="VGG16", batch=8, workers=2, iterations=3 + seed)
-        return tuple(Work(name=f"twin-{number}", **made) for number in range(self.count))
+        return tuple(DescribedJob(name=f"twin-{number}", **made) for number in range(self.count))
 '''
 STUDY = """
 format: metronome-study/1

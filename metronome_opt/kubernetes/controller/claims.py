@@ -38,7 +38,7 @@ def claim_manifests(
     if not tasks:
         return []
     slot_us = 1000 * state.cluster.slot_ms
-    routes = state.cluster.routes(claim.nodes, claim.gang.allreduce).tasks
+    routes = state.placement(claim).routes
     traffic = claimed_traffic(claim.gang, slot_us)
     times = {
         "offsetMicroseconds": slots.offset_us,

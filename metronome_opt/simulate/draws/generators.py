@@ -14,8 +14,8 @@ from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
-from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.model import Work
+from metronome_opt.scenario.model import DescribedJob
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.simulate.draws.setup import (
     Generator,
     Mix,
@@ -42,9 +42,9 @@ class Given(Generator):
         The jobs, as in a scenario.
     """
 
-    work: Annotated[tuple[Work, ...], Field(strict=False)]
+    work: Annotated[tuple[DescribedJob, ...], Field(strict=False)]
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:  # noqa: ARG002 (as all generators)
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:  # noqa: ARG002 (as all generators)
         """Return the jobs."""
         return self.work
 
@@ -88,11 +88,11 @@ class Snapshot(Generator):
             refuse("mix", f"there is no mix {quote(self.mix)}; there are {', '.join(self.mixes)}")
         return self
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs of the mix in its order."""
-        if setup.cluster.nodes < 2:
-            raise InputError(f"mixes: jobs need two nodes, the cluster has {setup.cluster.nodes}")
-        nodes = setup.cluster.node_names[:2]
+        nodes = tuple(node.name for node in setup.cluster.nodes[:2])
+        if len(nodes) < 2:
+            raise InputError("mixes: jobs need two nodes, the cluster has 1")
         mix = self.mixes[self.mix or next(iter(self.mixes))]
         draw = stream(seed, "arrivals")
         return tuple(
@@ -106,7 +106,7 @@ class Snapshot(Generator):
         member: _Member,
         nodes: tuple[str, ...],
         draw: random.Random,
-    ) -> Work:
+    ) -> DescribedJob:
         model = setup.model(member.model, member.batch)
         alone_s = setup.alone_s(model, _WORKERS, model.batch, nodes)
         return model.job(
@@ -121,17 +121,18 @@ class Snapshot(Generator):
 
 
 def take_fragment(
-    draw: random.Random, cluster: UniformCluster, free: Counter[str], workers: int, racks: int
+    draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
 ) -> tuple[str, ...] | None:
     """Take a GPU on each of `workers` random nodes, from `racks` racks or as many as it needs.
 
     Return the nodes in order, their GPUs being `free` no more; None if there are too few.
     """
-    size = cluster.nodes // cluster.rack_count
+    names: dict[str | None, list[str]] = {}
+    for node in cluster.nodes:
+        names.setdefault(node.rack, []).append(node.name)
     pool: list[str] = []
-    for count, rack in enumerate(draw.sample(range(cluster.rack_count), cluster.rack_count), 1):
-        names = cluster.node_names[rack * size : (rack + 1) * size]
-        pool += [node for node in names if free[node]]
+    for count, rack in enumerate(draw.sample(list(names), len(names)), 1):
+        pool += [node for node in names[rack] if free[node]]
         if count >= racks and len(pool) >= workers:
             break
     if len(pool) < workers:
@@ -173,7 +174,7 @@ class Static(Generator):
     priorities: Priorities = (1, 2, 4)
     seconds: Seconds = 300.0
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs in the order of the shipped scenario."""
         draw, batches = stream(seed, "jobs"), stream(seed, "batches")
         for _ in range(_ATTEMPTS):
@@ -189,7 +190,7 @@ class Static(Generator):
         self, setup: Setup, draw: random.Random
     ) -> dict[str, tuple[int, tuple[str, ...]]] | None:
         """Return priority and nodes of each job; None if one has no room."""
-        free = Counter(dict.fromkeys(setup.cluster.node_names, setup.cluster.gpus))
+        free = Counter(setup.cluster.gpus_of)
         placed = {}
         for name, model in draw.sample(list(setup.models.items()), len(setup.models)):
             span = _HYBRID_WORKERS if model.name == "GPT3" else self.workers
@@ -208,7 +209,7 @@ class Static(Generator):
         model: Model,
         placed: tuple[int, tuple[str, ...]],
         draw: random.Random,
-    ) -> Work:
+    ) -> DescribedJob:
         priority, fragment = placed
         workers = len(fragment)
         nodes = fragment if self.placement == "given" else None
@@ -231,7 +232,7 @@ class Static(Generator):
 class _Drawn:
     """A job before its arrival is known."""
 
-    job: Work  # but for name and arrival
+    job: DescribedJob  # but for name and arrival
     iterations: int
     alone_s: float  # of an iteration
 
@@ -291,7 +292,7 @@ class Dynamic(Generator):
             refuse("count", "give either count or hours")
         return self
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs in order of arrival."""
         if self.workers[1] > setup.gpus:
             raise InputError(

@@ -15,8 +15,8 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
-from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.model import GPU_HINT, Sources, Work, read_scenario
+from metronome_opt.scenario.cluster import WrittenCluster
+from metronome_opt.scenario.model import GPU_HINT, DescribedJob, Sources, read_scenario
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import (
     Training,
@@ -46,9 +46,9 @@ class Model:
     batch: int
     source: Workload
 
-    def job(self, name: str, workers: int, batch: int, **fields: Any) -> Work:
+    def job(self, name: str, workers: int, batch: int, **fields: Any) -> DescribedJob:
         """Return a job that trains it."""
-        return Work(name=name, model=self.name, batch=batch, workers=workers, **fields)
+        return DescribedJob(name=name, model=self.name, batch=batch, workers=workers, **fields)
 
     def workers(self, low: int, high: int) -> tuple[int, ...]:
         """Return the numbers of workers to draw from: those that the model can be shared out to.
@@ -88,7 +88,7 @@ class Setup:
         The workloads that are known.
     """
 
-    machines: UniformCluster | Cluster
+    machines: WrittenCluster
     slot_ms: int
     hyperperiod: int | None
     sources: Sources
@@ -103,20 +103,20 @@ class Setup:
             if job.model is not None and job.batch is not None
         }
 
-    @property
-    def cluster(self) -> UniformCluster:
-        """The same, all machines alike; an `InputError` if they are listed one by one."""
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The same in full, all machines alike; an `InputError` if a file lists them by name."""
         if isinstance(self.machines, Cluster):
             raise InputError(
                 "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
                 "give the jobs (draw.given) or use leaf-spine"
             )
-        return self.machines
+        return self.machines.listed
 
     @property
     def gpus(self) -> int:
         """GPUs of the whole cluster."""
-        return self.cluster.nodes * self.cluster.gpus
+        return sum(self.cluster.gpus_of.values())
 
     def model(self, name: str, batch: int) -> Model:
         """Return a model by name; an `InputError` if it is not known."""
@@ -163,16 +163,11 @@ class Setup:
             wanted if mix == "harmonic" else (),
         )
 
-    @cached_property
-    def _network(self) -> Cluster:
-        return self.cluster.listed
-
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Training:
         gpu = self.cluster.gpu
         if gpu is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
-        rate, _ = self._network.fastest(self._network.flows(nodes or (), "tasks"))
-        return Training(workers, batch, gpu.flops, rate)
+        return Training(workers, batch, gpu.flops, self.cluster.placement(nodes or ()).rate)
 
 
 def stream(seed: int, aspect: str) -> random.Random:
@@ -191,7 +186,7 @@ class Generator(Record, ABC):
     """Parameters from which, with a seed, the jobs of a scenario are drawn."""
 
     @abstractmethod
-    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs; the same parameters, setup and seed give the same ones.
 
         Raises

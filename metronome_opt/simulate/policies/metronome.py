@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from metronome_opt.presolve.extend import extend_bursts
-from metronome_opt.simulate.cluster import Placement
+from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.policies.plain import CANDIDATES, Default, network_cost

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from metronome_opt.simulate.cluster import Placement
+from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.policies.rotation import (
     ContentionGroup,
