@@ -12,10 +12,11 @@ CP 1998 (relatedness, removal and reinsertion).
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
 
 _MAX_REMOVED = 4
@@ -109,17 +110,15 @@ def _related(occupancy: Occupancy, names: Sequence[str], draw: random.Random) ->
     first = draw.choice(names)
     here = occupancy.placed[first].placement
     near = [
-        name
-        for name in names
-        if name != first and _meets(here, occupancy.placed[name].placement)
+        name for name in names if name != first and _meets(here, occupancy.placed[name].placement)
     ]
     others = near or [name for name in names if name != first]
     count = draw.randint(0, min(_MAX_REMOVED - 1, len(others)))
     return [first, *draw.sample(others, count)]
 
 
-def _meets(one, other) -> bool:
+def _meets(one: Placement, other: Placement) -> bool:
+    """Return whether two placements share links or nodes."""
     return not (
-        one.links.keys().isdisjoint(other.links.keys())
-        and one.tasks_on.keys().isdisjoint(other.tasks_on.keys())
+        one.links.keys().isdisjoint(other.links.keys()) and set(one.nodes).isdisjoint(other.nodes)
     )

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
-from metronome_opt.allocation.places import Placement, Room
+from metronome_opt.allocation.places import Room, distance
+from metronome_opt.scenario.network import Placement
 
 _CANDIDATES = 12  # placements that are priced
 
@@ -98,14 +99,14 @@ class Occupancy:
 
     def add(self, each: Placed) -> None:
         """Place a job."""
-        self.room.take(each.placement)
+        self.room.take(each.placement.nodes, each.job.each)
         self.placed[each.job.name] = each
         self._cross(each)
 
     def remove(self, name: str) -> Placed:
         """Remove a job, and return it."""
         each = self.placed.pop(name)
-        self.room.release(each.placement)
+        self.room.release(each.placement.nodes, each.job.each)
         for link in each.placement.links:
             del self._users[link][name]
         return each
@@ -121,7 +122,7 @@ class Occupancy:
         )
         return min(
             (start for start in starts if start.cost < limit),
-            key=lambda start: (start.cost, start.placement.distance),
+            key=lambda start: (start.cost, distance(start.placement)),
             default=None,
         )
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -15,51 +13,12 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
-from metronome_opt.scenario.network import Cluster, Resources
+from metronome_opt.scenario.network import Cluster, Placement, Resources
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
 
 _Rack = Mapping[str, int]  # tasks that there is room for, by node
-
-
-@dataclass(frozen=True)
-class Placement:
-    """The places of the tasks of a job.
-
-    Attributes
-    ----------
-    nodes
-        One per task, in the order of their ranks.
-    links
-        Flows per link.
-    rate
-        The fastest that a task may send with the network to itself, in Mbit/s.
-    racks
-        How many the job spans.
-    each
-        Resources of a task.
-    """
-
-    nodes: tuple[str, ...]
-    links: Mapping[str, int]
-    rate: int
-    racks: int
-    each: Resources = field(repr=False)
-
-    @cached_property
-    def tasks_on(self) -> Mapping[str, int]:
-        """The number of tasks on each node."""
-        return Counter(self.nodes)
-
-    @property
-    def distance(self) -> tuple[int, int]:
-        """The network cost: racks, then nodes.
-
-        Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order
-        placements of one job in this way.
-        """
-        return self.racks, len(self.tasks_on)
 
 
 class Room:
@@ -108,15 +67,20 @@ class Room:
         other.free = self.free.copy()
         return other
 
-    def take(self, placement: Placement, sign: int = -1) -> None:
-        """Take the resources of a placement."""
-        each = sign * np.array(placement.each.vector, dtype=np.int64)
-        for node, count in placement.tasks_on.items():
-            self.free[self._index[node]] += count * each
+    def take(self, nodes: Iterable[str], each: Resources, sign: int = -1) -> None:
+        """Take the resources of tasks on nodes."""
+        vector = sign * np.array(each.vector, dtype=np.int64)
+        for node in nodes:
+            self.free[self._index[node]] += vector
 
-    def release(self, placement: Placement) -> None:
-        """Give the resources of a placement back."""
-        self.take(placement, 1)
+    def release(self, nodes: Iterable[str], each: Resources) -> None:
+        """Give the resources of tasks on nodes back."""
+        self.take(nodes, each, 1)
+
+    @property
+    def free_gpus(self) -> int:
+        """The number of free GPUs."""
+        return int(self.free[:, 0].sum())
 
     def tasks(self, each: Resources) -> Ints:
         """Return how many tasks there is room for on each node, shape (nodes,)."""
@@ -125,17 +89,14 @@ class Room:
         counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1).clip(0)
         return np.where(self._up, counts, 0)
 
-    def holds(self, placement: Placement) -> bool:
-        """Return whether there is room for all tasks of a placement."""
-        room = self.tasks(placement.each)
-        return all(room[self._index[node]] >= n for node, n in placement.tasks_on.items())
+    def holds(self, nodes: Sequence[str], each: Resources) -> bool:
+        """Return whether there is room for a task on each of some nodes."""
+        room = self.tasks(each)
+        return all(room[self._index[node]] >= count for node, count in Counter(nodes).items())
 
     def shared(self, placement: Placement) -> float:
         """Return the share of a placement's nodes that keep free GPUs, for others to use."""
-        left = [
-            self.free[self._index[node], 0] > count * placement.each.gpus
-            for node, count in placement.tasks_on.items()
-        ]
+        left = [self.free[self._index[node], 0] > n for node, n in placement.gpus_of.items()]
         return sum(left) / len(left)
 
     def placement(self, nodes: Sequence[str], job: Demand) -> Placement:
@@ -143,15 +104,14 @@ class Room:
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
-        links = self.cluster.flows(nodes, job.allreduce)
-        rate, link = self.cluster.fastest(links)
-        if not rate and link is not None:
+        placement = self.cluster.placement(nodes, job.allreduce, each=job.each.gpus)
+        link = placement.limit
+        if not placement.rate and link is not None:
             raise InputError(
                 f"{link}: its {self.cluster.capacities[link]} Mbit/s are less than 1 Mbit/s for "
-                f"each of the {links[link]} tasks of a job; widen it or use fewer workers"
+                f"each of the {placement.links[link]} tasks of a job; widen it or use fewer workers"
             )
-        racks = len({self.cluster.hosts[node].rack for node in nodes})
-        return Placement(tuple(nodes), links, rate, racks, job.each)
+        return placement
 
     def spread(self, job: Demand) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.
@@ -165,7 +125,7 @@ class Room:
 
     def nearest(self, job: Demand) -> Placement | None:
         """Return the placement with the fewest racks, then nodes, that is found."""
-        return min(self.candidates(job), key=lambda each: each.distance, default=None)
+        return min(self.candidates(job), key=distance, default=None)
 
     def candidates(self, job: Demand, limit: int = 64) -> list[Placement]:
         """Return up to `limit` placements of a job, few racks first.
@@ -184,6 +144,15 @@ class Room:
         found = [self.placement(nodes, job) for nodes in islice(different, limit)]
         allowed = [each for each in found if each.racks <= (job.most_racks or each.racks)]
         return sorted(allowed, key=lambda placement: placement.racks)
+
+
+def distance(placement: Placement) -> tuple[int, int]:
+    """Return the network cost of a placement: racks, then nodes.
+
+    Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order placements
+    of one job in this way.
+    """
+    return placement.racks, len(set(placement.nodes))
 
 
 def _choices(racks: list[dict[str, int]], tasks: int) -> Iterator[Sequence[str]]:

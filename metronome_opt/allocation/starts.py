@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Start
-from metronome_opt.allocation.places import Placement
+from metronome_opt.scenario.network import Placement
 
 _DEPARTURES = 8  # that a job may wait for
 _AGEING = 0.05  # of the time that a job has waited
