@@ -24,6 +24,7 @@ from metronome_opt.records import (
 )
 
 SCHEDULE_FORMAT = "metronome-schedule/1"
+_LEFT_OUT = ("cushion_slots", "gated", "stretch_limit", "expected_ms", "places", "waiting")
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
 
@@ -90,6 +91,10 @@ class Schedule(Record):
         `max_stretch`.
     expected_ms
         Mean iteration time of each job as simulated, ms.
+    places
+        Of a scenario whose jobs were placed: the node of each task of each job, in order.
+    waiting
+        The jobs of a scenario that found no room. They have no offsets.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -107,6 +112,8 @@ class Schedule(Record):
     gated: FrozenMap[Name, bool] | None = None
     stretch_limit: Annotated[Exact, Field(ge=0)] | None = None
     expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
+    places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
+    waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
 
     @property
     def first(self) -> str:
@@ -121,8 +128,8 @@ class Schedule(Record):
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
         document = self.model_dump(mode="json")
-        for field in ("cushion_slots", "gated", "stretch_limit", "expected_ms"):
-            if document[field] in (None, 0):
+        for field in _LEFT_OUT:
+            if document[field] in (None, 0, []):
                 del document[field]
         return document
 

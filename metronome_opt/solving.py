@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.result import Result
-from metronome_opt.scenario import Problem, load
+from metronome_opt.scenario import Problem, Scenario, build_scenario
+from metronome_opt.scenario.build import read_source
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def solve(
-    problem: Instance | Problem | str | Path,
+    problem: Instance | Problem | Scenario | str | Path,
     solver: str | Run | Solver = "auto",
     objective: str | Sequence[str] | Mapping[str, Exact] = SLOWDOWN,
     *,
@@ -56,7 +58,9 @@ def solve(
     Parameters
     ----------
     problem
-        An instance, what `load` returns, a file, or the name of a shipped scenario.
+        An instance, what `load` returns, a scenario, a file, or the name of a shipped scenario.
+        Jobs of a scenario that do not say where they run are placed for slowdown, and spread by
+        free GPUs for other objectives; in what `load` returns all have places.
     solver
         A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.Search`.
     objective
@@ -106,13 +110,11 @@ def solve(
     SolverError
         If the solver fails before it has found anything.
     """
-    instance = _instance(problem)
+    source = _source(problem)
     chosen = find_solver(solver)
     rules = [stop] if callable(stop) else list(stop)
     time_limit = _time_limit(time_limit, rules)
     check_numbers(time_limit, seed, workers)
-    check_start(instance, start)
-    check_reserve(instance, cushion_slots)
     names, weights = _names(objective)
     simulated = names == (SLOWDOWN,)
     if simulated:
@@ -124,7 +126,6 @@ def solve(
         from metronome_opt.multiobjective.goals import make_goal
 
         goal = make_goal(names, weights)
-        _check_able(chosen, goal, stretching=instance.needs_stretch)
     load: Callable[[], None]
     run: Callable[..., Result]
     # A run loads its own driver alone; what is loaded before the budget starts is not counted.
@@ -143,22 +144,44 @@ def solve(
     asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
-    arguments = Arguments(instance, chosen, seed, threads, budget.note, start)
     with interrupt_stops(budget):
-        return run(arguments, budget, cushion_slots=cushion_slots)
+        placed = _placed(source, budget, seed, simulated=simulated)
+        instance = placed.instance
+        check_start(instance, start)
+        check_reserve(instance, cushion_slots)
+        if not simulated:
+            _check_able(chosen, goal, stretching=instance.needs_stretch)
+        arguments = Arguments(instance, chosen, seed, threads, budget.note, start)
+        result = run(arguments, budget, cushion_slots=cushion_slots)
+    if placed.places is None:
+        return result
+    stated = {"places": placed.places, "waiting": placed.waiting}
+    return replace(result, schedule=result.schedule.model_copy(update=stated))
 
 
-def _instance(problem: object) -> Instance:
+def _source(problem: object) -> Problem | Scenario:
+    """Return the problem; a scenario without places."""
     if isinstance(problem, str | Path):
-        problem = load(problem)
-    if isinstance(problem, Problem):
-        return problem.instance
-    if not isinstance(problem, Instance):
+        problem = read_source(problem)
+    if isinstance(problem, Instance):
+        problem = Problem(problem)
+    if not isinstance(problem, Problem | Scenario):
         raise InputError(
-            f"problem: must be an Instance, a Problem, which `load` returns, or a file, got "
-            f"{type(problem).__name__}"
+            f"problem: must be an Instance, a Scenario, a Problem, which `load` returns, or a "
+            f"file, got {type(problem).__name__}"
         )
     return problem
+
+
+def _placed(source: Problem | Scenario, budget: Budget, seed: int, *, simulated: bool) -> Problem:
+    """Return the problem with all jobs placed, for slowdown where they are fast."""
+    if isinstance(source, Problem):
+        return source
+    if not simulated:
+        return build_scenario(source)
+    from metronome_opt.allocation.scenario import allocate
+
+    return allocate(source, budget, seed=seed)
 
 
 def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | None:

@@ -1,4 +1,4 @@
-"""Jobs as allocation sees them: tasks, resources, and traffic at the rate that places leave them."""
+"""Jobs as allocation sees them: tasks, resources, and traffic by the rate that places allow."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Pattern, Runner
@@ -12,8 +14,6 @@ from metronome_opt.simulate.runner import Pattern, Runner
 _JITTER = 0.01  # of computing times: without any, two jobs may meet alike for ever
 _STARTS = (0.37, 0.87)  # of the second job, in longer periods; a play each
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
-
-_Key = tuple[float, ...]
 
 
 class Meetings:
@@ -46,7 +46,9 @@ class Meetings:
         weights = one[2], other[2]
         if not {"strict", "weighted"} & set(self._sharings):
             weights = 1, 1
-        keys = [(job[0].key, job[1], weight) for job, weight in zip((one, other), weights)]
+        keys = [
+            (job[0].key, job[1], weight) for job, weight in zip((one, other), weights, strict=True)
+        ]
         swapped = keys[1] < keys[0]
         key = (*sorted(keys), capacity)
         if key not in self._known:
@@ -76,6 +78,6 @@ class Meetings:
             before, ended = engine.ended()
             engine.run((_WARM_UP + _PERIODS) * longer)
             spent, count = engine.ended()
-            for index, time in enumerate((spent - before) / (count - ended)):
+            for index, time in enumerate((spent - before) / np.maximum(count - ended, 1)):
                 slower[index] += max(0.0, time / alone[index] - 1) / len(plays)
         return slower[0], slower[1]

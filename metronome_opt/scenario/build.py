@@ -72,6 +72,9 @@ class Problem:
         How the traffic was computed, one entry per job; empty for an instance file.
     placed
         Where the scenario's tasks run; None for an instance file.
+    places, waiting
+        The nodes that were chosen for the tasks of each job of a scenario, None if none were; and
+        the jobs that found no room, which are no part of the instance.
     computed_ms
         The hyperperiod that was computed for a scenario without one; None where there was no need.
     """
@@ -80,6 +83,8 @@ class Problem:
     traffic: tuple[JobTraffic, ...] = ()
     placed: Deployment | None = None
     computed_ms: int | None = None
+    places: Mapping[str, tuple[str, ...]] | None = None
+    waiting: tuple[str, ...] = ()
 
     @cached_property
     def deployment(self) -> Deployment:
@@ -134,13 +139,21 @@ class Problem:
         return pd.DataFrame(rows).set_index("job") if rows else pd.DataFrame()
 
 
-def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
+def load(
+    path: str | Path,
+    *,
+    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
+    places: Mapping[str, Sequence[str]] | None = None,
+) -> Problem:
     """Read an instance or a scenario, whichever the file says it is.
 
     Parameters
     ----------
     path
         The file, or the name of a scenario that comes with the package, such as ``paper-24``.
+    places
+        The nodes of the tasks of each job of a scenario, as a schedule has them; other jobs are
+        left out. Without places, jobs that do not say where they run are spread by free GPUs.
 
     Raises
     ------
@@ -148,7 +161,24 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
         One line that names the file, the place in it and the value.
     """
     path = locate(path)
-    return read_as(path, lambda document: _problem_of(document, path.parent, hyperperiod_limit))
+
+    def make(document: Mapping[str, Any]) -> Problem:
+        source = _source_of(document, path.parent, hyperperiod_limit)
+        if isinstance(source, Instance):
+            return Problem(source)
+        if places is not None:
+            source = source.at(places)
+        return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
+
+    return read_as(path, make)
+
+
+def read_source(
+    path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
+) -> Scenario | Instance:
+    """Read the same as `load`, without places for the jobs of a scenario."""
+    path = locate(path)
+    return read_as(path, lambda document: _source_of(document, path.parent, hyperperiod_limit))
 
 
 def locate(path: str | Path) -> Path:
@@ -164,17 +194,18 @@ def locate(path: str | Path) -> Path:
     return Path(path)
 
 
-def _problem_of(document: Mapping[str, Any], folder: Path, hyperperiod_limit: int) -> Problem:
+def _source_of(
+    document: Mapping[str, Any], folder: Path, hyperperiod_limit: int
+) -> Scenario | Instance:
     kind = document.get("format")
     if kind == SCENARIO_FORMAT:
-        scenario = Scenario.from_dict(document, folder=folder)
-        return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
+        return Scenario.from_dict(document, folder=folder)
     if "format" in document and kind != INSTANCE_FORMAT:
         raise InputError(
             f"format: must be {quote(INSTANCE_FORMAT)} or {quote(SCENARIO_FORMAT)}, got "
             f"{quote(kind)}"
         )
-    return Problem(Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit))
+    return Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
 
 
 def with_hyperperiod(scenario: Scenario) -> Scenario:

@@ -358,6 +358,15 @@ class Scenario(Record):
                 if other != where:
                     refuse(where, f"{quote(pod)} is also {other}; a pod is one task")
 
+    def at(self, places: Mapping[str, Sequence[str]]) -> Self:
+        """Return the scenario with its jobs on some nodes, one per task; others are left out."""
+        jobs = tuple(
+            job.model_copy(update={"nodes": tuple(places[job.name])})
+            for job in self.jobs
+            if job.name in places
+        )
+        return self.model_copy(update={"jobs": jobs})
+
     @property
     def hyperperiod_slots(self) -> int | None:
         """The hyperperiod in slots, None where none is given."""

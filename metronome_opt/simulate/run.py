@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
+from metronome_opt.allocation.places import Room
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Placement
-from metronome_opt.simulate.cluster import Machines
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
@@ -77,25 +77,26 @@ class _Simulation:
         watch: Sequence[str],
     ) -> None:
         self._policy = find_policy(policy, seed)
-        self._machines = Machines(scenario.cluster)
+        self._room = Room(scenario.cluster)
+        self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario, conditions.claim_error, seed)
         if sample_s is not None and not 0 < sample_s < math.inf:
             raise InputError(
                 f"sample_s: must be a positive number of seconds, got {quote(sample_s)}"
             )
         for link in watch:
-            if link not in self._machines.capacities:
+            if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
         sharing = conditions.sharing or self._policy.sharing
         self._engine = Engine(
-            self._machines.capacities,
+            scenario.cluster.capacities,
             [
                 Runner(
                     job.name,
                     job.ideal,
                     job.work.priority,
                     job.iterations,
-                    job.work.workers + min(job.work.workers, len(self._machines.racks)),
+                    job.work.workers + min(job.work.workers, max(1, len(scenario.cluster.racks))),
                 )
                 for job in self._jobs
             ],
@@ -105,7 +106,7 @@ class _Simulation:
             watched=watch,
             contends=self._policy.contends,
         )
-        self._state = SimState(self._machines, self._engine, conditions.cushions, sharing)
+        self._state = SimState(self._room, self._engine, conditions.cushions, sharing)
         self._facts: list[Facts] = [
             {
                 "job": job.name,
@@ -150,7 +151,7 @@ class _Simulation:
                 job = self._jobs[self._queue[0]]
                 raise InputError(
                     f"jobs[{job.index}]: {job.name} finds no room even in an empty cluster; "
-                    f"there are {self._machines.gpus} GPUs, its {job.work.workers} workers need "
+                    f"there are {self._gpus} GPUs, its {job.work.workers} workers need "
                     f"{job.work.gpus}"
                 )
             index = self._engine.run(until)
@@ -178,7 +179,7 @@ class _Simulation:
     def _change(self, left: Sequence[Running]) -> None:
         """Start waiting jobs that there is a place for, and plan anew if anything has changed."""
         came: dict[int, None] = {}
-        free = self._machines.free_gpus
+        free = self._room.free_gpus
         for index in sorted(self._queue, key=self._urgency) if free else ():
             job = self._jobs[index]
             placement = self._place(job) if job.work.gpus <= free else None
@@ -204,9 +205,9 @@ class _Simulation:
     def _place(self, job: TrainingJob) -> Placement | None:
         if job.work.nodes is None:
             return self._policy.place(job, self._state)
-        if not self._machines.fits(job.work.nodes, job.work.each.gpus):
+        if not self._room.holds(job.work.nodes, job.work.each):
             return None
-        placement = self._machines.placement(job.work.nodes, job.work)
+        placement = self._room.placement(job.work.nodes, job.demand)
         return placement if self._policy.admits(job, placement, self._state) else None
 
     def _enter(self, index: int, order: Order) -> None:
@@ -254,14 +255,14 @@ class _Simulation:
     def _sample(self) -> None:
         """Record the volume carried since the last sample, and the jobs that run."""
         carried = float(self._engine.carried().sum())
-        capacity = sum(self._machines.capacities.values()) * self._sample_ms
+        capacity = sum(self._room.cluster.capacities.values()) * self._sample_ms
         self._samples.append(
             (
                 self._engine.now / 1000,
                 (carried - self._carried) / capacity,
                 len(self._state.running),
                 len(self._queue),
-                self._machines.gpus - self._machines.free_gpus,
+                self._gpus - self._room.free_gpus,
             )
         )
         self._carried = carried

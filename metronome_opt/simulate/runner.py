@@ -46,7 +46,7 @@ class Pattern:
 
     @cached_property
     def key(self) -> tuple[float, ...]:
-        """The same numbers, quick to compare; equal for patterns that a simulation cannot tell apart."""
+        """The same numbers as floats, which are quick to compare."""
         return (*map(float, self.compute), *map(float, self.volume), *map(float, self.rate))
 
     @cached_property

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.places import Room
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Placement
-from metronome_opt.simulate.cluster import Machines
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Pattern, Slot
@@ -135,6 +136,19 @@ class TrainingJob:
         )
 
     @cached_property
+    def demand(self) -> Demand:
+        """The job as allocation sees it, as it claims to be, with all its iterations to run."""
+        return Demand(
+            name=self.name,
+            tasks=self.work.workers,
+            each=self.work.each,
+            traffic=self.claimed,
+            allreduce=self.work.algorithm,
+            weight=self.work.priority,
+            length_ms=self.iterations * self.ideal.alone_ms,
+        )
+
+    @cached_property
     def ideal(self) -> Pattern:
         """Its pattern if the network and its interfaces are its own."""
         return self.pattern(self._scenario.cluster.nic)
@@ -230,8 +244,8 @@ class SimState:
 
     Attributes
     ----------
-    machines
-        Nodes and links.
+    room
+        Nodes, links and free resources.
     engine
         The jobs in motion: to be asked, not to be changed.
     cushions
@@ -248,7 +262,7 @@ class SimState:
         How often jobs have come or gone for good.
     """
 
-    machines: Machines
+    room: Room
     engine: Engine
     cushions: bool = True
     sharing: Sharing = "fair"
@@ -259,7 +273,7 @@ class SimState:
 
     def add(self, placed: Running) -> None:
         """Take a job in."""
-        self.machines.take(placed.placement)
+        self.room.take(placed.placement.nodes, placed.job.work.each)
         self.running[placed.job.index] = placed
         for link in placed.placement.links:
             self.users.setdefault(link, []).append(placed.job.index)
@@ -267,7 +281,7 @@ class SimState:
     def remove(self, index: int) -> Running:
         """Let a job go."""
         placed = self.running.pop(index)
-        self.machines.release(placed.placement)
+        self.room.release(placed.placement.nodes, placed.job.work.each)
         for link in placed.placement.links:
             self.users[link].remove(index)
         return placed
@@ -276,7 +290,7 @@ class SimState:
         """Return True if the bursts of all jobs on a link together need more than it carries."""
         there = [self.running[index] for index in self.users.get(link, ())]
         peak = sum(placed.placement.links[link] * placed.peak for placed in there)
-        return peak > self.machines.capacities[link]
+        return peak > self.room.cluster.capacities[link]
 
     def next_start(self, index: int) -> tuple[float, Slot | None]:
         """Return when a job is going to begin its next iteration, in ms, and the slot it keeps."""

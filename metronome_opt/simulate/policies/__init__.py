@@ -61,6 +61,12 @@ _OURS: dict[str, Registration] = {
         line=("#595959", "-", 1.6),
         usual=True,
     ),
+    "nearest": Registration(
+        "fewest racks, then nodes, as topology-aware schedulers place",
+        f"{_HERE}.plain:Nearest",
+        line=("#E69F00", (0, (4, 1, 1, 1)), 1.6),
+        usual=True,
+    ),
     "exclusive": Registration(
         "bandwidth reserved at peak, jobs wait for it",
         f"{_HERE}.plain:Exclusive",
@@ -80,7 +86,7 @@ _OURS: dict[str, Registration] = {
         usual=True,
     ),
     "metronome": Registration(
-        "placement, admission and offsets by what they bring, priorities, cushions",
+        "places and starts by what they cost all jobs",
         f"{_HERE}.metronome:Metronome",
         line=("#0072B2", "-", 2.2),
         usual=True,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from metronome_opt.allocation.places import distance
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.policies.rotation import (
@@ -19,7 +20,6 @@ from metronome_opt.verify import evaluate
 CANDIDATES = 12
 """Placements that policies look at which ask what a place brings."""
 
-_MANY = 64  # of which the bandwidth is asked only
 _DRIFT = 0.05  # of a period: CASSINI leaves a job alone that is off by no more
 _EFFORT = 1  # rounds of its search on each link
 
@@ -43,7 +43,7 @@ class Default:
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
-        return state.machines.spread(job.work)
+        return state.room.spread(job.demand)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
         """Return True if a waiting job may run where the scenario says; there are GPUs for it."""
@@ -55,6 +55,17 @@ class Default:
         A job that came and is not named begins at once; others that are not named go on as before.
         """
         return []
+
+
+class Nearest(Default):
+    """Puts tasks on the fewest racks, then the fewest nodes; knows nothing of traffic.
+
+    So topology-aware scheduling in Kueue, Volcano and KAI places them.
+    """
+
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
+        """Return the nearest placement."""
+        return state.room.nearest(job.demand)
 
 
 class Ideal(Default):
@@ -72,9 +83,9 @@ class Exclusive(Default):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Take the nearest placement whose bandwidth is free."""
-        load, places = state.load(), state.machines.candidates(job.work, _MANY)
+        load, places = state.load(), state.room.candidates(job.demand)
         fitting = [place for place in places if _fits(job, place, state, load)]
-        return min(fitting, key=network_cost, default=None)
+        return min(fitting, key=distance, default=None)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:
         """Let it in if its bandwidth is free."""
@@ -84,18 +95,9 @@ class Exclusive(Default):
 def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping[str, int]) -> bool:
     peak = Running(job, placement).peak
     return all(
-        load.get(link, 0) + flows * peak <= state.machines.capacities[link]
+        load.get(link, 0) + flows * peak <= state.room.cluster.capacities[link]
         for link, flows in placement.links.items()
     )
-
-
-def network_cost(placement: Placement) -> tuple[int, int]:
-    """Return how far apart the tasks are: racks, then nodes.
-
-    Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order placements
-    of one job in this way.
-    """
-    return placement.racks, len(set(placement.nodes))
 
 
 class Cassini(Default):
@@ -111,8 +113,8 @@ class Cassini(Default):
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
-            state.machines.candidates(job.work, CANDIDATES),
-            key=lambda placement: (*_badness(job, placement, state), network_cost(placement)),
+            state.room.candidates(job.demand, CANDIDATES),
+            key=lambda placement: (*_badness(job, placement, state), distance(placement)),
             default=None,
         )
 
@@ -170,8 +172,8 @@ class MetronomeGreedy(Default):
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the candidate of least price."""
         return min(
-            state.machines.candidates(job.work, CANDIDATES),
-            key=lambda placement: (*_price(job, placement, state), network_cost(placement)),
+            state.room.candidates(job.demand, CANDIDATES),
+            key=lambda placement: (*_price(job, placement, state), distance(placement)),
             default=None,
         )
 
@@ -207,4 +209,4 @@ def _price(job: TrainingJob, placement: Placement, state: SimState) -> tuple[int
         if rivals is None:
             return 0, own
         conflicts, added = rivals.best_rotation(job.index)[1]
-        return conflicts, own + added / state.machines.network.nic
+        return conflicts, own + added / state.room.cluster.nic

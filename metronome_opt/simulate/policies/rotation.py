@@ -172,7 +172,7 @@ class ContentionGroup:
             name="rivals",
             slot_ms=SLOT_MS,
             links=tuple(
-                Link(name=link, capacity=state.machines.capacities[link]) for link in links
+                Link(name=link, capacity=state.room.cluster.capacities[link]) for link in links
             ),
             jobs=tuple(
                 _job(state.running[index], links, periods[index], fixed.get(index), origin)
@@ -290,7 +290,9 @@ def _contended_links(state: SimState, members: Sequence[int]) -> dict[str, None]
         peak = max(phase.rate for phase in state.running[index].claim.phases)
         for link, flows in _links(state, index).items():
             peaks[link] = peaks.get(link, 0) + flows * peak
-    return {link: None for link, peak in peaks.items() if peak > state.machines.capacities[link]}
+    return {
+        link: None for link, peak in peaks.items() if peak > state.room.cluster.capacities[link]
+    }
 
 
 def _job(

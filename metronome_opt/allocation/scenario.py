@@ -1,0 +1,168 @@
+"""Places for the jobs of a scenario that do not say where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from metronome_opt.allocation.assign import assign
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.allocation.places import Room
+from metronome_opt.errors import InputError
+from metronome_opt.instance import HYPERPERIOD_LIMIT
+from metronome_opt.scenario.build import Problem, build_scenario
+from metronome_opt.scenario.model import DescribedJob, Scenario, Source
+from metronome_opt.scenario.network import Gpu
+from metronome_opt.simulate.runner import Pattern
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import SAFE, Player, plays
+from metronome_opt.solvers.budget import Budget
+
+_ALL_MS = 1.0  # for which jobs run: no job ends before another one
+_NEAR = Outlook(exposure=0.0, rack=1e-4)  # no job comes later; racks decide between equals
+_SEARCH = 0.5  # of the time, for places; the rest is for comparing them
+_FIRST_SEED = 400  # of plays that compare placements
+
+Places = Mapping[str, tuple[str, ...]]
+
+
+def allocate(
+    scenario: Scenario,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
+) -> Problem:
+    """Return the instance of a scenario, whose jobs without nodes are given some.
+
+    Nodes that jobs name are kept. What `assign` finds is compared by simulation with the nearest
+    placements, with no job gated, and the better of the two is taken: the one with more jobs, then
+    the one of shorter iterations. A cluster with several interfaces to a node has no choice made
+    for it; its jobs are spread by free GPUs.
+
+    Parameters
+    ----------
+    scenario
+        Jobs that find no room wait; they are no part of the instance.
+
+    Raises
+    ------
+    InputError
+        If nodes that are named do not have room, a job is larger than the cluster, or as of
+        `build_scenario`.
+    """
+    free = [job for job in scenario.jobs if job.nodes is None]
+    if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
+        return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
+    search = _Search(scenario)
+    choices = [search.nearest()]
+    if not budget.stopped:
+        choices.append(search.assigned(budget.fraction(_SEARCH), seed))
+    best = _best(scenario, choices, budget)
+    problem = build_scenario(scenario.at(best), hyperperiod_limit=hyperperiod_limit)
+    waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
+    return replace(problem, places=best, waiting=waiting)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The jobs of a scenario as allocation sees them."""
+
+    scenario: Scenario
+
+    @cached_property
+    def _jobs(self) -> Mapping[str, Demand]:
+        cluster = self.scenario.cluster
+        sources = zip(self.scenario.jobs, self.scenario.sources(), strict=True)
+        return {
+            job.name: _demand(f"jobs[{index}]", job, source, cluster.gpu)
+            for index, (job, source) in enumerate(sources)
+        }
+
+    def _free(self) -> list[Demand]:
+        """Return the jobs without nodes, the most important ones first, larger ones before."""
+        free = [self._jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
+        return sorted(free, key=lambda job: (-job.worth, -job.tasks * job.each.gpus))
+
+    def _occupancy(self) -> Occupancy:
+        """Return the cluster with the jobs that name their nodes."""
+        empty = Room(self.scenario.cluster)
+        occupancy = Occupancy(empty.copy(), [], Meetings(SAFE), _NEAR)
+        for index, job in enumerate(self.scenario.jobs):
+            if job.nodes is not None:
+                if not occupancy.room.holds(job.nodes, job.each):
+                    raise InputError(
+                        f"jobs[{index}].nodes: not enough is free on them; move a job elsewhere"
+                    )
+                demand = self._jobs[job.name]
+                occupancy.add(Placed(demand, occupancy.room.placement(job.nodes, demand)))
+            elif empty.tasks(job.each).sum() < job.workers:
+                raise InputError(
+                    f"jobs[{index}].workers: {job.workers}: more than the cluster has room for, "
+                    f"{int(empty.tasks(job.each).sum())}; use fewer workers"
+                )
+        return occupancy
+
+    def nearest(self) -> Places:
+        """Return the nearest placement of one job after the other."""
+        occupancy = self._occupancy()
+        for job in self._free():
+            placement = occupancy.room.nearest(job)
+            if placement is not None:
+                occupancy.add(Placed(job, placement))
+        return _places(occupancy)
+
+    def assigned(self, budget: Budget, seed: int) -> Places:
+        """Return placements by large neighbourhood search."""
+        occupancy, _ = assign(self._free(), self._occupancy(), budget, seed)
+        return _places(occupancy)
+
+    def slowdown(self, places: Places) -> float:
+        """Return the weighted mean slowdown of jobs at their places, against their best rate."""
+        instance = build_scenario(self.scenario.at(places)).instance
+        player = Player(instance, plays(_FIRST_SEED, 2))
+        slowdowns = player.slowdowns(Plan(instance.unshifted))
+        nic = self.scenario.cluster.nic
+        own = [
+            float(job.period * instance.slot_ms) / self._jobs[job.name].traffic(nic).alone_ms
+            for job in instance.jobs
+        ]
+        return player.value(slowdowns * own)
+
+
+def _demand(where: str, job: DescribedJob, source: Source, gpu: Gpu | None) -> Demand:
+    known: dict[int, Pattern] = {}
+
+    def traffic(rate: int) -> Pattern:
+        if rate not in known:
+            try:
+                known[rate] = Pattern.of_iteration(job.iteration(rate, source, gpu))
+            except InputError as error:
+                raise InputError(f"{where}.{error}") from None
+        return known[rate]
+
+    return Demand(
+        name=job.name,
+        tasks=job.workers,
+        each=job.each,
+        traffic=traffic,
+        allreduce=job.algorithm,
+        weight=job.priority,
+        length_ms=_ALL_MS,
+    )
+
+
+def _places(occupancy: Occupancy) -> Places:
+    return {name: each.placement.nodes for name, each in occupancy.placed.items()}
+
+
+def _best(scenario: Scenario, choices: list[Places], budget: Budget) -> Places:
+    """Return the best of some choices; the last one if there is no time to compare them."""
+    most = max(map(len, choices))
+    choices = [places for places in choices if len(places) == most]
+    if len(choices) == 1 or budget.stopped:
+        return choices[-1]
+    return min(choices, key=_Search(scenario).slowdown)
