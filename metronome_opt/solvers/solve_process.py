@@ -15,6 +15,7 @@ and at the end ``{"status": s, "objective": v, "bound": b}``. The status is ``op
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -42,6 +43,7 @@ _HIGHS_STATUS = {
     "kInterrupt": "stopped",
     "kHighsInterrupt": "stopped",
 }
+_LOOK_S = 1.0
 _turn = threading.Lock()  # bounds and solutions come from different threads
 
 
@@ -49,12 +51,20 @@ def main(arguments: list[str]) -> int:
     """Solve a file; return the exit status."""
     back_end, path, text = arguments
     options = json.loads(text)
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     solve: Callable[[str, dict[str, Any]], None] = {"cpsat": _cpsat, "highs": _highs}[back_end]
     try:
         solve(path, options)
     except ImportError:
         return NOT_INSTALLED
     return 0
+
+
+def end_with(parent: int) -> None:
+    """End this process once its parent is gone, which cannot stop it any more if it was killed."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)
 
 
 def set_parameters(parameters: Any, chosen: dict[str, Any]) -> None:

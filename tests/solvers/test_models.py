@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,3 +201,30 @@ def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
+
+
+_ORPHAN = """
+import os
+from metronome_opt.solvers.solve_process import end_with
+end_with(os.getppid())
+"""
+_PARENT = """
+import subprocess, sys, time
+print(subprocess.Popen([sys.executable, "-c", sys.argv[1]]).pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_back_end_ends_when_its_parent_is_killed() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT, _ORPHAN], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = Path("/proc") / parent.stdout.readline().strip() / "stat"
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    end = time.monotonic() + 20
+    while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end
+        time.sleep(0.1)
