@@ -236,7 +236,7 @@ def _run_process(
     process = subprocess.Popen(  # noqa: S603 (the caller names the program)
         command,
         cwd=folder,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,  # closed with this process: then the other one ends
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

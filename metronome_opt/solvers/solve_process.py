@@ -43,7 +43,6 @@ _HIGHS_STATUS = {
     "kInterrupt": "stopped",
     "kHighsInterrupt": "stopped",
 }
-_LOOK_S = 1.0
 _turn = threading.Lock()  # bounds and solutions come from different threads
 
 
@@ -51,7 +50,7 @@ def main(arguments: list[str]) -> int:
     """Solve a file; return the exit status."""
     back_end, path, text = arguments
     options = json.loads(text)
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     solve: Callable[[str, dict[str, Any]], None] = {"cpsat": _cpsat, "highs": _highs}[back_end]
     try:
         solve(path, options)
@@ -60,10 +59,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def end_with(parent: int) -> None:
-    """End this process once its parent is gone, which cannot stop it any more if it was killed."""
-    while os.getppid() == parent:
-        time.sleep(_LOOK_S)
+def end_with_parent() -> None:
+    """End this process once nothing can be read any more: its parent is gone, perhaps killed."""
+    while os.read(0, 1):
+        pass
     os._exit(1)
 
 

@@ -204,13 +204,13 @@ def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 
 _ORPHAN = """
-import os
-from metronome_opt.solvers.solve_process import end_with
-end_with(os.getppid())
+from metronome_opt.solvers.solve_process import end_with_parent
+end_with_parent()
 """
 _PARENT = """
 import subprocess, sys, time
-print(subprocess.Popen([sys.executable, "-c", sys.argv[1]]).pid, flush=True)
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
 time.sleep(60)
 """
 
