@@ -96,7 +96,7 @@ def traffic(study: Study, job: DescribedJob) -> JobTraffic:
         name="alone",
         slot_ms=study.slot_ms,
         hyperperiod_ms=study.hyperperiod_ms,
-        cluster=cluster,
+        cluster=cluster.listed if isinstance(cluster, UniformCluster) else cluster,
         jobs=(job,),
     )
     return build_scenario(made).traffic[0]
