@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict
 
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.statistics import (
     PENALTY,
     Steps,
@@ -28,7 +29,6 @@ from metronome_opt.bench.statistics import (
     primal_integral,
 )
 from metronome_opt.bench.suites import UNSPLIT
-from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.errors import InputError
 from metronome_opt.records import FrozenMap, Record, build, read_as
 from metronome_opt.schedule import Exact
@@ -47,7 +47,7 @@ _STATED = [
 _EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_bound"]
 
 
-class TrialSetting(NamedTuple):
+class SolverSetting(NamedTuple):
     """Suite, split and limits of a trial; only trials with the same ones are compared."""
 
     suite: str
@@ -56,7 +56,7 @@ class TrialSetting(NamedTuple):
     memory_limit_mb: int | None
     workers: int
 
-    def title(self, others: Collection[TrialSetting]) -> str:
+    def title(self, others: Collection[SolverSetting]) -> str:
         """Return suite and time limit, and the fields in which it differs from other settings."""
         title = f"{self.suite}, {self.time_limit_s:g} s"
         if self.split not in ("test", UNSPLIT):
@@ -69,12 +69,12 @@ class TrialSetting(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TrialProblem:
+class SolverProblem:
     """An instance at a setting; problems are sorted by name, numbers in it by value."""
 
     instance: str
     sha256: str
-    setting: TrialSetting
+    setting: SolverSetting
 
     @cached_property
     def _order(self) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ class TrialProblem:
         name = [(int(digits or 0), text) for digits, text in parts]
         return name, self.sha256, *map(str, self.setting)
 
-    def __lt__(self, other: TrialProblem) -> bool:
+    def __lt__(self, other: SolverProblem) -> bool:
         """Return whether this problem is listed before another."""
         return self._order < other._order
 
@@ -135,7 +135,7 @@ def _best(
 # ------------------------------------------------------------------ trials
 
 
-def measure(records: Sequence[TrialRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
+def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
     """Return one row per trial, measured against the best known values.
 
     `value`, `lower_bound` and the best and known ones are exact, None where there is none.
@@ -182,8 +182,8 @@ def measure(records: Sequence[TrialRecord], known: BestKnownValues | None = None
     return frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
 
 
-def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
-    setting = TrialSetting(
+def _row(record: SolverRecord, references: Mapping[str, Any]) -> dict[str, Any]:
+    setting = SolverSetting(
         record.suite, record.split, record.time_limit_s, record.memory_limit_mb, record.workers
     )
     value, best = record.value, references["best_value"]
@@ -205,7 +205,7 @@ def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
         "certified_gap": float(certified_gap(value, bound)),
         "primal_integral": primal_integral(steps, best, record.time_limit_s),
         "record": record,
-        "problem": TrialProblem(record.instance, record.instance_sha256, setting),
+        "problem": SolverProblem(record.instance, record.instance_sha256, setting),
         "steps": steps,
         "ended": "optimal" if optimal else ended,
         "optimal": optimal,
@@ -215,7 +215,7 @@ def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _steps(record: TrialRecord) -> Steps:
+def _steps(record: SolverRecord) -> Steps:
     """Return incumbents with their times; those below the verified value are left out."""
     value = record.value
     if value is None:
@@ -255,13 +255,13 @@ class Section:
     bounding: frozenset[str]
 
     @property
-    def setting(self) -> TrialSetting | None:
+    def setting(self) -> SolverSetting | None:
         """The setting of all cases, None if there are several."""
         settings = {problem.setting for problem in self.problems}
         return settings.pop() if len(settings) == 1 else None
 
     @cached_property
-    def problems(self) -> tuple[TrialProblem, ...]:
+    def problems(self) -> tuple[SolverProblem, ...]:
         """All problems, in their order."""
         return tuple(sorted(set(self.frame["problem"])))
 
@@ -303,7 +303,7 @@ class Section:
         table.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
         return table.reindex(list(self.solvers))
 
-    def only(self, problems: Iterable[TrialProblem]) -> Section:
+    def only(self, problems: Iterable[SolverProblem]) -> Section:
         """Return the section of these problems and the solvers that ran on them."""
         frame = self.frame[self.frame["problem"].isin(list(problems))]
         ran = set(frame["solver"])
