@@ -25,7 +25,6 @@ from metronome_opt.records import FrozenMap, NonNegative, Positive
 _CONNECT_S = 10
 _POLL_S = 5.0
 
-
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -221,7 +220,11 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
         pool.check()
         if stalled != (not pool.has_workers()):
             stalled = not stalled
-            watcher.note(_STALLED if stalled else "a worker has come; the campaign goes on")
+            watcher.note(
+                "the cluster has no worker left; start one, and the campaign goes on"
+                if stalled
+                else "a worker has come; the campaign goes on"
+            )
         for future in wait(running, _POLL_S, return_when=FIRST_COMPLETED).done:
             case = running.pop(future)
             try:
@@ -232,9 +235,6 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
             record = case.record(outcome)
             file.append(record)
             watcher.recorded(record)
-
-
-_STALLED = "the cluster has no worker left; start one, and the campaign goes on"
 
 
 def _tasks(cases: Iterable[Case[R]], watcher: _Watcher) -> Iterator[tuple[Case[R], WorkerTask]]:
@@ -273,13 +273,7 @@ class Pool:
     has_workers: Callable[[], bool] = lambda: True
 
     def submit(self, task: WorkerTask) -> Future[TaskOutcome]:
-        """Start `task`.
-
-        Raises
-        ------
-        MetronomeError
-            If the executor is gone.
-        """
+        """Start `task`; a `MetronomeError` if the executor is gone."""
         self.check()
         return self.executor.submit(run_task, task, self.stop)
 

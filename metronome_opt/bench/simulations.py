@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -30,7 +30,6 @@ FILE = "simulations.jsonl"
 Value = int | float | str | bool | None
 Columns = FrozenMap[str, Annotated[tuple[Value, ...], Field(strict=False)]]
 Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
-H = TypeVar("H", bound=Hashable)
 
 _WORKER = "metronome_opt.bench.worker simulation"
 _RESULTS = ("jobs", "links", "samples", "makespan_s", "events")
@@ -91,19 +90,15 @@ class SimulationRecord(CaseRecord):
     def is_worth_repeating(self, limits: Limits) -> bool:
         """Return whether it crashed, or was killed for limits that are wider now."""
         memory, limited = limits.memory_mb or math.inf, self.memory_limit_mb or math.inf
-        wider = {
-            "crash": True,
-            "out_of_time": limits.time_s > self.time_limit_s,
-            "out_of_memory": memory > limited,
-        }
-        return wider.get(self.kind, False)
+        return (
+            self.kind == "crash"
+            or (self.kind == "out_of_time" and limits.time_s > self.time_limit_s)
+            or (self.kind == "out_of_memory" and memory > limited)
+        )
 
 
 def _case(
-    study: Study,
-    fields: Mapping[str, Any],
-    limits: Limits,
-    module: str,
+    study: Study, fields: Mapping[str, Any], limits: Limits, module: str
 ) -> Case[SimulationRecord]:
     def document() -> dict[str, Any]:
         scenario: dict[str, Any] = _plain(study.scenario(Cell(fields["cell"]), fields["seed"]))
@@ -325,16 +320,12 @@ def in_order(records: Iterable[SimulationRecord], study: Study) -> list[Simulati
 
     Cells and policies come in the order of the study, then others in that of the alphabet.
     """
-    last = latest(records)
-    others = sorted((record.cell for record in last), key=lambda cell: Cell(cell).label)
-    cells = _ranks([*(cell.settings for cell in study.cells), *others])
-    policies = _ranks([*study.policies, *sorted(record.policy for record in last)])
-    return sorted(
-        last,
-        key=lambda record: (cells[record.cell], policies[record.policy], record.seed),
-    )
+    cells = {cell.settings: rank for rank, cell in enumerate(study.cells)}
+    policies = {policy: rank for rank, policy in enumerate(study.policies)}
 
+    def rank(record: SimulationRecord) -> tuple[Any, ...]:
+        cell = cells.get(record.cell, len(cells)), Cell(record.cell).label
+        policy = policies.get(record.policy, len(policies)), record.policy
+        return *cell, *policy, record.seed
 
-def _ranks(values: Iterable[H]) -> dict[H, int]:
-    """Return the rank of each distinct value."""
-    return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
+    return sorted(latest(records), key=rank)
