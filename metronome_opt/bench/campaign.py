@@ -6,12 +6,12 @@ Tasks run in processes of this machine, or on the workers of a Dask cluster.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import ConfigDict, Field
@@ -24,6 +24,7 @@ from metronome_opt.records import FrozenMap, NonNegative, Positive
 
 _CONNECT_S = 10
 _POLL_S = 5.0
+_STALLED = "the cluster has no worker left; start one, and the campaign goes on"
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -209,22 +210,20 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
     MetronomeError
         If the pool is gone, and with it everything that is not recorded.
     """
-    waiting = _tasks(cases, watcher)
+    waiting = deque(cases)
     running: dict[Future[TaskOutcome], Case[R]] = {}
     stalled = False
-    while True:
-        for case, task in islice(waiting, pool.width - len(running)):
-            running[pool.submit(task)] = case
-        if not running:
-            return
+    while waiting or running:
+        while waiting and len(running) < pool.width:
+            case = waiting.popleft()
+            try:
+                running[pool.submit(case.task())] = case
+            except InputError as error:
+                watcher.lost(case, error)
         pool.check()
-        if stalled != (not pool.has_workers()):
+        if stalled == pool.has_workers():
             stalled = not stalled
-            watcher.note(
-                "the cluster has no worker left; start one, and the campaign goes on"
-                if stalled
-                else "a worker has come; the campaign goes on"
-            )
+            watcher.note(_STALLED if stalled else "a worker has come; the campaign goes on")
         for future in wait(running, _POLL_S, return_when=FIRST_COMPLETED).done:
             case = running.pop(future)
             try:
@@ -235,14 +234,6 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
             record = case.record(outcome)
             file.append(record)
             watcher.recorded(record)
-
-
-def _tasks(cases: Iterable[Case[R]], watcher: _Watcher) -> Iterator[tuple[Case[R], WorkerTask]]:
-    for case in cases:
-        try:
-            yield case, case.task()
-        except InputError as error:
-            watcher.lost(case, error)
 
 
 # ------------------------------------------------------------------ pools

@@ -1,6 +1,6 @@
-"""Trials of a campaign as one data frame, and means over the trials of a section.
+"""Cases of solvers as one data frame, and means over the cases of a section.
 
-Trials are measured against the best known values. Every instance counts the same: where a solver
+Cases are measured against the best known values. Every instance counts the same: where a solver
 ran with several seeds, its mean over them is taken first. An instance at two settings (time limit,
 memory, threads) is two problems.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -48,7 +49,7 @@ _EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_bound"]
 
 
 class SolverSetting(NamedTuple):
-    """Suite, split and limits of a trial; only trials with the same ones are compared."""
+    """Suite, split and limits of a case; only cases with the same ones are compared."""
 
     suite: str
     split: str
@@ -132,11 +133,11 @@ def _best(
     return best
 
 
-# ------------------------------------------------------------------ trials
+# ------------------------------------------------------------------ cases
 
 
 def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
-    """Return one row per trial, measured against the best known values.
+    """Return one row per case, measured against the best known values.
 
     `value`, `lower_bound` and the best and known ones are exact, None where there is none.
     Statements that `verify` refuses do not count. Gaps and the primal integral are shares, times
@@ -152,14 +153,13 @@ def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = Non
     InputError
         If a case is there twice: means would count it twice.
     """
-    seen = set()
+    repeated = Counter(record.key for record in records)
     for record in records:
-        if record.key in seen:
+        if repeated[record.key] > 1:
             raise InputError(
                 f"{record.instance}: {record.solver}, seed {record.seed}, "
                 f"{record.time_limit_s:g} s is there twice; report one campaign at a time"
             )
-        seen.add(record.key)
     entries = () if known is None else known.instances.values()
     known_bounds = _best(max, ((each.sha256, each.lower_bound) for each in entries))
     valid = [record for record in records if record.kind != "invalid"]
@@ -235,7 +235,7 @@ def _steps(record: SolverRecord) -> Steps:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Trials that are reported together.
+    """Cases that are reported together.
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ class Section:
 
         The slower of two middle ones, infinite without a proof, NaN where a solver did not run.
         """
-        return self._by_problem("proof_s", _upper_median)
+        return self._by_problem("proof_s", lambda times: sorted(times)[len(times) // 2])
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -342,8 +342,3 @@ def whole(frame: pd.DataFrame) -> Section:
     solvers = tuple(dict.fromkeys(frame["solver"]))
     bounding = frozenset(frame.loc[frame["states_bound"], "solver"])
     return Section("all", frame, solvers, bounding)
-
-
-def _upper_median(values: Iterable[Any]) -> Any:
-    ordered = sorted(math.inf if value is None else value for value in values)
-    return ordered[len(ordered) // 2]

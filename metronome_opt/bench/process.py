@@ -207,17 +207,16 @@ def _wait(
     process: int, limits: Limits, messages: Path, stop: Event
 ) -> tuple[Ending, tuple[int, int, struct_rusage] | None]:
     """Wait until a task ends or has to be killed; return how, and what `os.wait4` says of it."""
-    begin = polled_stop = time.perf_counter()
-    ready_at: float | None = None
+    polled_stop = time.perf_counter()
+    limit: Ending = "startup"
+    deadline = polled_stop + limits.startup_s
     while not (ended := os.wait4(process, os.WNOHANG))[0]:
         time.sleep(_POLL_S)
         now = time.perf_counter()
-        if ready_at is None and messages.exists() and messages.stat().st_size:
-            ready_at = now
-        if ready_at is None and now - begin > limits.startup_s:
-            return "startup", None
-        if ready_at is not None and now - ready_at > limits.killed_after_s:
-            return "time", None
+        if limit == "startup" and messages.exists() and messages.stat().st_size:
+            limit, deadline = "time", now + limits.killed_after_s
+        if now > deadline:
+            return limit, None
         if now >= polled_stop:
             polled_stop = now + _POLL_STOP_S
             if stop.is_set():

@@ -23,7 +23,7 @@ from metronome_opt.bench.simulations import SimulationRecord, Value
 from metronome_opt.bench.statistics import Interval, mean_interval
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, quote
-from metronome_opt.simulate.policies import REGISTERED
+from metronome_opt.plot.style import in_order
 from metronome_opt.simulate.study import Cell
 
 BASELINE, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (
@@ -150,10 +150,6 @@ class StudyPart:
         """Return the jobs of these runs."""
         return self.jobs[self.jobs.index.isin([policy], level="policy")]
 
-    def complete(self, interval: Interval) -> bool:
-        """Return whether a mean is one over all seeds."""
-        return interval.count == len(self.seeds)
-
     def mean(self, policy: str, measure: str) -> Interval | None:
         """Return the mean of a measure over the seeds at which a policy ran in all cells.
 
@@ -222,17 +218,11 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     parts = []
     for title, chosen in wanted:
         mine = [record for record in records if label_of(record) in chosen]
-        policies = ordered_policies({record.policy for record in mine})
+        policies = in_order({record.policy for record in mine})
         seeds = tuple(sorted({record.seed for record in mine}))
         part = StudyPart(title, cells, seeds, policies, runs, jobs)
         parts.append(replace(part.only(chosen), title=title))
     return tuple(parts)
-
-
-def ordered_policies(policies: set[str]) -> tuple[str, ...]:
-    """Return policies in the order of the registry, others last."""
-    known = [policy for policy in REGISTERED if policy in policies]
-    return (*known, *sorted(policies - set(known)))
 
 
 def _pair(table: pd.DataFrame, policy: str, against: str) -> pd.DataFrame:
@@ -280,10 +270,9 @@ def _stacked(
     records: Sequence[SimulationRecord], part: _Table, names: Sequence[str]
 ) -> pd.DataFrame:
     """Return the tables of all runs, by cell, seed and policy, with at least these columns."""
-    frame = _tidy(records, part)
-    frame = frame.reindex(columns=list(dict.fromkeys([*_RUN, *names, *frame])))
+    frame = _tidy(records, part).reindex(columns=[*_RUN, *names])
     kinds = {name: np.float64 for name in names if name not in _WORDS}
-    return frame.astype(kinds).set_index(_RUN)[list(names)]
+    return frame.astype(kinds).set_index(_RUN)
 
 
 def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:

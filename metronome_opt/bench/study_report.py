@@ -141,36 +141,33 @@ def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
     for policy in part.policies:
         for measure in MEASURES.values():
             mean = part.mean(policy, measure.name)
-            yield _estimate(part, policy, measure.name, mean, measure.formatted)
+            yield _estimate(part, mean, measure.formatted, policy=policy, measure=measure.name)
         for against in (BASELINE, EXCLUSIVE):
             for measure in COMPARED:
                 if against in part.policies and against in measure.against:
                     ratio = part.paired(policy, against, measure.name)
-                    yield _estimate(part, policy, measure.name, ratio, _change, against=against)
+                    where = {"policy": policy, "against": against, "measure": measure.name}
+                    yield _estimate(part, ratio, _change, **where)
         for each in classes if len(classes) > 1 else ():
             mean, measure = part.mean_slowdown(policy, each), MEASURES["slowdown_mean"]
-            yield _estimate(part, policy, measure.name, mean, measure.formatted, group=f"{each:g}")
+            where = {"policy": policy, "group": f"{each:g}", "measure": measure.name}
+            yield _estimate(part, mean, measure.formatted, **where)
 
 
 def _estimate(
-    part: StudyPart,
-    policy: str,
-    measure: str,
-    interval: Interval | None,
-    form: Callable[[float], str],
-    *,
-    against: str = "",
-    group: str = "",
+    part: StudyPart, interval: Interval | None, form: Callable[[float], str], **where: str
 ) -> dict[str, Any]:
     text = MISSING
     if interval is not None:
-        text = _with_ends(interval, form) + ("" if part.complete(interval) else _SOME_SEEDS)
+        text = _with_ends(interval, form)
+        text += _SOME_SEEDS if interval.count < len(part.seeds) else ""
     return {
         "part": part.title,
-        "policy": policy,
-        "against": against,
-        "group": group,
-        "measure": measure,
+        "policy": "",
+        "against": "",
+        "group": "",
+        "measure": "",
+        **where,
         **{end: getattr(interval, end, None) for end in ("mean", "low", "high")},
         "seeds": 0 if interval is None else interval.count,
         "text": text,

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
-import sys
 import threading
-from collections import Counter
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from fractions import Fraction
@@ -110,28 +106,6 @@ def test_a_task_that_never_gets_ready_is_killed(suite: Path, tmp_path: Path) -> 
         solver_cases(suite, "never_ready", limits=limits), tmp_path / "r", kind=SolverRecord
     ).records
     assert (record.kind, record.error) == ("crash", "killed, not ready 0.5 s after its start")
-
-
-@pytest.mark.slow
-def test_a_campaign_killed_in_the_middle_resumes(
-    suite: Path, tmp_path: Path, scratch: Path
-) -> None:
-    output = tmp_path / "records.jsonl"
-    seeds = 8
-    command = [sys.executable, "-m", "tests.bench.fake_campaign", str(suite), str(output)]
-    with subprocess.Popen([*command, str(seeds)], cwd=os.environ["PYTHONPATH"]) as process:
-        wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") >= 3)
-        process.send_signal(signal.SIGKILL)
-    wait_until(lambda: not processes(scratch))  # the workers notice the end of their input
-    before = read_records([output])
-    assert 3 <= len(before) < seeds
-    with output.open("ab") as stream:
-        stream.write(b'{"format":"metronome-record/1","kind":"sch')
-    subprocess.run([*command, str(seeds)], cwd=os.environ["PYTHONPATH"], check=True)
-    after = read_records([output])
-    assert after[: len(before)] == before
-    assert Counter(record.seed for record in after) == Counter(range(seeds))
-    assert {record.kind for record in after} == {"schedule"}
 
 
 class Unlucky(Executor):

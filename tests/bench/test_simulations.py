@@ -74,7 +74,6 @@ def cases(
 ENDINGS = {
     "simulated": ("done", None),
     "abort": ("crash", "signal 6"),
-    "fail": ("crash", "ValueError: a fault of two lines"),
     "hang": ("out_of_time", "killed 0.6 s after its limit of 1 s"),
     "eat": ("out_of_memory", "more memory than 400 MB was needed"),
     "refuse": ("refused", "jobs[0].batch: is not to be had"),
@@ -136,12 +135,11 @@ def test_crashes_are_repeated_and_limited_runs_under_wider_limits(
             for case in remaining_cases(cases(*ENDINGS, limits=limits), outcomes.values())
         }
 
-    crashed = {"abort", "fail"}
-    assert left(LIMITS) == crashed
-    assert left(Limits(time_s=1, memory_mb=300)) == crashed
-    assert left(Limits(time_s=2, memory_mb=400)) == crashed | {"hang"}
-    assert left(Limits(time_s=1, memory_mb=500)) == crashed | {"eat"}
-    assert left(Limits(time_s=2)) == crashed | {"hang", "eat"}
+    assert left(LIMITS) == {"abort"}
+    assert left(Limits(time_s=1, memory_mb=300)) == {"abort"}
+    assert left(Limits(time_s=2, memory_mb=400)) == {"abort", "hang"}
+    assert left(Limits(time_s=1, memory_mb=500)) == {"abort", "eat"}
+    assert left(Limits(time_s=2)) == {"abort", "hang", "eat"}
 
 
 def test_other_studies_and_conditions_are_refused() -> None:
