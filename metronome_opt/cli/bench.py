@@ -111,7 +111,7 @@ def run(
     """
     from metronome_opt.bench.campaign import dask_pool, local_pool, remaining_cases, run_campaign
     from metronome_opt.bench.process import Limits
-    from metronome_opt.bench.trials import TrialRecord, plan
+    from metronome_opt.bench.solver_runs import SolverRecord, plan
     from metronome_opt.cli.progress import watching
     from metronome_opt.journal import Journal
 
@@ -120,7 +120,7 @@ def run(
     if workers is None:
         one_by_one = dask is None and processes in (None, 1)
         workers = (os.cpu_count() or 1) if one_by_one else 1
-    trials = plan(
+    cases = plan(
         members,
         chosen,
         seeds=seeds,
@@ -129,11 +129,11 @@ def run(
         ),
         workers=workers,
     )
-    with Journal(output, TrialRecord, resume=resume) as file:
-        left = remaining_cases(trials, file.records)
-        if len(left) < len(trials):
-            done = len(trials) - len(left)
-            typer.echo(f"{output}: {done:,} of {counted(len(trials), 'case')} recorded already")
+    with Journal(output, SolverRecord, resume=resume) as file:
+        left = remaining_cases(cases, file.records)
+        if len(left) < len(cases):
+            done = len(cases) - len(left)
+            typer.echo(f"{output}: {done:,} of {counted(len(cases), 'case')} recorded already")
         try:
             cluster = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
             with cluster as pool, watching(len(left)) as watcher:
@@ -173,7 +173,7 @@ def report(
 ) -> int:
     """Write a report of campaigns to a folder: a page, figures, and the records as a table."""
     from metronome_opt.bench.report import write_report
-    from metronome_opt.bench.trials import read_records
+    from metronome_opt.bench.solver_runs import read_records
 
     options.wrote(write_report(read_records(files), output, best_known=best_known))
     return 0

@@ -22,7 +22,7 @@ from rich.table import Column
 
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import SimulationRecord
-    from metronome_opt.bench.trials import TrialRecord
+    from metronome_opt.bench.solver_runs import SolverRecord
     from metronome_opt.result import Event
 
 _CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and leave it behind
@@ -73,7 +73,7 @@ class Watcher:
         self.kinds: Counter[str] = Counter()
         self.lost_cases = 0
 
-    def recorded(self, record: TrialRecord | SimulationRecord) -> None:
+    def recorded(self, record: SolverRecord | SimulationRecord) -> None:
         """Tell of a record."""
         self.kinds[record.kind] += 1
         self._tell(f"{record.title}: {record.outcome}", worth_keeping=not record.succeeded)

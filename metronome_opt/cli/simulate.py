@@ -16,7 +16,8 @@ from metronome_opt.cli.options import note, print_json, read_names, read_pairs
 from metronome_opt.errors import InputError, counted, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.simulations import SimulationCase, SimulationRecord
+    from metronome_opt.bench.campaign import Case
+    from metronome_opt.bench.simulations import SimulationRecord
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Study
 
@@ -223,7 +224,9 @@ def _naming(place: str) -> Iterator[None]:
 # ------------------------------------------------------------------ running
 
 
-def _run(cases: Sequence[SimulationCase], file: Journal[SimulationRecord], width: int) -> bool:
+def _run(
+    cases: Sequence[Case[SimulationRecord]], file: Journal[SimulationRecord], width: int
+) -> bool:
     """Run simulations, `width` at once; return whether that was interrupted."""
     from metronome_opt.bench.campaign import local_pool, run_campaign
     from metronome_opt.cli.progress import watching

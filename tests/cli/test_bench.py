@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.bench.suites import SUITES
-from metronome_opt.bench.trials import read_records
 from metronome_opt.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pydantic import TypeAdapter
 
-from benchmarks.happenings import differences, draw, rebuilt, small_cluster, somewhere
 from metronome_opt.cluster.gang import Event, Reservation, Reserved
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of, schedule_of
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.verify import evaluate
+from tests.cluster.events import differences, draw, rebuilt, small_cluster
 from tests.cluster.small import A, B, cluster, running, state_of
 from tests.tiers import examples
 
@@ -126,7 +126,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule(chance=st.randoms(use_true_random=False))
     def something_happens(self, chance: random.Random) -> None:
-        event = draw(chance, self.state, somewhere).event
+        event = draw(chance, self.state)
         if event is None:
             return
         before = len(self.journal), self.state.sequence

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.happenings import differences, rebuilt
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec
+from tests.cluster.events import differences, rebuilt
 from tests.cluster.small import cluster, running, usual
 from tests.test_journal import at_most
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.statistics import Interval
-from metronome_opt.bench.trials import TrialRecord
 from paper.measured import benchmark_numbers
 from paper.mixes import mix_numbers
 from paper.shown import (
@@ -37,15 +37,15 @@ def test_changes_have_signs_and_intervals_where_there_are_some() -> None:
 # ------------------------------------------------------------------ solvers
 
 
-def campaign(*records: TrialRecord) -> Campaign:
+def campaign(*records: SolverRecord) -> Campaign:
     return read_campaign(records)
 
 
-def solved(instance: str, solver: str, seconds: float, **changes: Any) -> TrialRecord:
+def solved(instance: str, solver: str, seconds: float, **changes: Any) -> SolverRecord:
     return record(instance, solver, 8, lower_bound=8, runtime_s=seconds, suite="single", **changes)
 
 
-def open_case(instance: str, solver: str, value: int, bound: int | None) -> TrialRecord:
+def open_case(instance: str, solver: str, value: int, bound: int | None) -> SolverRecord:
     return record(instance, solver, value, lower_bound=bound, suite="single")
 
 
