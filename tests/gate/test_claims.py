@@ -72,7 +72,7 @@ def read(tmp_path: Path, text: str | bytes, job: str = "", task: int | None = No
 OTHER = changed("spec.job", "gpt")
 SECOND = changed("spec.allocation.cushionMicroseconds", 3000, changed("spec.task", 1))
 FREE = changed("spec.allocation.gated", False)
-FREELY = Claim(*READ.slots, 5 * MS, "bert", False)
+FREELY = READ._replace(gated=False)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ FREELY = Claim(*READ.slots, 5 * MS, "bert", False)
         (json.dumps({"kind": "List", "items": [OTHER, OBJECT]}), "bert", None, READ),
         (yaml.dump({"kind": "List", "items": [OTHER, OBJECT]}), "bert", 7, READ),
         (dump_objects([OTHER, OBJECT, {"kind": "Pod"}], "claims of bert"), "bert", None, READ),
-        (json.dumps([OBJECT, SECOND]), "bert", None, Claim(*READ.slots, 3 * MS, "bert")),
+        (json.dumps([OBJECT, SECOND]), "bert", None, READ._replace(cushion_ns=3 * MS)),
         (json.dumps([OBJECT, SECOND]), "bert", 0, READ),
         ('{"offset_ms": 1.000001, "period_ms": 0.1e3}', "x", None, Claim(1_000_001, 100 * MS)),
         (
