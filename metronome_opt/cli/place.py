@@ -24,14 +24,12 @@ _MEASURES = ("conflicts", "score", "cushion", "racks", "fragments")
 
 
 def place(
-    state: Annotated[
-        Path, typer.Argument(metavar="STATE", help="Folder that holds the state of a cluster.")
-    ],
+    state: options.State,
     job: Annotated[
         Path | None,
         typer.Argument(
             metavar="[JOB]",
-            help="A job, YAML or JSON; left out, the state is shown.",
+            help="A job, YAML or JSON; left out, the state is printed.",
             show_default=False,
         ),
     ] = None,
@@ -64,10 +62,7 @@ def place(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Find the place, reserve none.")
     ] = False,
-    claims: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write all claims in force to this folder, as manifests."),
-    ] = None,
+    claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
 ) -> int:
     """Place all tasks of JOB in a cluster, or none.
@@ -164,7 +159,7 @@ def _read_gang(
 def _place(
     state: ClusterState, gang: Gang, *, remove: str | None, dry_run: bool, as_json: bool
 ) -> bool:
-    """Place a job, perhaps instead of another one, and print so; return whether there was room."""
+    """Place a job, perhaps instead of another one, and print so; return True if there was room."""
     from metronome_opt.cluster.views import restore, snapshot_of
     from metronome_opt.scheduling import place_job, why_not
 

@@ -144,7 +144,7 @@ def _claims(content: bytes, job: str) -> Iterator[tuple[str, Any, Reader, dict[s
     for place, document in _objects(content, job):
         if not isinstance(document, dict):
             raise ClaimError(f"{_at(place)}{quote(document)}: is no object")
-        reader = _plain
+        reader: Reader = _plain
         if not _PLAIN & set(document):
             if document.get("kind") != _KIND:
                 continue

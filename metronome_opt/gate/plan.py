@@ -134,4 +134,5 @@ class SlotPlan:
         first = claim.offset_ns + claim.starts_ns[0]
         cushion = min(claim.cushion_ns, claim.period_ns // 2)
         iteration = -((first + cushion - moment) // claim.period_ns)
-        return claim.offset_ns + iteration * claim.period_ns
+        aligned: int = claim.offset_ns + iteration * claim.period_ns
+        return aligned
