@@ -226,7 +226,7 @@ class Instance(Record):
 
     @property
     def needs_stretch(self) -> bool:
-        """True if some link's hyperperiod is within the limit only if jobs are stretched."""
+        """Return True if some link's hyperperiod is within the limit only if jobs are stretched."""
         return max(self.hyperperiods.values(), default=1) > self.hyperperiod_limit
 
     def job(self, name: str) -> Job:

@@ -97,8 +97,8 @@ def simulate(
 
     Each simulation is a process of its own. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
-    what was running. All policies get the same jobs and the same random numbers. With nothing left to do,
-    --resume writes the tables and the report anew.
+    what was running. All policies get the same jobs and the same random numbers. With nothing left
+    to do, --resume writes the tables and the report anew.
     """
     from metronome_opt.bench.campaign import remaining_cases
     from metronome_opt.bench.pages import check_extra

@@ -214,7 +214,7 @@ def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
 def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     """Return a line: how many jobs are gated, and the mean slowdown with that and without.
 
-    And one more where slots make the jobs slower, as those of least contention may.
+    And one more where slots make the jobs slower, as those of minimum contention may.
     """
     alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))

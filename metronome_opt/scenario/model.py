@@ -184,7 +184,7 @@ class Work(Record):
 
     @property
     def is_measured(self) -> bool:
-        """True if its traffic is that of a record."""
+        """Return True if its traffic is that of a record."""
         return self.traffic == MEASURED
 
     @property
