@@ -1,4 +1,4 @@
-"""Errors that are shown to users: one line that names place, value and remedy."""
+"""Errors of one line that names place, value and remedy."""
 
 from __future__ import annotations
 

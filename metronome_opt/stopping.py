@@ -85,7 +85,7 @@ def _check(name: str, limit: float) -> None:
 
 
 class Watch:
-    """The stopping rules of one run, with what they depend on: iterations, improvement, time."""
+    """The stopping rules of one run, with its iterations, improvement and time."""
 
     def __init__(self, rules: Sequence[StoppingRule]) -> None:
         self._rules = rules
@@ -139,5 +139,5 @@ class Watch:
 
 
 def _improves(new: Fraction | None, old: Fraction | None) -> bool:
-    """Return whether an incumbent is another one; objectives that are maximised may rise."""
+    """Return True if an incumbent is another one; objectives that are maximised may rise."""
     return new is not None and new != old

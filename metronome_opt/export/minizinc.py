@@ -99,7 +99,7 @@ def _unit(instance: Instance, link: Link) -> int:
 
 
 def _check_size(instance: Instance, scaled: _Scaling) -> None:
-    """Refuse what exceeds `LARGEST`, the intermediate sums of a solver included."""
+    """Refuse values that exceed `LARGEST`, the intermediate sums of a solver included."""
     for index, job in enumerate(instance.jobs):
         for field, value in (
             ("period", job.period),

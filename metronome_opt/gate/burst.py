@@ -4,8 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from metronome_opt.gate.gate import Gate
 
 
@@ -28,8 +26,6 @@ class Burst:
         Since the iteration before began, for its first burst; None where that is not known.
     asked
         Which burst of its iteration it is said to be; None for the next one.
-    opening
-        Which opening of the gate it belongs to, see `Gate.enter`.
     sent_bytes
         The bytes that it is said to send, None if unknown; may be set at any time before it ends.
     size
@@ -42,7 +38,7 @@ class Burst:
     # with the cold caches of a loop that has slept each of these costs some microseconds.
     gate: Gate
     asked: int | None = None
-    phase = iteration = opening = 0
+    phase = iteration = 0
     ready = begins = ended = ready_at = cushion = 0
     began = -1
     slot_at: int | None = None
@@ -102,10 +98,5 @@ class Burst:
         self.begin()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()

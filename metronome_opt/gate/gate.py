@@ -85,8 +85,7 @@ class Gate:
         self._difference = 0  # of the clocks, then
         self._iteration = -1
         self._iteration_began: int | None = None
-        self._inside = 0  # bursts that are open
-        self._opening = 0  # how often they were forgotten, and open no more
+        self._open: list[Burst] = []  # the first one, and those that are a part of it
         self._current: Burst | None = None
         self._sent: int | None = None
         self._ended: list[Burst] = []  # not counted yet
@@ -213,13 +212,11 @@ class Gate:
     def enter(self, burst: Burst) -> None:
         """Wait for the slot of a burst; one that is a part of another waits for that one's."""
         with self._lock:
-            if self._inside and self._is_forgotten():
+            if self._open and self._is_forgotten():
                 self.warn("a burst was begun and never ended; the next one begins anew")
-                self._inside = 0
-                self._opening += 1
-            burst.opening = self._opening
-            self._inside += 1
-            if self._inside == 1:
+                self._open.clear()
+            self._open.append(burst)
+            if len(self._open) == 1:
                 self._current, self._sent = burst, None
                 self._decide(burst)
             current = self._current
@@ -241,14 +238,14 @@ class Gate:
     def leave(self, burst: Burst) -> None:
         """End a burst; what it was is measured as soon as no other one is open."""
         with self._lock:
-            if burst.opening != self._opening:
-                return  # it was taken for forgotten
+            if burst not in self._open:
+                return  # it was forgotten
             if burst.sent_bytes is not None:
                 sent = burst.sent_bytes = self._valid_size(burst.sent_bytes)
                 if sent is not None:
                     self._sent = sent if self._sent is None else self._sent + sent
-            self._inside -= 1
-            if self._inside:
+            self._open.remove(burst)
+            if self._open:
                 return
             current, self._current = self._current, None
             if current is None or current.began < 0:
@@ -284,8 +281,7 @@ class Gate:
     def forget(self) -> None:
         """Leave files and scrapes to the process that this one was forked from."""
         self._lock = threading.RLock()
-        self._inside, self._current = 0, None
-        self._opening += 1
+        self._open, self._current = [], None
         for sink in self._sinks:
             sink.drop()
         self._sinks = []

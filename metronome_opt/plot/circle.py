@@ -1,4 +1,4 @@
-"""The circle of a link: one turn is its hyperperiod, one ring is a job, one arc is a burst."""
+"""The circle of a link: its circumference is the hyperperiod, a ring is a job, an arc a burst."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _jobs_table(state: ClusterState) -> Table:
 
 
 def _links_table(state: ClusterState) -> Table:
-    """Return the links of most jobs, then of most demand; only those that jobs share."""
+    """Return the shared links, by number of jobs, then by demand, descending."""
     users = Counter(link for job in state.claims for link in state.flows(job))
     rows = []
     for link, jobs in users.items():

@@ -37,7 +37,7 @@ CUSHION_LEGEND = (
 NODES_SHOWN = 3
 _WIDE = 200
 _MANY_JOBS, _MOST_AFFECTED = 40, 20
-_BY_CHANCE = 2e-3  # of a mean slowdown: so much do plays differ
+_BY_CHANCE = 2e-3  # of a mean slowdown: so much do simulations differ
 
 
 def terminal() -> Console:
@@ -52,7 +52,7 @@ def terminal() -> Console:
 def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = ()
 ) -> Table:
-    """Return a table: names to the left, numbers and what else there is to the right.
+    """Return a table: names are aligned to the left, other columns to the right.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     Parameters
     ----------
     before, after
-        What the judge says of two schedules; what is not known before is shown as a dash.
+        Evaluations of two schedules; values that are not known before are dashes.
     """
     rows = []
     for name in OBJECTIVES:
@@ -122,7 +122,7 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
 
 
 def traffic_table(problem: Problem) -> Table:
-    """Return one row per job of a scenario: what it is, what it sends, and where it runs.
+    """Return one row per job of a scenario: workload, traffic and nodes.
 
     Iterations are as they would be alone, exactly; periods as they are in slots.
     """
@@ -203,7 +203,7 @@ def jobs_table(
 
 
 def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
-    """Return the jobs to write a row of: all, or of many those whose iteration changes most."""
+    """Return the jobs of the table: all, or of many those with the largest changes."""
     jobs = instance.jobs
     if len(jobs) <= _MANY_JOBS:
         return jobs
@@ -252,7 +252,7 @@ def fit_table(instance: Instance, kept: Kept) -> Table:
 def front_table(front: Front, files: Sequence[str]) -> Table:
     """Return one row per point of a front: its number, its values on the axes, its file.
 
-    As many digits are shown as it takes to tell the values of an objective apart, up to six.
+    Values have as many digits as it takes to distinguish them, up to six.
 
     Parameters
     ----------
