@@ -39,7 +39,7 @@ class Event:
     incumbent, bound
         Best value and best lower bound so far, None where there is none.
     source
-        The method that found it.
+        The method that improved it.
     iteration
         Iterations so far, as a stopping rule sees them.
     stalled, stalled_s

@@ -83,7 +83,7 @@ def place(
     new = None
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
-        _read_gang(new, state, job, remove, changes)  # what is wrong is found before STATE is made
+        _read_gang(new, state, job, remove, changes)  # faults are raised before STATE is made
     with Store(state) if new is None else Store.keep(state, new) as store:
         before = store.state.sequence
         gang = _read_gang(store.state, state, job, remove, changes)

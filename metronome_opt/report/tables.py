@@ -34,7 +34,7 @@ CUSHION_LEGEND = (
     "cushion: by how much all bursts may grow before a link without contention has some; "
     "0: by no whole slot, no limit: there is no such link"
 )
-NODES_SHOWN = 3
+MAX_NODES = 3
 _WIDE = 200
 _MANY_JOBS, _MOST_AFFECTED = 40, 20
 _BY_CHANCE = 2e-3  # of a mean slowdown: so much do simulations differ
@@ -75,20 +75,20 @@ def plain_table(
     return table
 
 
-def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
+def on_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
     """Return where the tasks of a job run, each node once, and of many the first ones only.
 
     Parameters
     ----------
     nodes
         The node of each task.
-    most
+    limit
         How many nodes are named; None for all.
     """
     tasks = Counter(nodes)
     named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
-    more = len(named[most:]) if most is not None else 0
-    return ", ".join(named[:most]) + (f" and {more} more" if more else "")
+    more = len(named[limit:]) if limit is not None else 0
+    return ", ".join(named[:limit]) + (f" and {more} more" if more else "")
 
 
 def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
@@ -96,7 +96,7 @@ def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
     nodes: dict[str, list[str]] = {}
     for task in placed.tasks if placed else ():
         nodes.setdefault(task.job, []).append(task.node)
-    return {job: on_nodes(its, NODES_SHOWN) for job, its in nodes.items()}
+    return {job: on_nodes(its, MAX_NODES) for job, its in nodes.items()}
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
@@ -272,7 +272,7 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
 
 
 def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:
-    """Return values as people read them, with digits enough that different ones look different."""
+    """Return values as text, with enough digits that different ones differ."""
     for digits in range(1, 7):
         texts = [find_objective(name).format(value, digits) for value in values]
         if len(set(texts)) == len(set(values)):

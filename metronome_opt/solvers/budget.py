@@ -118,7 +118,7 @@ class Budget:
     @property
     def stopped(self) -> bool:
         """Return True if it is time to return."""
-        if self._parent is None and self._watch is not None and self._watch.look():
+        if self._parent is None and self._watch is not None and self._watch.poll():
             self.end(Stop.RULE)
         return (
             self._ended is not None
