@@ -14,7 +14,6 @@ from metronome_opt.errors import InputError, quote
 if TYPE_CHECKING:
     from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
     from metronome_opt.cluster.state import ClusterState
-    from metronome_opt.scenario import Scenario
     from metronome_opt.scheduling import PlaceDecision
 
     Change = CapacityChanged | NodeChanged
@@ -248,8 +247,9 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
-    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
+    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
+    from metronome_opt.scheduling.place import place_scenario
 
     path = locate(path)
     document = read_document(path)
@@ -264,22 +264,15 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
         )
     scenario = read_scenario(path)
     try:
-        return _state_of(with_hyperperiod(scenario), with_jobs=with_jobs)
+        scenario = with_hyperperiod(scenario)
+        spec = ClusterSpec.of_cluster(
+            scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
+        )
+        state = ClusterState(spec)
+        if with_jobs:
+            place_scenario(state, scenario)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def _state_of(scenario: Scenario, *, with_jobs: bool) -> ClusterState:
-    from metronome_opt.cluster.state import ClusterState
-    from metronome_opt.scenario.cluster import ClusterSpec
-    from metronome_opt.scheduling.place import place_scenario
-
-    spec = ClusterSpec.of_cluster(
-        scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
-    )
-    state = ClusterState(spec)
-    if with_jobs:
-        place_scenario(state, scenario)
     return state
 
 
