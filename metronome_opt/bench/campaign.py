@@ -91,7 +91,7 @@ class CaseRecord:
 
     @property
     def succeeded(self) -> bool:
-        """True if it holds a result."""
+        """Return True if it holds a result."""
         return self.kind in ("schedule", "done")
 
     @property

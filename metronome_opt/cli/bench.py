@@ -1,4 +1,4 @@
-"""``metronome bench``: list suites, run campaigns over them, report what they show."""
+"""``metronome bench``: list suites, run campaigns over them, report results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Suites = Annotated[
 
 @app.command("list")
 def list_(suite: _Suites = "all") -> int:
-    """Show the suites and how many instances are for testing and for tuning."""
+    """List the suites and how many instances are for testing and for tuning."""
     from metronome_opt.bench.suites import find_suites
     from metronome_opt.report.tables import plain_table, terminal
 
@@ -79,9 +79,7 @@ def run(
             show_default="one per core if cases run one by one on this machine, else 1",
         ),
     ] = None,
-    memory_limit: Annotated[
-        int, typer.Option(min=1, metavar="MB", help="For each process of a case.")
-    ] = 4096,
+    memory_limit: options.MemoryLimit = 4096,
     processes: Annotated[
         int | None,
         typer.Option(
@@ -120,15 +118,12 @@ def run(
     if workers is None:
         one_by_one = dask is None and processes in (None, 1)
         workers = (os.cpu_count() or 1) if one_by_one else 1
-    cases = plan(
-        members,
-        chosen,
-        seeds=seeds,
-        limits=lambda member: Limits(
-            member.time_limit_s if time_limit is None else time_limit, memory_limit
-        ),
-        workers=workers,
-    )
+
+    def limits(member: Member) -> Limits:
+        limit = member.time_limit_s if time_limit is None else time_limit
+        return Limits(limit, memory_limit)
+
+    cases = plan(members, chosen, seeds=seeds, limits=limits, workers=workers)
     with Journal(output, SolverRecord, resume=resume) as file:
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):

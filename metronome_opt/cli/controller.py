@@ -24,9 +24,7 @@ _LOST = 1
 
 
 def controller(
-    state: Annotated[
-        Path, typer.Argument(metavar="STATE", help="Folder that holds the state of the cluster.")
-    ],
+    state: options.State,
     cluster: Annotated[
         Path | None,
         typer.Option(
@@ -108,9 +106,7 @@ def controller(
             stack.callback(leadership.release)
             leadership.keep(stop)
             typer.echo(f"leads as {leadership.holder}", err=True)
-        new = None
-        if cluster is not None:
-            new = new_state(cluster)
+        new = None if cluster is None else new_state(cluster)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
             options.wrote(state)

@@ -92,7 +92,7 @@ class _AtPeriods:
 
     @property
     def _ended(self) -> bool:
-        """True if the present schedule is to be returned."""
+        """Return True if the present schedule is to be returned."""
         return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE)
 
     # ---------------------------------------------------------------- levels

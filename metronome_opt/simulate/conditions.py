@@ -71,5 +71,5 @@ class Conditions(Record):
 
     @property
     def random(self) -> bool:
-        """True if anything about the jobs is random."""
+        """Return True if anything about the jobs is random."""
         return bool(self.jitter or self.drift_ppm)

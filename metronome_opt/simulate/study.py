@@ -202,7 +202,7 @@ class Study(Record):
 
     @property
     def is_one_scenario(self) -> bool:
-        """True if the jobs are given, so that seeds change disturbances only."""
+        """Return True if the jobs are given, so that seeds change disturbances only."""
         return isinstance(self.draw.generator, Given) and not self.grid
 
     def scenario(self, cell: Cell, seed: int) -> Scenario:

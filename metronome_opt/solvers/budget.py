@@ -26,7 +26,7 @@ class Stoppable(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """True if it is time to return."""
+        """Return True if it is time to return."""
 
     @property
     def stop(self) -> Stop:
@@ -95,7 +95,7 @@ class Budget:
 
     @property
     def had_time(self) -> bool:
-        """True if there was any time at the start."""
+        """Return True if there was any time at the start."""
         return self._seconds != 0
 
     def limit_to(self, seconds: float | None, parts: int = 1) -> None:
@@ -117,8 +117,8 @@ class Budget:
 
     @property
     def stopped(self) -> bool:
-        """True if it is time to return."""
-        if self._parent is None and self._watch is not None and self._watch.look():
+        """Return True if it is time to return."""
+        if self._parent is None and self._watch is not None and self._watch.poll():
             self.end(Stop.RULE)
         return (
             self._ended is not None

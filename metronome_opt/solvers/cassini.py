@@ -161,7 +161,7 @@ class _Circle:
 
     @property
     def is_best(self) -> bool:
-        """True if no other rotations score better."""
+        """Return True if no other rotations score better."""
         return is_done(self._rotations)
 
     @property

@@ -150,7 +150,7 @@ class Population:
 
     @property
     def is_movable(self) -> bool:
-        """True if there is any job to move."""
+        """Return True if there is any job to move."""
         return len(self._around.free) > 0
 
     def set_budget(self, share: float) -> None:
@@ -160,7 +160,7 @@ class Population:
 
     @property
     def fits(self) -> bool:
-        """True if the time does for another whole generation."""
+        """Return True if the time does for another whole generation."""
         if self.budget.stopped:
             return False
         return not self._effort or self._plan()[0] == _MEMBERS

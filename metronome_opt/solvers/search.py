@@ -107,12 +107,12 @@ class Search(Budget):
 
     @property
     def stopped(self) -> bool:
-        """True if the solver has to return now."""
+        """Return True if the solver has to return now."""
         return self.proved or super().stopped
 
     @property
     def barred(self) -> bool:
-        """True if not even greedy may go on; on the whole problem any time above 0 allows it."""
+        """Return True if not even greedy may go on; the whole problem needs any time above 0."""
         if self._is_part:
             return self.stopped
         return self._had_no_time or super().stop is Stop.INTERRUPTED
@@ -125,7 +125,7 @@ class Search(Budget):
 
     @property
     def proved(self) -> bool:
-        """True if the bound meets the incumbent."""
+        """Return True if the bound meets the incumbent."""
         return self.incumbent is not None and self.incumbent == self.bound
 
     # ---------------------------------------------------------------- parts

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     REGISTERED: Mapping[str, Registration]
     POLICIES: Mapping[str, str]
 
-# From what clusters do today to what no policy can do better. The colours are those of Okabe and
+# From common practice to the bound that no policy can exceed. The colours are those of Okabe and
 # Ito; the dashes tell the lines in a print without colours.
 _OURS: dict[str, Registration] = {
     "default": Registration(
@@ -74,19 +74,19 @@ _OURS: dict[str, Registration] = {
         usual=True,
     ),
     "metronome-greedy": Registration(
-        "fewest conflicts of the new job, then least contention, rotated once",
+        "fewest conflicts of the new job, then minimum contention, rotated once",
         f"{_HERE}.plain:MetronomeGreedy",
         line=("#009E73", (0, (3, 1.2)), 1.6),
         usual=True,
     ),
     "metronome": Registration(
-        "placement, admission and offsets by what they bring, priorities, cushions",
+        "placement, admission and offsets by their gain, priorities, cushions",
         f"{_HERE}.metronome:Metronome",
         line=("#0072B2", "-", 2.2),
         usual=True,
     ),
     "ideal": Registration(
-        "a network that is never in the way: the bound",
+        "a network without contention: the bound",
         f"{_HERE}.plain:Ideal",
         line=("#1a1a1a", (0, (1, 1.4)), 1.6),
         usual=True,

@@ -58,7 +58,7 @@ class Default:
 
 
 class Ideal(Default):
-    """The same with a network that is never in the way: no policy can do better."""
+    """The same with a network without contention: no policy can do better."""
 
     contends = False
 

@@ -55,7 +55,7 @@ class Cost:
 
     @property
     def is_known(self) -> bool:
-        """True if anything but `low` is known."""
+        """Return True if anything but `low` is known."""
         return self.excess is not None or bool(self.singles)
 
     def with_table(self, excess: Cells) -> Cost:
@@ -137,7 +137,7 @@ class CostNetwork:
 
     @property
     def solved(self) -> bool:
-        """True if no choice is left: the floor is reached by the only offsets there are."""
+        """Return True if no choice is left: the floor is reached by the only offsets there are."""
         known = all(cost.excess is not None for cost in self.costs)
         return self.slack >= 0 and known and all(size == 1 for size in self.sizes)
 
