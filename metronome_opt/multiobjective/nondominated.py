@@ -2,7 +2,7 @@
 
 One cost network for each cost, cut down by each other: what one of them cannot bear, none needs to
 look at. The jobs are eliminated one after the other, with rows of several costs (`relations`).
-Where that takes too many rows, one of the jobs is given each of its offsets in turn and what is
+Where that takes too many rows, one of the jobs is given its offsets one after the other and what is
 left is solved in the same way. `Archive` says what is accepted, and which rows are dominated by
 what has been found.
 """

@@ -239,30 +239,36 @@ class _AtPeriods:
         return proved
 
     def _improve(self, search: Search, name: str) -> bool:
-        names = (name, *(level.name for level in self._solution.levels))
-        grouping = group(search, self._base, names, self._mixture)
+        names = tuple(self._mixture) or (name, *(level.name for level in self._solution.levels))
+        grouping = group(search, self._base, names)
         before = self._solution.offsets
         parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in grouping.groups]
         proved = True
         if name == CUSHION:
             proved = self._widen(grouping.groups, parts)
         else:
+            prices = [
+                costs.prices_of_units(self._mixture) if self._mixture else {name: 1}
+                for costs in grouping.groups
+            ]
             for number, costs in enumerate(grouping.groups):
-                parts[number], whole = self._improved(costs, name, parts[number])
+                parts[number], whole = self._improved(costs, prices[number], parts[number])
                 proved = proved and whole
         named = [costs.named(part) for costs, part in zip(grouping.groups, parts, strict=True)]
         joined = grouping.join(named)
         self._solution.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
         return proved
 
-    def _improved(self, costs: Costs, name: str, start: Offsets) -> tuple[Offsets, bool]:
-        """Optimise an objective of a group; return the schedule and whether it is proved."""
+    def _improved(
+        self, costs: Costs, prices: Mapping[str, int], start: Offsets
+    ) -> tuple[Offsets, bool]:
+        """Optimise a sum of objectives of a group; return the schedule and whether it is proved."""
         limits = self._limits(costs, start)
         cushion = self._cushion
-        answer = minimise(costs, {name: 1}, limits, cushion=cushion, start=start)
+        answer = minimise(costs, prices, limits, cushion=cushion, start=start)
         offsets = answer.offsets or start
         if not answer.proved:
-            offsets = descend(costs, name, offsets, self._limits(costs, offsets), cushion)
+            offsets = descend(costs, prices, offsets, self._limits(costs, offsets), cushion)
         return offsets, answer.proved
 
     def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
@@ -296,7 +302,7 @@ class _AtPeriods:
             high = ceiling
             reached = costs.value(CUSHION, parts[number])
             while reached is not None and reached < high:
-                # The first look is at the top: groups that can bear all there is are common.
+                # The maximum is tried first: groups that can bear all there is are common.
                 at_top = high - reached == 1 or (limited and high == ceiling)
                 middle = high if at_top else int(reached + high + 1) // 2
                 answer = self._with_cushion(costs, middle, parts[number])

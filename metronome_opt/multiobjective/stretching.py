@@ -48,7 +48,7 @@ from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.search import Search, mean_excess
 from metronome_opt.solvers.solve import Arguments, interrupt_stops
 
 _MAX_CHOICES = 5000
@@ -142,7 +142,7 @@ def _hyperperiods(part: Instance, stretch: Mapping[str, int]) -> list[int]:
 def _load_bound(part: Instance, more: Mapping[str, int]) -> Fraction:
     """Return a lower bound of the contention at periods longer by `more` slots, or less.
 
-    The mean demand of each layer of a link, less its capacity, by Jensen's inequality.
+    See `solvers.search.load_bound`.
     """
     total = Fraction(0)
     for link in part.links:
@@ -151,11 +151,7 @@ def _load_bound(part: Instance, more: Mapping[str, int]) -> Fraction:
             (job.weight, Fraction(job.links[link.name] * job.volume, job.period + more[job.name]))
             for job in users
         ]
-        before = 0
-        for weight in sorted({weight for weight, _ in means}):
-            demand = sum(mean for other, mean in means if other >= weight)
-            total += (weight - before) * max(Fraction(0), demand - link.capacity)
-            before = weight
+        total += mean_excess(means, link.capacity)
     return total
 
 
@@ -207,15 +203,15 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
     stretch = {name: slots for each in best for name, slots in each.stretch.items()}
     offsets = {name: slot for each in best for name, slot in each.offsets.items()}
     values = terms.values(instance, offsets, stretch)
-    least = sum((each.bound for each in best), Fraction(0))
+    minimum = sum((each.bound for each in best), Fraction(0))
     proved = all(each.proved for each in best)
     bound: Fraction | None = None
     levels = [
-        Level(name, as_stated(name, value), proved or (least == value and not position))
+        Level(name, as_stated(name, value), proved or (minimum == value and not position))
         for position, (name, value) in enumerate(zip(names, values, strict=True))
     ]
-    if proved or (least > 0 and names[0] != CUSHION):
-        bound = as_stated(names[0], least)
+    if proved or (minimum > 0 and names[0] != CUSHION):
+        bound = as_stated(names[0], minimum)
     notes = [] if proved else ["periods were chosen first: others may be better"]
     if instance.needs_stretch and STRETCH not in goal.objectives:
         notes.append("jobs are stretched: without, hyperperiods are above the limit")
@@ -239,7 +235,7 @@ def _best(
 ) -> _Best:
     """Return the best schedule of a component over the choices of its periods."""
     listed, others = _choices(part)
-    most = {job.name: job.max_stretch for job in part.jobs}
+    longest = {job.name: job.max_stretch for job in part.jobs}
     quick_budget = budget.fraction(_QUICK_SHARE)
     left: list[tuple[Values, _Stretch]] = []
     best: _Best | None = None
@@ -256,7 +252,7 @@ def _best(
     assert best is not None  # noqa: S101 (there is a choice, or an error)
     open_bounds: list[Values] = []  # of choices that may still be better
     if others is not None:
-        open_bounds.append(terms.lower_bounds(_load_bound(part, most), others))
+        open_bounds.append(terms.lower_bounds(_load_bound(part, longest), others))
     for _, stretch in sorted(left, key=lambda each: each[0]):
         low = terms.lower_bounds(_load_bound(part, stretch), price_of(part, stretch))
         if low < best.values and not budget.stopped:
@@ -267,9 +263,9 @@ def _best(
                 improved()
             low = solved.values if solved.proved else max(low, (solved.bound, *low[1:]))
         open_bounds.append(low)
-    least = min(open_bounds)
-    proved = least >= best.values
-    return replace(best, bound=best.values[0] if proved else least[0], proved=proved)
+    minimum = min(open_bounds)
+    proved = minimum >= best.values
+    return replace(best, bound=best.values[0] if proved else minimum[0], proved=proved)
 
 
 def _solve(

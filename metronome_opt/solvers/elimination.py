@@ -1,7 +1,7 @@
 """Exact where few jobs meet at a time: tables of the links, and jobs eliminated one by one.
 
 A block is solved as a cost network (see `network`). Where its tables would become too large, one
-of the jobs is given each of its offsets in turn, those with the least lower bound first, and what
+of the jobs is given its offsets one after the other, by ascending lower bound, and what
 is left is solved in the same way: depth first, with the bound of the tables, and links without a
 table bounded by what their jobs add to those that are decided (see `network.condition`).
 
@@ -48,7 +48,7 @@ _CELLS = 2300
 
 @dataclass
 class _Branching:
-    """A network in which one job is given its offsets in turn."""
+    """A network in which one job is given its offsets one after the other."""
 
     network: CostNetwork
     gone: tuple[Eliminated, ...]  # before
@@ -75,7 +75,7 @@ def prove(search: Search) -> None:
 
 
 class Elimination:
-    """Searches with small and with large tables that take turns, each further in every round.
+    """Alternating searches with small and with large tables, each further in every round.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class _Attempt:
 
     @property
     def _limit(self) -> int:
-        """The most units that a schedule better than the incumbent of now may have."""
+        """The maximum units of a schedule that is better than the present incumbent."""
         return int((self._search.incumbent or Fraction(0)) / self._scale) - 1
 
     def _leave_and_bound(self) -> None:

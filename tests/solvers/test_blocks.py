@@ -24,7 +24,7 @@ SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
 
 @given(SPREAD)
 @examples(20)
-def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -> None:
+def test_schedules_of_blocks_join(instance: Instance) -> None:
     whole = Search(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
     least = [
@@ -48,7 +48,7 @@ def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -
 
 @given(SPREAD)
 @examples(15)
-def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
+def test_bounds_of_blocks_add_up(instance: Instance) -> None:
     best = optimum(instance)
     whole = Search(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
@@ -66,7 +66,7 @@ def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
 
 @given(SPREAD)
 @examples(15)
-def test_any_number_of_workers_proves_the_same(instance: Instance) -> None:
+def test_workers_prove_same_optimum(instance: Instance) -> None:
     best = optimum(instance)
     for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
         result = solve(instance, solver, time_limit=None, workers=workers)

@@ -49,7 +49,7 @@ def judged(network: CostNetwork) -> np.ndarray[tuple[int, ...], np.dtype[np.int6
 
 @given(SCHEDULES)
 @examples(60)
-def test_tables_add_up_to_what_the_judge_says(drawn: Drawn) -> None:
+def test_tables_add_up_to_contention(drawn: Drawn) -> None:
     search = searching(*drawn)
     if search.proved:
         return
@@ -62,7 +62,7 @@ def test_tables_add_up_to_what_the_judge_says(drawn: Drawn) -> None:
 
 @given(SCHEDULES, st.data())
 @examples(30)
-def test_a_job_given_an_offset_leaves_the_rest_as_it_was(drawn: Drawn, data: st.DataObject) -> None:
+def test_deciding_job_keeps_other_costs(drawn: Drawn, data: st.DataObject) -> None:
     search = searching(*drawn)
     network = build(search)
     free = [job for job, size in enumerate(network.sizes) if size > 1]
@@ -77,7 +77,7 @@ def test_a_job_given_an_offset_leaves_the_rest_as_it_was(drawn: Drawn, data: st.
 
 @given(SCHEDULES, st.sampled_from((1, 10, 2**16)), st.sampled_from((1, 5, 100, 10**6)))
 @examples(100)
-def test_nothing_that_is_needed_is_cut_off(drawn: Drawn, small: int, most: int) -> None:
+def test_elimination_keeps_optimum(drawn: Drawn, small: int, most: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
     with pytest.MonkeyPatch.context() as patch:
@@ -94,7 +94,7 @@ def test_nothing_that_is_needed_is_cut_off(drawn: Drawn, small: int, most: int) 
 
 @given(SCHEDULES, st.sampled_from((1, 5, 20, 2**20)))
 @examples(100)
-def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: int) -> None:
+def test_branching_replaces_tables_too_large(drawn: Drawn, most: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
     with pytest.MonkeyPatch.context() as patch:
@@ -109,9 +109,7 @@ def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: in
 
 @given(SCHEDULES, st.data())
 @examples(60)
-def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
-    drawn: Drawn, data: st.DataObject
-) -> None:
+def test_conditioned_costs_are_lower_bounds(drawn: Drawn, data: st.DataObject) -> None:
     search = searching(*drawn)
     if search.proved:
         return
@@ -133,7 +131,7 @@ def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
         assert known.floor == int(true.min())  # all decided: nothing is left open
 
 
-def test_cells_beyond_64_bits_are_refused_in_a_line() -> None:
+def test_cells_beyond_64_bits_are_refused_in_one_line() -> None:
     """Bursts of 3 in 4 slots share 2 at least, 20 unserved: 10 on average, 10 * 2**64 units."""
     instance = builders.network(*(builders.job(name, 4, (0, 3, 60)) for name in "ab"))
     search = searching(instance)
