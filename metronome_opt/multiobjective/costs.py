@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -106,22 +106,6 @@ class _JobCost:
         return mine + (self.units(offsets) - int(mine[offsets[job]]))
 
 
-@dataclass(frozen=True)
-class Priced:
-    """A weighted sum of objectives as a cost network.
-
-    Attributes
-    ----------
-    search
-        Of the same jobs, to ask whether to stop.
-    network
-        The sum, within the largest that was asked for.
-    """
-
-    search: Search
-    network: CostNetwork
-
-
 class Costs:
     """The costs of the schedules of a group of jobs.
 
@@ -212,7 +196,7 @@ class Costs:
         """Return each objective in units, with one job at each of its offsets."""
         return {name: counted.around(offsets, job) for name, counted in self._counted.items()}
 
-    def priced(self, prices: Mapping[str, int], limit: int | None = None) -> Priced:
+    def priced(self, prices: Mapping[str, int], limit: int | None = None) -> CostNetwork:
         """Return a weighted sum of objectives as a network.
 
         Parameters
@@ -245,9 +229,9 @@ class Costs:
             network = self._with_singles(network, singles, per_unit.denominator)
             largest = _LARGEST if limit is None else limit * per_unit.denominator
             network = replace(network, limit=min(_sum_of_worst(network), largest))
-        return Priced(search, network)
+        return network
 
-    def bearing(self, slots: int) -> Priced:
+    def bearing(self, slots: int) -> CostNetwork:
         """Return a network of limit 0 that allows a cushion of at least some slots.
 
         Each link that is not overloaded must bear all bursts longer by that much.
@@ -269,8 +253,7 @@ class Costs:
             Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
             for index, link in enumerate(late.links)
         )
-        network = CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
-        return Priced(self.search, network)
+        return CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
 
     def _with_singles(
         self, network: CostNetwork, prices: Mapping[str, int], factor: int

@@ -116,15 +116,14 @@ def minimise(
         return _by_contention(costs, prices)
     try:
         known = None if start is None else costs.total(prices, start) - 1
-        parts = [costs.priced(prices, known)]
-        parts += [costs.priced({name: 1}, limit) for name, limit in limits.items()]
-        held = [part.network.limit for part in parts[1:]]
+        networks = [costs.priced(prices, known)]
+        networks += [costs.priced({name: 1}, limit) for name, limit in limits.items()]
+        held = [network.limit for network in networks[1:]]
         if cushion:
-            parts.append(costs.bearing(cushion))
+            networks.append(costs.bearing(cushion))
             held.append(0)
-        archive = Archive([parts[0].network.limit], held=held)
-        criteria = len(limits) + 1
-        proved = Nondominated(parts, archive, criteria).run()
+        archive = Archive([networks[0].limit], held=held)
+        proved = Nondominated(costs.search, archive, len(limits) + 1).run(networks)
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
         return Answer(start, proved=False)
     return Answer(archive.points[0][1] if archive.points else start, proved)

@@ -244,12 +244,13 @@ def _between(
     # Nothing between the ends is worse than at the other end.
     limits = [max(column) for column in zip(*map(values, ends), strict=True)]
     try:
-        parts = [costs.priced({name: 1}, limit) for name, limit in zip(names, limits, strict=True)]
-        archive = Archive([part.network.limit for part in parts])
+        pairs = zip(names, limits, strict=True)
+        networks = [costs.priced({name: 1}, limit) for name, limit in pairs]
+        archive = Archive([network.limit for network in networks])
         for each in ends:
             archive.add(values(each), each)
         _descend(costs, names, archive)
-        proved = Nondominated(parts, archive, len(names)).run()
+        proved = Nondominated(costs.search, archive, len(names)).run(networks)
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
         return ends, False
     return [offsets for _, offsets in archive.points], proved

@@ -31,7 +31,9 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
     stretchable = any(job.max_stretch for job in instance.jobs)
     stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
-        return _single(solve_contention(arguments))
+        result = solve_contention(arguments)
+        level = Level("contention", result.objective, result.status is Status.OPTIMAL)
+        return replace(result, levels=(level,))
     if arguments.start is not None:
         raise InputError("start: is for slowdown, or for contention alone without a reserve")
     # Not needed for contention alone.
@@ -48,12 +50,6 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
             found.levels.insert(place, Level("stretch", Fraction(0), proved=True))
             found.bound = found.bound if place else Fraction(0)
     return _result(arguments, goal, found, cushion_slots)
-
-
-def _single(result: Result) -> Result:
-    """Return the result of a solver of contention with its one level."""
-    level = Level("contention", result.objective, result.status is Status.OPTIMAL)
-    return replace(result, levels=(level,))
 
 
 def _result(arguments: Arguments, goal: Goal, found: Solution, cushion_slots: int) -> Result:

@@ -57,9 +57,10 @@ class _Branching:
     floors: Ints  # that they lead to
     following: int = 0  # the next of them
 
-    def bound(self) -> int | None:
-        """Return a lower bound of what has not been looked at, in units; None if nothing is."""
-        return int(self.floors[self.following]) if self.following < len(self.floors) else None
+    @property
+    def open(self) -> Ints:
+        """Lower bounds of what has not been searched, ascending, in units."""
+        return self.floors[self.following :]
 
 
 def run(search: Search) -> None:
@@ -174,11 +175,10 @@ class _Attempt:
         if self._search.stopped:
             return  # what was just begun may have been left amid
         limit = self._limit
-        while self._path and not _promises(self._path[-1], limit):
+        while self._path and not (self._path[-1].open <= limit).any():
             self._path.pop()
-        ahead = (each.bound() for each in self._path)
-        floor = min((bound for bound in ahead if bound is not None), default=limit + 1)
-        self._search.raise_bound(min(floor, limit + 1) * self._scale, _SOURCE)
+        bounds = [int(each.open[0]) for each in self._path if len(each.open)]
+        self._search.raise_bound(min([limit + 1, *bounds]) * self._scale, _SOURCE)
 
     def _settle_or_branch(self, network: CostNetwork, gone: tuple[Eliminated, ...]) -> None:
         """Offer what is solved, branch on what is not, leave what cannot be better."""
@@ -200,12 +200,6 @@ def _effort(network: CostNetwork) -> int:
     """Return what it takes to make such a network, in nodes of branch and bound."""
     cells = sum(cost.excess.size for cost in network.costs if cost.excess is not None)
     return (_A_COST * len(network.costs) + cells // _CELLS) // 2
-
-
-def _promises(here: _Branching, limit: int) -> bool:
-    """Return whether there may be better schedules in what has not been looked at."""
-    bound = here.bound()
-    return bound is not None and bound <= limit
 
 
 def _job_to_branch_on(network: CostNetwork) -> int:

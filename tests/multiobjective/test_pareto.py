@@ -106,7 +106,7 @@ def test_one_point_needs_no_search_between_ends(
     best = solve(instance, workers=1, time_limit=None)
     assert best.status is Status.OPTIMAL
     assert best.objective
-    monkeypatch.setattr(Nondominated, "run", lambda _: pytest.fail("searched between the ends"))
+    monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))
     found = pareto(instance, names, workers=1, time_limit=None)
     assert found.complete
     assert [point.objectives["contention"] for point in found.points] == [best.objective]
