@@ -122,11 +122,10 @@ class Blocks:
         joined = self._fewer_links.restore(self._split.join(chosen))
         whole.offer([joined[job.name] for job in whole.instance.jobs], "blocks")
         whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
-        whole.blocks = parts
 
     def collect_notes(self) -> None:
         """Note what was proved by what, and what the searches of the blocks have noted."""
-        blocks = self._whole.blocks
+        blocks = [run.search for run in self.runs]
         proved = Counter(block.bound_by for block in blocks if block.proved)
         ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
         left = [block for block in blocks if not block.proved]

@@ -88,7 +88,6 @@ class Search(Budget):
         self.bound: Fraction | None = None
         self.found_by = ""
         self.bound_by = ""
-        self.blocks: list[Search] = []
         self.notes: list[str] = []
         self.trajectory: list[Event] = []
         self.compiled: Compiled = compile_instance(instance)

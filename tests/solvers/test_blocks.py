@@ -59,7 +59,8 @@ def test_bounds_of_blocks_add_up(instance: Instance) -> None:
         run.link_groups.step()
         blocks.join()
         assert (whole.bound or 0) <= best
-        assert sum((block.bound or 0 for block in whole.blocks), Fraction(0)) == (whole.bound or 0)
+        bounds = [each.search.bound or 0 for each in blocks.runs]
+        assert sum(bounds, Fraction(0)) == (whole.bound or 0)
     assert whole.incumbent == best
     assert not blocks.open
 
