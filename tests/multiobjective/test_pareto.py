@@ -138,11 +138,11 @@ def test_front_callback_is_notified_of_every_part() -> None:
         b=100,
         c=100,
     )
-    told: list[FrontEvent] = []
-    whole = pareto(instance, ["contention", "wait"], workers=1, callback=told.append)
-    assert [(event.done, event.parts) for event in told] == [(1, 3), (2, 3), (3, 3)]
+    events: list[FrontEvent] = []
+    whole = pareto(instance, ["contention", "wait"], workers=1, callback=events.append)
+    assert [(event.done, event.parts) for event in events] == [(1, 3), (2, 3), (3, 3)]
     # Contention 20 (both wait 0), 10 (1 slot) and 0 (2 slots) in each part.
-    assert [event.points for event in told] == [3, 6, 9]
+    assert [event.points for event in events] == [3, 6, 9]
     assert points(whole) == [(Fraction(10 * n, 2), Fraction(6 - n)) for n in range(7)]
     ended = pareto(instance, ["contention", "wait"], workers=1, callback=lambda _: True)
     assert not ended.complete

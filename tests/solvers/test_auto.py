@@ -1,4 +1,4 @@
-"""The default solver: any number of workers, the same answers; no fault stays in a thread."""
+"""The default solver: repeatable runs, faults in threads, signals and short limits."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than those of HARD
 
 
-def told(result: Result) -> tuple[object, ...]:
-    """Return all that is to be repeatable of a result: everything but times."""
+def repeatable(result: Result) -> tuple[object, ...]:
+    """Return everything of a result but times."""
     events = [(event.incumbent, event.bound, event.source) for event in result.trajectory]
     return events, result.offsets, result.notes, result.stop
 
@@ -40,7 +40,7 @@ def told(result: Result) -> tuple[object, ...]:
 def test_run_of_one_worker_is_repeatable(name: str) -> None:
     instance = read_instance(SUITES / f"{name}.json")
     runs = [solve(instance, time_limit=None, workers=1, seed=3) for _ in range(2)]
-    assert told(runs[0]) == told(runs[1])
+    assert repeatable(runs[0]) == repeatable(runs[1])
     assert runs[0].status is Status.OPTIMAL
 
 

@@ -27,19 +27,19 @@ SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
 def test_schedules_of_blocks_join(instance: Instance) -> None:
     whole = Search(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
-    least = [
+    minimum = [
         evaluate(block, {job.name: instance.unshifted[job.name] for job in block.jobs}).contention
         for block in split(simplify_links(instance).instance).blocks
     ]
     for number, run in enumerate(blocks.runs):
         part = run.search
         blocks.join()  # a part without a schedule is as it was in the whole
-        assert whole.incumbent == sum(least, Fraction(0))
+        assert whole.incumbent == sum(minimum, Fraction(0))
         blocks.start(run, share=1.0)
         assert part.incumbent is not None
-        least[number] = min(least[number], part.incumbent)
+        minimum[number] = min(minimum[number], part.incumbent)
     blocks.join()
-    assert whole.incumbent == sum(least, Fraction(0))
+    assert whole.incumbent == sum(minimum, Fraction(0))
     named = whole.named()
     assert named is not None
     assert evaluate(instance, named).contention == whole.incumbent

@@ -1,4 +1,4 @@
-"""Time limits, Ctrl-C and missing back ends, on an instance that nobody solves in a second."""
+"""Time limits, Ctrl-C, missing back ends, numbers out of range, and starts."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ from tests.solving import solve
 for name in ("milp-textbook", "cpsat-textbook", "milp", "cpsat"):
     print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
 """
-    told = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert told.stdout.split() == ["optimal"] * 4, told.stderr
+    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert run.stdout.split() == ["optimal"] * 4, run.stderr
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_trees_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None
     instance = hard_instance(6, 3)
     for solver in ("branch-bound", "auto"):  # they end, though there is no limit
         result = solve(instance, solver, time_limit=None, workers=1)
-        told = [note for note in result.notes if "no branch and bound" in note]
-        assert len(told) == 1
-        assert "search tree" in told[0]
+        noted = [note for note in result.notes if "no branch and bound" in note]
+        assert len(noted) == 1
+        assert "search tree" in noted[0]
         # auto has another way to prove it
         assert (result.lower_bound is None) == (solver == "branch-bound")

@@ -1,4 +1,4 @@
-"""The strong models mean the same as the instance, and a back end that falls over is only that."""
+"""Strong models against enumeration, and back ends that fail."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def modelled(draw: st.DrawFn) -> tuple[Search, CostNetwork, list[Eliminated], in
         patch.setattr(tables, "SMALL", draw(st.sampled_from((1, 10, 2**16))))
         network = build(search)
         if draw(st.booleans()):
-            most = draw(st.sampled_from((1, 5, 20)))
-            network, gone = eliminate(search, network, draw(st.sampled_from((5, 100))), most)
+            max_left = draw(st.sampled_from((1, 5, 20)))
+            network, gone = eliminate(search, network, draw(st.sampled_from((5, 100))), max_left)
     return search, network, gone, draw(st.sampled_from((3, 20, 5000)))
 
 
@@ -142,8 +142,8 @@ def test_killed_process_is_named_and_its_bound_kept(
 
 
 def test_unknown_status_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
-    pretending(monkeypatch, f"print('{told}')")
+    message = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
+    pretending(monkeypatch, f"print('{message}')")
     search = unproved(HARD)
     with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
         solve_cpsat(search, stated(search), isolated=True)

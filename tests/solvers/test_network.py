@@ -1,4 +1,4 @@
-"""The cost network states what the judge says, and whatever is cut off it is not needed."""
+"""Cost networks against the judge: tables, bounds, and what pruning and elimination keep."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_tables_add_up_to_contention(drawn: Drawn) -> None:
     if search.proved:
         return
     network = build(search)
-    told, true = stated(network), judged(network)
+    known_units, true = stated(network), judged(network)
     # What is not better than the incumbent need only be known not to be.
-    assert (np.minimum(told, network.limit + 1) == np.minimum(true, network.limit + 1)).all()
+    assert (np.minimum(known_units, network.limit + 1) == np.minimum(true, network.limit + 1)).all()
     assert min(int(true.min()), network.limit + 1) * network.scale == optimum(drawn[0])
 
 
@@ -77,12 +77,12 @@ def test_deciding_job_keeps_other_costs(drawn: Drawn, data: st.DataObject) -> No
 
 @given(SCHEDULES, st.sampled_from((1, 10, 2**16)), st.sampled_from((1, 5, 100, 10**6)))
 @examples(100)
-def test_elimination_keeps_optimum(drawn: Drawn, small: int, most: int) -> None:
+def test_elimination_keeps_optimum(drawn: Drawn, small: int, max_cells: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", small)
-        network, gone = eliminate(search, build(search), most, most)
+        network, gone = eliminate(search, build(search), max_cells, max_cells)
     assert network.bound <= best
     assert search.bound is None or search.bound <= best
     if network.slack < 0:
@@ -94,13 +94,13 @@ def test_elimination_keeps_optimum(drawn: Drawn, small: int, most: int) -> None:
 
 @given(SCHEDULES, st.sampled_from((1, 5, 20, 2**20)))
 @examples(100)
-def test_branching_replaces_tables_too_large(drawn: Drawn, most: int) -> None:
+def test_branching_replaces_tables_too_large(drawn: Drawn, max_cells: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", 10)
-        patch.setattr(elimination, "_MAX_CELLS", most)
-        patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (most, 2 * most))
+        patch.setattr(elimination, "_MAX_CELLS", max_cells)
+        patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (max_cells, 2 * max_cells))
         elimination.prove(search)
     assert search.proved
     assert search.incumbent == best
@@ -121,12 +121,12 @@ def test_conditioned_costs_are_lower_bounds(drawn: Drawn, data: st.DataObject) -
             network = network.given(job, data.draw(st.integers(0, size - 1)))
     known = condition(network)
     assert known.floor >= network.floor
-    told = np.full(known.sizes, known.floor, dtype=np.int64)
+    known_units = np.full(known.sizes, known.floor, dtype=np.int64)
     for cost in known.costs:
         shape = [size if job in cost.scope else 1 for job, size in enumerate(known.sizes)]
-        told += cost.minimum(cost.scope).reshape(shape) if cost.is_known else 0
+        known_units += cost.minimum(cost.scope).reshape(shape) if cost.is_known else 0
     true = judged(network)
-    assert (np.minimum(told, network.limit + 1) <= true).all()
+    assert (np.minimum(known_units, network.limit + 1) <= true).all()
     if all(size == 1 for size in known.sizes) and known.slack >= 0:
         assert known.floor == int(true.min())  # all decided: nothing is left open
 
