@@ -143,9 +143,9 @@ def solve(
     asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
-    arguments = Arguments(instance, chosen, seed, threads, budget.note, start)
+    arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
     with interrupt_stops(budget):
-        return run(arguments, budget, cushion_slots=cushion_slots)
+        return run(arguments, cushion_slots=cushion_slots)
 
 
 def _instance(problem: object) -> Instance:

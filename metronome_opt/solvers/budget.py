@@ -11,10 +11,10 @@ from metronome_opt.result import Event, Stop
 from metronome_opt.stopping import Watch
 
 T = TypeVar("T")
-_TICK_S = 0.01  # between two looks at the clock
-_LONGEST_TICK_S = 0.1  # the same where each look takes long
-_POLL_S = 0.05  # between two looks at a call that holds its thread
-# A thread may have to wait for the interpreter before it can look at anything. Slices measured with
+_TICK_S = 0.01  # between two readings of the clock
+_LONGEST_TICK_S = 0.1  # the same where waits are long
+_POLL_S = 0.05  # between two checks of a call that holds its thread
+# A thread may have to wait for the interpreter before it can check anything. Slices measured with
 # these waits would become ever shorter, so work is measured by what the thread computes, and takes
 # so many times as long as the wait.
 _WORK_PER_WAIT = 4
@@ -55,7 +55,7 @@ class Budget:
     Attributes
     ----------
     slice
-        Number of steps that `slices` allows until the next look at the clock.
+        Number of steps that `slices` allows until the clock is read again.
     """
 
     def __init__(
