@@ -11,15 +11,15 @@ import pytest
 from lightkube.core.client import Client
 
 from metronome_opt.kubernetes.client import (
+    CAPACITIES,
+    CLAIMS,
     Resource,
     apply,
-    capacities_of,
     connect,
     delete,
     listed,
     resource,
 )
-from metronome_opt.kubernetes.controller.live import CLAIMS
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
 from tests.kubernetes.cluster.server import NAMESPACES, ApiServer, binaries, wait_served
@@ -87,7 +87,7 @@ def definitions(kubeconfig: Path) -> None:
     with connect(kubeconfig) as client:
         for item in custom_resource_definitions(DEFAULT_GROUP):
             apply(client, DEFINITIONS, item)
-        wait_served(client, CLAIMS, capacities_of(DEFAULT_GROUP))
+        wait_served(client, CLAIMS, CAPACITIES)
 
 
 Grant = Callable[[Iterable[Manifest]], None]

@@ -14,6 +14,8 @@ from lightkube.core.client import Client
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.client import (
+    CLAIMS,
+    EVENTS,
     NODES,
     PODS,
     ClusterError,
@@ -26,7 +28,6 @@ from metronome_opt.kubernetes.client import (
     resource,
 )
 from metronome_opt.kubernetes.controller.lease import Leadership
-from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest

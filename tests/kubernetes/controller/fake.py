@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from metronome_opt.kubernetes.controller.claims import Assignment
+from metronome_opt.kubernetes.controller.claims import Assignment, Slots
 from metronome_opt.kubernetes.controller.live import LiveCluster
-from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scenario.cluster import ClusterSpec

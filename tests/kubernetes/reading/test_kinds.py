@@ -184,8 +184,8 @@ def test_a_workload_that_is_done_is_left_out(kind: Object, status: Object) -> No
 
 
 def test_workload_of_an_unknown_kind_is_a_note() -> None:
-    other = workload("kubeflow.org/v1", "PaddleJob", "web", {"template": template()})
-    note = "passed over, of kinds that say nothing here: 1 PaddleJob (kubeflow.org)"
+    other = workload("kubeflow.org/v1", "Sweep", "web", {"template": template()})
+    note = "passed over, of kinds that say nothing here: 1 Sweep (kubeflow.org)"
     assert note in imported(*machines(), job(), other).notes
 
 
