@@ -142,15 +142,6 @@ def test_a_job_set_has_the_pods_of_all_its_jobs() -> None:
     assert read["set"]["nodes"] == ["n0", "n0", "n1", "n1"]
 
 
-def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
-    names = ["train-node-0-0-abcde", "train-node-0-1-fghij"]
-    owner = owned_by("Job", "train-node-0")
-    pods = [pod(name, f"n{index}", **owner) for index, name in enumerate(names)]
-    stated = train_job(numNodes=2, resourcesPerNode=ONE_EACH)
-    read = jobs_of(imported(*machines(), stated, *pods))["train"]
-    assert (read["pods"], read["nodes"]) == (names, ["n0", "n1"])
-
-
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
