@@ -47,6 +47,6 @@ def test_gangs_that_meet_get_other_slots_from_a_thread() -> None:
     assert lines[0] == "https://server: no answer"
     one, other = (claim.offset for claim in state.claims.values())
     assert 60 <= abs(one - other) <= 140  # of 200 slots, with bursts of 60
-    value = metrics.registry.get_sample_value
-    assert value("metronome_controller_failures_total") == 1
-    assert value("metronome_controller_rephased_gangs_total") >= 1
+    counted = metrics.registry.get_sample_value
+    assert counted("metronome_controller_failures_total") == 1
+    assert counted("metronome_controller_rephased_gangs_total") in (1, 2)
