@@ -81,7 +81,6 @@ def controller(
     from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run, watch
-    from metronome_opt.kubernetes.controller.rephase import Rephasing
     from metronome_opt.kubernetes.names import check_namespace
 
     where = check_namespace(namespace) if namespace is not None else ALL_NAMESPACES
@@ -126,13 +125,12 @@ def controller(
             waiting = loop.reconcile(live.pods(), live.nodes())
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
-        rephasing = Rephasing(store.state, read)
         watch(client, where, changed, stop)
         kept = run(
             loop,
             live,
             leadership,
-            rephasing,
+            read,
             stop=stop,
             changed=changed,
             metrics=metrics,
