@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.stored import SUITES
 from metronome_opt.instance import Instance, read_instance
 from tests.simulate.exact import exact_ends, system
-from tests.simulate.played import free_run
+from tests.simulate.runs import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
-from tests.simulate.played import free_run
+from tests.simulate.runs import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 

@@ -9,7 +9,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.simulate import POLICIES, Run, simulate
 from metronome_opt.simulate.policies import find_policy
-from tests.simulate.played import column, job_table
+from tests.simulate.runs import column, job_table
 from tests.simulate.scenes import racks, scene, switch, work
 
 SHIFTING = pytest.mark.parametrize("policy", ["cassini", "metronome-greedy", "metronome"])

@@ -11,7 +11,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.simulate import POLICIES, Conditions, Run, simulate
 from metronome_opt.simulate.state import training_jobs
-from tests.simulate.played import column, job_table
+from tests.simulate.runs import column, job_table
 from tests.simulate.scenes import racks, scene, switch, work
 
 EVERYBODY = pytest.mark.parametrize("policy", list(POLICIES))

@@ -20,7 +20,7 @@ from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Play, Player
 from metronome_opt.slowdown.times import Times, iteration_times
 from tests.builders import job, network
-from tests.simulate.cases import links
+from tests.simulate.runs import links
 from tests.slowdown.cases import ALTERNATING, TIGHT, minimum
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
