@@ -1,4 +1,4 @@
-"""What a policy sees at some moment, for jobs whose nodes are given."""
+"""State of a simulation at some moment, as policies get it."""
 
 from __future__ import annotations
 
