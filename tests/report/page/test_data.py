@@ -31,12 +31,12 @@ def data_of(text: str) -> Any:
     return json.loads(block)
 
 
-def test_the_same_schedule_makes_the_same_bytes() -> None:
+def test_equal_schedules_make_equal_bytes() -> None:
     schedule = schedule_of(two_jobs(), {"a": 0, "b": 8})
     assert page_of(two_jobs(), schedule) == page_of(two_jobs(), schedule)
 
 
-def test_a_page_states_what_the_judge_says_before_and_after() -> None:
+def test_page_has_verified_values_before_and_after() -> None:
     instance = two_jobs()
     schedule = schedule_of(instance, {"a": 0, "b": 8}, status="optimal", lower_bound=Fraction(0))
     (point,) = data_of(page_of(instance, schedule))["points"]
@@ -47,7 +47,7 @@ def test_a_page_states_what_the_judge_says_before_and_after() -> None:
     assert json.loads(point["document"]) == schedule.to_dict()
 
 
-def test_a_page_has_iteration_times_as_they_are_played() -> None:
+def test_page_has_simulated_iteration_times() -> None:
     instance = two_jobs()
     together, apart = (schedule_of(instance, {"a": 0, "b": offset}) for offset in (0, 8))
     data = data_of(page_of(instance, together, apart))
@@ -58,14 +58,14 @@ def test_a_page_has_iteration_times_as_they_are_played() -> None:
     assert data["points"][0]["times_ms"] != data["points"][1]["times_ms"]
 
 
-def test_the_gap_is_a_share_of_the_value() -> None:
+def test_gap_is_share_of_value() -> None:
     instance = two_jobs()
     schedule = schedule_of(instance, {"a": 0, "b": 0}, lower_bound=Fraction(1500))
     (point,) = data_of(page_of(instance, schedule))["points"]
     assert (point["truth"]["contention"], point["gap"]) == ("6000", "3/4")
 
 
-def test_before_is_that_of_bursts_as_long_as_after() -> None:
+def test_values_before_include_cushion() -> None:
     instance = two_jobs()
     (point,) = data_of(page_of(instance, schedule_of(instance, {"a": 0, "b": 8}, longer=1)))[
         "points"
@@ -75,7 +75,7 @@ def test_before_is_that_of_bursts_as_long_as_after() -> None:
     )
 
 
-def test_claims_are_in_a_page_once_however_many_schedules_there_are() -> None:
+def test_page_has_claims_once() -> None:
     instance = two_jobs()
     schedules = [schedule_of(instance, {"a": 0, "b": offset}) for offset in (8, 9, 10)]
     data = data_of(page_of(instance, *schedules))
@@ -83,7 +83,7 @@ def test_claims_are_in_a_page_once_however_many_schedules_there_are() -> None:
     assert "offsetMicroseconds" not in json.dumps(data["claims"])
 
 
-def test_a_page_states_the_slowdown_as_the_schedule_does() -> None:
+def test_page_has_stated_slowdown() -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance,
@@ -103,13 +103,13 @@ def test_a_page_states_the_slowdown_as_the_schedule_does() -> None:
     assert "gated" not in json.dumps(data["claims"])
 
 
-def test_numbers_that_a_browser_cannot_count_are_refused() -> None:
+def test_numbers_beyond_browser_precision_are_refused() -> None:
     instance = network(job("a", 100, (0, 50, 10**14)))
     with pytest.raises(InputError, match=r"link 'link': may be asked for 1.* use coarser slots"):
         page_of(instance, schedule_of(instance, {"a": 0}))
 
 
-def test_weights_of_any_size_are_kept() -> None:
+def test_large_weights_are_exact() -> None:
     instance = network(job("a", 10, (0, 5, 80), weight=10**40), job("b", 10, (0, 5, 80)))
     data = data_of(page_of(instance, schedule_of(instance, {"a": 0, "b": 0})))
     assert data["instance"]["jobs"][0]["weight"] == str(10**40)
@@ -118,7 +118,7 @@ def test_weights_of_any_size_are_kept() -> None:
 # ------------------------------------------------------------------ one file
 
 
-def test_a_page_names_no_address_and_lets_in_only_its_own_script_and_style() -> None:
+def test_page_is_self_contained() -> None:
     text = page_of(two_jobs(), schedule_of(two_jobs(), {"a": 0, "b": 8}))
     addresses = set(re.findall(r"\w+://[\w./]*", text))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
@@ -136,7 +136,7 @@ def test_a_page_names_no_address_and_lets_in_only_its_own_script_and_style() -> 
     assert "unsafe" not in policy
 
 
-def test_names_cannot_close_the_data() -> None:
+def test_names_cannot_end_script() -> None:
     name = "</script><script>alert(1)</script>"
     instance = network(job(name, 8, (0, 4, 60))).replace(name=name)
     text = page_of(instance, schedule_of(instance, {name: 0}))
@@ -144,7 +144,7 @@ def test_names_cannot_close_the_data() -> None:
     assert data_of(text)["instance"]["jobs"][0]["name"] == name
 
 
-def test_every_module_is_joined_after_what_it_imports() -> None:
+def test_modules_follow_their_imports() -> None:
     stored = {path.name for path in (files("metronome_opt.report.page") / "assets/js").iterdir()}
     assert stored == {f"{name}.js" for name in MODULES}
     exported: dict[str, set[str]] = {}
@@ -202,12 +202,12 @@ def test_a_shipped_scenario_is_known_by_name_and_where_its_tasks_run(folder: Pat
     assert find_problem(read_points(folder / "s.json")).placed is not None
 
 
-def test_without_an_instance_the_remedy_is_named(folder: Path) -> None:
+def test_missing_instance_is_refused_with_remedy(folder: Path) -> None:
     with pytest.raises(InputError, match=r"called 'two-jobs' is shipped.*second argument"):
         find_problem(read_points(folder / "schedule.json"))
 
 
-def test_a_false_schedule_makes_no_page(folder: Path) -> None:
+def test_false_schedule_is_refused(folder: Path) -> None:
     write_instance(two_jobs(), folder / "two.json")
     false = schedule_of(two_jobs(), {"a": 0, "b": 8}, objectives={"contention": Fraction(1)})
     write_schedule(false, folder / "schedule.json")
@@ -218,7 +218,7 @@ def test_a_false_schedule_makes_no_page(folder: Path) -> None:
             find_problem(read_points(folder / "schedule.json"), given)
 
 
-def test_a_folder_is_its_schedules_in_order_of_name(folder: Path) -> None:
+def test_schedules_of_folder_are_sorted_by_name(folder: Path) -> None:
     write_schedule(schedule_of(two_jobs(), {"a": 0, "b": 9}), folder / "point-002.json")
     (folder / "front.json").write_text("{}")
     (folder / "front.csv").write_text("point\n")
@@ -226,7 +226,7 @@ def test_a_folder_is_its_schedules_in_order_of_name(folder: Path) -> None:
     assert [point.path.name for point in points] == ["point-002.json", "schedule.json"]
 
 
-def test_a_folder_without_schedules_or_of_several_instances_is_refused(folder: Path) -> None:
+def test_folder_without_schedules_or_of_several_instances_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match=r"elsewhere: no JSON file .* metronome-schedule/1"):
         read_points(folder / "elsewhere")
     other = network(job("c", 8, (0, 4, 60)))

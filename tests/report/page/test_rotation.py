@@ -77,7 +77,7 @@ def cases(draw: st.DrawFn) -> tuple[Instance, dict[str, int], int, list[dict[str
 @pytest.mark.slow
 @examples(15)
 @given(case=cases())
-def test_the_page_shows_the_exact_values_of_any_offsets(
+def test_page_shows_exact_values_of_any_offsets(
     lasting: Page,
     tmp_path_factory: pytest.TempPathFactory,
     case: tuple[Instance, dict[str, int], int, list[dict[str, int]]],
@@ -95,7 +95,7 @@ def test_the_page_shows_the_exact_values_of_any_offsets(
     assert check(instance, taken) == ()
 
 
-def test_a_cushion_is_a_dash_a_number_of_slots_or_no_limit(lasting: Page, tmp_path: Path) -> None:
+def test_cushion_is_dash_slots_or_no_limit(lasting: Page, tmp_path: Path) -> None:
     two = network(job("a", 10, (0, 3, 60)), job("b", 10, (0, 3, 60)))
     alone = network(job("a", 10, (0, 3, 60)))
     cases = [(two, {"a": 0, "b": 0}, "–"), (two, {"a": 0, "b": 5}, "2 slots")]
@@ -105,9 +105,7 @@ def test_a_cushion_is_a_dash_a_number_of_slots_or_no_limit(lasting: Page, tmp_pa
         assert CUSHION_LEGEND in (lasting.text_content(".summary") or "")
 
 
-def test_a_hyperperiod_of_half_a_million_slots_is_counted_exactly(
-    lasting: Page, tmp_path: Path
-) -> None:
+def test_long_hyperperiod_is_exact(lasting: Page, tmp_path: Path) -> None:
     instance = network(
         job("a", 97, (0, 40, 60), weight=3), job("b", 89, (0, 31, 50)), job("c", 61, (5, 20, 30))
     )
@@ -121,7 +119,7 @@ def test_a_hyperperiod_of_half_a_million_slots_is_counted_exactly(
 # ------------------------------------------------------------------ by hand
 
 
-def test_a_ring_is_rotated_with_the_mouse(page: Page, tmp_path: Path) -> None:
+def test_mouse_rotates_ring(page: Page, tmp_path: Path) -> None:
     instance = crowd()
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
     assert shown(page, "contention") == evaluate(instance, instance.unshifted).contention
@@ -146,7 +144,7 @@ def test_a_ring_is_rotated_with_the_mouse(page: Page, tmp_path: Path) -> None:
     assert_shows(page, evaluate(instance, {"heavy": 5, "middle": 0, "light": 0}))
 
 
-def test_a_ring_is_rotated_with_a_finger(phone: Page, tmp_path: Path) -> None:
+def test_finger_rotates_ring(phone: Page, tmp_path: Path) -> None:
     instance = crowd()
     open_page(phone, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
     circle = phone.locator("#circle-now svg")
@@ -180,7 +178,7 @@ def test_a_ring_is_rotated_with_a_finger(phone: Page, tmp_path: Path) -> None:
     assert_shows(phone, evaluate(instance, turned))
 
 
-def test_the_keyboard_rotates_a_job(page: Page, tmp_path: Path) -> None:
+def test_keyboard_rotates_job(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, {"a": 3, "b": 12})))
     slider = page.get_by_role("slider", name="Offset of a in slots")
@@ -203,7 +201,7 @@ def test_the_keyboard_rotates_a_job(page: Page, tmp_path: Path) -> None:
     assert slider.get_attribute("aria-valuetext") == "3 of 40 slots, 15 ms"
 
 
-def test_a_fixed_job_stays(page: Page, tmp_path: Path) -> None:
+def test_fixed_job_is_not_rotated(page: Page, tmp_path: Path) -> None:
     instance = network(job("fixed", 8, (0, 4, 60), fixed_offset=2), job("free", 8, (0, 4, 60)))
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
     assert page.get_by_role("slider", name="Offset of fixed in slots").is_disabled()
@@ -217,7 +215,7 @@ def test_a_fixed_job_stays(page: Page, tmp_path: Path) -> None:
 # ------------------------------------------------------------------ taking away
 
 
-def test_an_unchanged_schedule_is_downloaded_as_it_is(page: Page, tmp_path: Path) -> None:
+def test_unchanged_schedule_is_downloaded_as_it_is(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance, {"a": 0, "b": 8}, status="optimal", lower_bound=Fraction(0), seed=2**70
@@ -226,7 +224,7 @@ def test_an_unchanged_schedule_is_downloaded_as_it_is(page: Page, tmp_path: Path
     assert taken_schedule(page) == schedule
 
 
-def test_a_changed_schedule_keeps_only_what_is_still_true(page: Page, tmp_path: Path) -> None:
+def test_changed_schedule_keeps_true_values_only(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance,
@@ -248,7 +246,7 @@ def test_a_changed_schedule_keeps_only_what_is_still_true(page: Page, tmp_path: 
     assert page.is_hidden("#refuted")
 
 
-def test_a_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> None:
+def test_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance,
@@ -273,7 +271,7 @@ def test_a_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -
     assert page.is_hidden("#refuted")
 
 
-def test_a_refuted_bound_is_dropped_with_a_notice(page: Page, tmp_path: Path) -> None:
+def test_refuted_bound_is_dropped_with_notice(page: Page, tmp_path: Path) -> None:
     instance = network(job("a", 8, (0, 4, 60), ready=2), job("b", 8, (0, 4, 60)))
     offsets = {"a": 2, "b": 0}
     bound = evaluate(instance, offsets).contention  # the judge has nothing to refute it with
@@ -286,7 +284,7 @@ def test_a_refuted_bound_is_dropped_with_a_notice(page: Page, tmp_path: Path) ->
     assert taken_schedule(page).lower_bound is None
 
 
-def test_names_of_javascript_properties_are_names(page: Page, tmp_path: Path) -> None:
+def test_javascript_properties_are_valid_names(page: Page, tmp_path: Path) -> None:
     names = ["__proto__", "10", "9", "constructor", "toString"]
     instance = network(*(job(name, 6, (0, 2, 60)) for name in names))
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
@@ -328,7 +326,7 @@ def test_claims_follow_the_offsets(page: Page, tmp_path: Path, longer: int) -> N
     assert "as they are turned now" in page.inner_text("#claim-which")
 
 
-def test_claims_of_a_scenario_name_its_nodes(page: Page, tmp_path: Path) -> None:
+def test_claims_of_scenario_name_nodes(page: Page, tmp_path: Path) -> None:
     from metronome_opt.report.page import Point, build_page
 
     problem = load("paper-24")
@@ -342,7 +340,7 @@ def test_claims_of_a_scenario_name_its_nodes(page: Page, tmp_path: Path) -> None
 # ------------------------------------------------------------------ several schedules
 
 
-def test_a_page_of_several_schedules_offers_a_choice(page: Page, tmp_path: Path) -> None:
+def test_page_of_several_schedules_offers_choice(page: Page, tmp_path: Path) -> None:
     instance = crowd()
     choices = [
         {"heavy": 0, "middle": 0, "light": 0},
