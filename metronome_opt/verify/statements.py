@@ -16,6 +16,7 @@ from metronome_opt.verify.evaluation import (
     check_hyperperiods,
     evaluate,
     pieces,
+    runs_by_link,
     too_long,
 )
 
@@ -141,19 +142,17 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
         )
         for job in kept
     ]
+    users_of = runs_by_link(instance, runs)
     for link in instance.links:
-        users = [run for run in runs if link.name in run.job.links]
-        for slot, _ in pieces(users, math.lcm(*(run.period for run in users))):
-            demands = {
-                run.job.name: run.job.links[link.name] * run.rate(slot)
-                for run in users
-                if run.rate(slot)
-            }
-            asked = sum(demands.values())
+        users = users_of[link.name]
+        flows = [run.job.links[link.name] for run in users]
+        for slot, _, rates in pieces(users, math.lcm(*(run.period for run in users))):
+            asked = sum(flows[index] * rate for index, rate in rates.items())
             if asked > link.capacity:
+                names = ", ".join(users[index].job.name for index in sorted(rates))
                 yield Violation(
                     "gated",
-                    f"jobs {', '.join(demands)} keep slots on link {link.name}",
+                    f"jobs {names} keep slots on link {link.name}",
                     f"at slot {slot} they ask for {asked} of its {link.capacity} Mbit/s",
                 )
                 break
