@@ -22,7 +22,7 @@ from metronome_opt.schedule import OBJECTIVES
 
 @dataclass(frozen=True)
 class Violation:
-    """A statement of a schedule file that is not true."""
+    """False statement of a schedule file."""
 
     place: str
     stated: str
@@ -47,7 +47,7 @@ class LinkReport:
     score
         CASSINI's compatibility, ``1 - late / capacity``.
     jobs
-        How many jobs use the link.
+        Number of jobs on the link.
     cushion
         The largest number of slots by which every burst may grow before the link is overloaded;
         None where the link is overloaded already or never can be.
@@ -64,7 +64,7 @@ class LinkReport:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Every objective and what leads to it, exact; docs/model.md defines them.
+    """Objectives of a schedule and their parts, exact; docs/model.md defines them.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Evaluation:
 
     @property
     def contention(self) -> Fraction:
-        """The contention, for short."""
+        """The contention."""
         value = self.objectives["contention"]
         assert value is not None  # noqa: S101 (only the cushion can be None)
         return value
@@ -146,20 +146,20 @@ def evaluate(
     check_hyperperiods(instance, instance.jobs, stretch)
     runs = [Run(job, offsets[job.name], stretch.get(job.name, 0), longer) for job in instance.jobs]
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
-    missing = {run.job.name: Fraction(0) for run in runs}
+    mean_unserved = {run.job.name: Fraction(0) for run in runs}
     reports = []
     users_of = runs_by_link(instance, runs)
-    seen: dict[tuple[str, ...], _Rates] = {}  # links of the same jobs see the same rates
+    known: dict[tuple[str, ...], _Rates] = {}  # links of the same jobs have the same rates
     for link in instance.links:
         users = users_of[link.name]
         names = tuple(run.job.name for run in users)
-        if names not in seen:
-            seen[names] = _Rates.of(users)
-        report, unserved = _evaluate_link(link, users, seen[names])
+        if names not in known:
+            known[names] = _Rates.of(users)
+        report, unserved = _evaluate_link(link, users, known[names])
         reports.append(report)
         for run, volume in zip(users, unserved, strict=True):
             mean = volume / report.hyperperiod
-            missing[run.job.name] += mean
+            mean_unserved[run.job.name] += mean
             elongation[run.job.name] += _slots_lost(run, link, mean)
     cushions = [report.cushion for report in reports if report.cushion is not None]
     weights = {job.name: job.weight for job in instance.jobs}
@@ -185,7 +185,7 @@ def evaluate(
         MappingProxyType({name: objectives[name] for name in OBJECTIVES}),
         tuple(reports),
         MappingProxyType(elongation),
-        MappingProxyType(missing),
+        MappingProxyType(mean_unserved),
     )
 
 
@@ -224,7 +224,7 @@ def assignment_faults(
 
 
 def check_hyperperiods(instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]) -> None:
-    """Refuse stretched periods whose common multiple would take for ever to walk through."""
+    """Refuse stretched periods whose common multiple exceeds the limit of the instance."""
     for name, length in too_long(instance, jobs, stretch):
         raise InputError(
             f"stretch: makes the hyperperiod of link {quote(name)} {quote(length)} slots, "
@@ -348,7 +348,9 @@ class _Rates:
         return cls(hyperperiod, slots)
 
 
-def _evaluate_link(link: Link, runs: list[Run], seen: _Rates) -> tuple[LinkReport, list[Fraction]]:
+def _evaluate_link(
+    link: Link, runs: list[Run], combined: _Rates
+) -> tuple[LinkReport, list[Fraction]]:
     """Return the link's report and each run's unserved volume in a hyperperiod."""
     flows = [run.job.links[link.name] for run in runs]
     weights = [run.job.weight for run in runs]
@@ -356,7 +358,7 @@ def _evaluate_link(link: Link, runs: list[Run], seen: _Rates) -> tuple[LinkRepor
     late = 0
     # Volume by denominator of each run: integers are added, fractions only at the end.
     unserved: list[Counter[int]] = [Counter() for _ in runs]
-    for rates, length in seen.slots.items():
+    for rates, length in combined.slots.items():
         demands = {index: flows[index] * rate for index, rate in rates}
         excess = sum(demands.values()) - link.capacity
         if excess <= 0:
@@ -375,15 +377,15 @@ def _evaluate_link(link: Link, runs: list[Run], seen: _Rates) -> tuple[LinkRepor
                 unserved[index][share.denominator] += share.numerator * demands[index]
             if not excess:
                 break
-    mean_late = Fraction(late, seen.hyperperiod)
+    mean_late = Fraction(late, combined.hyperperiod)
     return LinkReport(
         name=link.name,
-        hyperperiod=seen.hyperperiod,
-        contention=Fraction(weighted, seen.hyperperiod),
+        hyperperiod=combined.hyperperiod,
+        contention=Fraction(weighted, combined.hyperperiod),
         late=mean_late,
         score=1 - mean_late / link.capacity,
         jobs=len(runs),
-        cushion=None if late else _link_cushion(link, runs, seen.hyperperiod),
+        cushion=None if late else _link_cushion(link, runs, combined.hyperperiod),
     ), [_total(volumes) for volumes in unserved]
 
 
@@ -427,7 +429,7 @@ def _volume(run: Run) -> int:
 
 
 def _latency(unstretched: list[Run], reports: list[LinkReport]) -> Fraction:
-    """Return the late share of all traffic; 0 where there is no traffic to be late.
+    """Return the late share of all traffic; 0 where there is no traffic.
 
     The traffic is that of jobs that are not stretched: stretching must not look like less of it.
     """

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.simulate import POLICIES, Conditions, play, simulate
+from metronome_opt.simulate import POLICIES, Conditions, simulate, simulate_schedule
 from metronome_opt.simulate.runner import Pattern, Slot
 from tests.builders import job
 from tests.simulate.runs import FreeRun, column, finish, free_run, links, running
@@ -38,7 +38,7 @@ def factors(conditions: Conditions, seed: int = 0, iterations: int = LONG) -> li
 
 def test_claim_error_without_claims_is_refused() -> None:
     with pytest.raises(InputError, match="claim_error"):
-        play(single(), {"a": 0}, iterations=1, conditions=Conditions(claim_error=0.1))
+        simulate_schedule(single(), {"a": 0}, iterations=1, conditions=Conditions(claim_error=0.1))
 
 
 # ------------------------------------------------------------------ how much
@@ -113,7 +113,9 @@ def test_iterations_draw_same_numbers_beside_other_jobs(conditions: Conditions) 
 
 
 def test_run_is_cut_at_horizon() -> None:
-    run = play(single(), {"a": 0}, iterations=100, conditions=Conditions(horizon_s=0.45))
+    run = simulate_schedule(
+        single(), {"a": 0}, iterations=100, conditions=Conditions(horizon_s=0.45)
+    )
     assert column(run, "iterations") == {"a": 4}
     assert column(run, "finished") == {"a": False}
     assert math.isnan(column(run, "end_s")["a"])

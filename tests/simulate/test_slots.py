@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.simulate import Conditions, play
+from metronome_opt.simulate import Conditions, simulate_schedule
 from metronome_opt.simulate.runner import Lateness, Pattern, Slot
 from tests.builders import job
 from tests.simulate.runs import column, finish, links, running
@@ -18,7 +18,9 @@ from tests.simulate.runs import column, finish, links, running
 
 def test_schedule_may_allow_more_stretch_than_job() -> None:
     instance = links(job("a", 10, (6, 4, 100)))
-    run = play(instance, {"a": 2}, {"a": 3}, stretch_limit=Fraction(3, 10), iterations=4)
+    run = simulate_schedule(
+        instance, {"a": 2}, {"a": 3}, stretch_limit=Fraction(3, 10), iterations=4
+    )
     assert column(run, "iteration_max_ms") == {"a": 130}
 
 
@@ -30,7 +32,7 @@ def test_schedule_of_another_instance_is_refused(
     offsets: Mapping[str, int], iterations: int, named: str
 ) -> None:
     with pytest.raises(InputError, match=named) as caught:
-        play(links(job("a", 10, (6, 4, 100))), offsets, iterations=iterations)
+        simulate_schedule(links(job("a", 10, (6, 4, 100))), offsets, iterations=iterations)
     assert "\n" not in str(caught.value)
 
 
@@ -73,7 +75,9 @@ def test_late_job_follows_its_lateness_rule(
 def test_iterations_with_jitter_begin_in_their_slots() -> None:
     instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
     jitter = Conditions(jitter=0.05)
-    run = play(instance, {"a": 0}, {"a": 3}, iterations=300, conditions=jitter, trace=True)
+    run = simulate_schedule(
+        instance, {"a": 0}, {"a": 3}, iterations=300, conditions=jitter, trace=True
+    )
     # 60 ms deviate by 9 at the most, and slots leave 30: always on time again.
     starts = run.trace[run.trace["rate_mbps"] > 0]["time_ms"].tolist()
     assert [start // 130 for start in starts] == list(range(300))
@@ -85,7 +89,7 @@ def test_iterations_with_jitter_begin_in_their_slots() -> None:
 def test_run_has_model_predictions() -> None:
     """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
     instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
-    run = play(instance, {"a": 0, "b": 0}, iterations=3)
+    run = simulate_schedule(instance, {"a": 0, "b": 0}, iterations=3)
     assert column(run, "predicted_ms") == {"a": 20, "b": 20}
     assert column(run, "score") == {"a": 0.6, "b": 0.6}
     assert column(run, "ideal_ms") == {"a": 100, "b": 100}

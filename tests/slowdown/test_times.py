@@ -15,7 +15,7 @@ from metronome_opt import evaluate, solve, write_instance
 from metronome_opt.__main__ import main
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
-from metronome_opt.simulate import Conditions, play
+from metronome_opt.simulate import Conditions, simulate_schedule
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Play, Player
 from metronome_opt.slowdown.times import Times, iteration_times
@@ -137,7 +137,7 @@ def test_printed_times_are_near_to_simulations_without_jitter(family: str) -> No
         times = Times.simulated(instance, schedule)
         # Everybody runs for as long: a job that ended early would make room for others.
         longest = 50 * float(periods.max())
-        free = play(
+        free = simulate_schedule(
             instance,
             instance.unshifted,
             iterations=int(longest / periods.min()),
