@@ -28,6 +28,7 @@ from tests.plot.examples import (
     HEAVY,
     LIGHT,
     instance,
+    link_per_job,
 )
 from tests.strategies import assigned
 
@@ -133,25 +134,9 @@ def test_rates_beyond_64_bits_are_refused() -> None:
 
 
 def test_busiest_link_has_most_contention() -> None:
-    def case(*periods: int) -> Instance:
-        return Instance(
-            name="i",
-            slot_ms=2,
-            links=tuple(Link(name=f"l{n}", capacity=10) for n in range(len(periods))),
-            jobs=tuple(
-                Job(
-                    name=f"j{n}",
-                    period=period,
-                    phases=(Phase(start=0, length=1, rate=20),),
-                    links={f"l{n}": 1},
-                )
-                for n, period in enumerate(periods)
-            ),
-        )
-
     offsets = {"j0": 0, "j1": 0, "j2": 0}
-    assert busiest_link(case(5, 3, 4), offsets) == "l1"  # late a third of the time
-    assert busiest_link(case(6, 6, 6), offsets) == "l0"
+    assert busiest_link(link_per_job(5, 3, 4), offsets) == "l1"  # late a third of the time
+    assert busiest_link(link_per_job(6, 6, 6), offsets) == "l0"
     lonely = instance().replace(
         jobs=(Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={}),)
     )

@@ -39,6 +39,7 @@ from tests.plot.examples import (
     boxes,
     check_dollars,
     instance,
+    link_per_job,
     polygons,
     texts,
     with_id,
@@ -186,40 +187,23 @@ def test_equal_links_are_one_row() -> None:
     assert rows(chosen) == ["n1", "quiet", "n0"]
 
 
-def link_per_period(*periods: int) -> Instance:
-    return Instance(
-        name="i",
-        slot_ms=2,
-        links=tuple(Link(name=f"l{period}", capacity=10) for period in periods),
-        jobs=tuple(
-            Job(
-                name=f"j{period}",
-                period=period,
-                phases=(Phase(start=0, length=1, rate=20),),
-                links={f"l{period}": 1},
-            )
-            for period in periods
-        ),
-    )
-
-
 def test_links_repeat_on_common_axis() -> None:
-    case = link_per_period(4, 6)
+    case = link_per_job(4, 6)
     assert select_rows(case)[2:] == (12, ())
-    late = boxes(plot_heatmap(case, {"j4": 0, "j6": 0}), "heatmap-overload")
+    late = boxes(plot_heatmap(case, case.unshifted), "heatmap-overload")
     places = [(left, (low + high) / 2) for left, _, low, high in late]
     assert places == [(0, 0), (8, 0), (16, 0), (0, 1), (12, 1)]
 
 
 def test_long_axis_is_cut_with_a_note() -> None:
-    chosen = select_rows(link_per_period(1009, 1013))
+    chosen = select_rows(link_per_job(1009, 1013))
     assert chosen.slots == 1013
     assert chosen.notes == ("the first 2,026 ms of a longer common hyperperiod",)
-    assert select_rows(link_per_period(50_000)).slots == 4000
+    assert select_rows(link_per_job(50_000)).slots == 4000
 
 
 def test_column_of_several_slots_has_their_peak() -> None:
-    axes = plot_heatmap(link_per_period(1013), {"j1013": 1012})
+    axes = plot_heatmap(link_per_job(1013), {"j0": 1012})
     values = shares(axes)
     assert values.shape == (1, 338)  # three slots each, the last has two
     assert values[0, -1] == values.sum() == 1
@@ -227,8 +211,8 @@ def test_column_of_several_slots_has_their_peak() -> None:
 
 
 def test_many_rows_keep_distance() -> None:
-    case = link_per_period(*range(1, 301))
-    axes = plot_heatmap(case, {job.name: 0 for job in case.jobs})
+    case = link_per_job(*range(1, 301))
+    axes = plot_heatmap(case, case.unshifted)
     named = [round(tick) for tick in axes.get_yticks()]
     assert 40 <= len(named) < 150
     assert all(after - before >= 3 for before, after in pairwise(named))
@@ -270,9 +254,7 @@ def test_result_is_drawn_beside_unshifted_schedule() -> None:
     assert "greedy: contention 0 weight × Mbit/s" in said
 
 
-@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
-def test_figures_are_drawn_on_given_axes(plot: Plot) -> None:
-    del plot
+def test_figures_are_drawn_on_given_axes() -> None:
     figure = pyplot.figure()
     above = figure.add_subplot(211)
     below = figure.add_subplot(212, projection="polar")

@@ -1,4 +1,4 @@
-"""What is written into a page: true, the same each time, safe, and joined as it should be."""
+"""Data, script and sources of a page."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from metronome_opt.instance import write_instance
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.report.page import find_problem, read_points
 from metronome_opt.report.page.assemble import MODULES, joined_script, read_asset
+from metronome_opt.scenario import load
 from metronome_opt.schedule import write_schedule
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, two_jobs
@@ -58,21 +59,12 @@ def test_page_has_simulated_iteration_times() -> None:
     assert data["points"][0]["times_ms"] != data["points"][1]["times_ms"]
 
 
-def test_gap_is_share_of_value() -> None:
-    instance = two_jobs()
-    schedule = schedule_of(instance, {"a": 0, "b": 0}, lower_bound=Fraction(1500))
-    (point,) = data_of(page_of(instance, schedule))["points"]
-    assert (point["truth"]["contention"], point["gap"]) == ("6000", "3/4")
-
-
 def test_values_before_include_cushion() -> None:
     instance = two_jobs()
-    (point,) = data_of(page_of(instance, schedule_of(instance, {"a": 0, "b": 8}, longer=1)))[
-        "points"
-    ]
-    assert point["before"]["contention"] == str(
-        evaluate(instance, instance.unshifted, longer=1).contention
-    )
+    schedule = schedule_of(instance, {"a": 0, "b": 8}, longer=1)
+    (point,) = data_of(page_of(instance, schedule))["points"]
+    before = evaluate(instance, instance.unshifted, longer=1)
+    assert point["before"]["contention"] == str(before.contention)
 
 
 def test_page_has_claims_once() -> None:
@@ -161,7 +153,7 @@ def test_modules_follow_their_imports() -> None:
     assert "</script" not in joined_script()
 
 
-# ------------------------------------------------------------------ where things are found
+# ------------------------------------------------------------------ sources
 
 
 @pytest.fixture
@@ -172,30 +164,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_instance_is_found_beside_the_schedule(folder: Path) -> None:
-    write_instance(two_jobs(), folder / "any-name.json")
+@pytest.mark.parametrize("place", [".", "elsewhere"])
+def test_instance_is_read_beside_schedule_or_in_working_directory(folder: Path, place: str) -> None:
+    others = network(job("c", 8, (0, 4, 60))).replace(name="two-jobs")
+    write_instance(others, folder / "a.json")  # of that name, but the schedule is not true of it
     (folder / "broken.json").write_text('{"format": "metronome-instance/1", "name": "two-jobs"')
     write_instance(two_jobs().replace(name="other"), folder / "other.json")
+    write_instance(two_jobs(), folder / place / "z.json")
     assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
 
 
-def test_the_instance_is_found_in_the_working_directory(folder: Path) -> None:
-    write_instance(two_jobs(), folder / "elsewhere" / "two.json")
-    assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
-
-
-def test_of_several_of_that_name_the_one_is_taken_that_the_schedule_is_true_of(
-    folder: Path,
-) -> None:
-    others = network(job("c", 8, (0, 4, 60))).replace(name="two-jobs")
-    write_instance(others, folder / "a.json")
-    write_instance(two_jobs(), folder / "b.json")
-    assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
-
-
-def test_a_shipped_scenario_is_known_by_name_and_where_its_tasks_run(folder: Path) -> None:
-    from metronome_opt.scenario import load
-
+def test_shipped_scenario_is_read_by_name(folder: Path) -> None:
     instance = load("paper-24").instance
     write_schedule(schedule_of(instance, instance.unshifted), folder / "s.json")
     write_instance(instance, folder / "instance.json")
