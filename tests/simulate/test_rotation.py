@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import pytest
@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
+from metronome_opt.scenario import Scenario
+from metronome_opt.simulate.cluster import Machines
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.policies.metronome import forecast
 from metronome_opt.simulate.policies.rotation import ContentionGroup, common_periods
-from metronome_opt.simulate.runner import Lateness, Slot
+from metronome_opt.simulate.runner import Lateness, Runner, Slot
+from metronome_opt.simulate.state import Running, SimState, training_jobs
 from metronome_opt.verify import evaluate
-from tests.simulate.moments import at
 from tests.simulate.scenes import scene, switch, work
 from tests.strategies import assigned, crowded, instances
 from tests.tiers import examples
@@ -30,6 +33,33 @@ def named(instance: Instance, offsets: Sequence[int]) -> dict[str, int]:
 def group(instance: Instance, ready: Sequence[float], origin: float) -> ContentionGroup:
     """Return a group of all jobs of an instance, members in the order of its jobs."""
     return ContentionGroup(instance, tuple(range(len(instance.jobs))), tuple(ready), origin)
+
+
+def at(
+    given: Scenario,
+    now: float,
+    starts: Mapping[int, float],
+    slots: Mapping[int, Slot | None] | None = None,
+) -> SimState:
+    """Return the state of a scenario whose pinned jobs have started then, at a later moment."""
+    machines = Machines(given.cluster)
+    jobs = training_jobs(given, 0.0, 0)
+    runners = [
+        Runner(job.name, job.ideal, job.work.priority, None, 2 * job.work.workers) for job in jobs
+    ]
+    engine = Engine(machines.capacities, runners)
+    state = SimState(machines, engine)
+    for job in jobs:
+        placed = Running(job, machines.placement(job.work.nodes or (), job.work))
+        placed.slot = (slots or {}).get(job.index)
+        state.add(placed)
+        if job.index in starts:
+            pattern = job.pattern(placed.placement.rate)
+            links = placed.placement.links
+            engine.enter(job.index, links, at=starts[job.index], pattern=pattern, slot=placed.slot)
+    engine.run(now)
+    state.now = now
+    return state
 
 
 # ------------------------------------------------------------------ the best rotation of one job

@@ -116,12 +116,12 @@ def test_cells_are_ordered_combinations_of_grid() -> None:
 def test_scenario_is_read_as_study(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(scenario()))
-    found = read_study(path)
-    (cell,) = found.cells
+    own = read_study(path)
+    (cell,) = own.cells
     original = read_scenario(path)
-    assert found.scenario(cell, 0).jobs == found.scenario(cell, 1).jobs == original.jobs
-    assert found.scenario(cell, 0).cluster == original.cluster
-    assert found.conditions_of(cell) == Conditions()
+    assert own.scenario(cell, 0).jobs == own.scenario(cell, 1).jobs == original.jobs
+    assert own.scenario(cell, 0).cluster == original.cluster
+    assert own.conditions_of(cell) == Conditions()
     stormy = Study.of_scenario(original, Conditions(jitter=0.1), seeds=3)
     assert stormy.conditions_of(stormy.cells[0]).jitter == 0.1
     assert stormy.seeds == 3
@@ -148,6 +148,6 @@ def test_workloads_are_read_beside_study(tmp_path: Path) -> None:
     (folder / "mine.yaml").write_text(text.replace("name: VGG16", "name: Mine"))
     draw = {"snapshot": {"mixes": {"a": [{"model": "Mine", "batch": 59}]}}}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(document(workloads="own", draw=draw)))
-    found = read_study(tmp_path / "study.yaml")
-    (job,) = build_scenario(found.scenario(found.cells[0], 0)).instance.jobs
+    own = read_study(tmp_path / "study.yaml")
+    (job,) = build_scenario(own.scenario(own.cells[0], 0)).instance.jobs
     assert job.name == "mine-0"

@@ -92,10 +92,10 @@ def test_equal_constant_shares_are_fair_sharing_to_the_last_bit(
 @kernel
 def shares(world: World, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
-    found = np.empty(count)
+    drawn = np.empty(count)
     for draw in range(count):
-        found[draw] = share_of_burst(world, 0, mix(np.uint64(5), draw))
-    return found
+        drawn[draw] = share_of_burst(world, 0, mix(np.uint64(5), draw))
+    return drawn
 
 
 def test_shares_are_lognormal_with_stated_factor_for_newcomers() -> None:

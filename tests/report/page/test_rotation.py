@@ -144,7 +144,8 @@ def test_mouse_rotates_ring(page: Page, tmp_path: Path) -> None:
     page.mouse.move(**at_slot(ring, 0))
     page.mouse.down()
     for slot in range(1, 6):  # clockwise
-        page.mouse.move(**at_slot(ring, slot), steps=3)
+        place = at_slot(ring, slot)
+        page.mouse.move(place["x"], place["y"], steps=3)
     page.mouse.up()
     wait_for_frames(page)
     rotated = {"heavy": 5, "middle": 0, "light": 0}
