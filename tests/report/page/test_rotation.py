@@ -129,11 +129,11 @@ def outer_ring(page: Page) -> tuple[float, float, float]:
     return face["x"] + face["width"] / 2, y, y - (knob["y"] + knob["height"] / 2)
 
 
-def at_slot(ring: tuple[float, float, float], slot: int) -> dict[str, float]:
+def at_slot(ring: tuple[float, float, float], slot: int) -> tuple[float, float]:
     """Return the place of a slot of twelve."""
     x, y, radius = ring
     angle = math.tau * slot / 12
-    return {"x": x + radius * math.sin(angle), "y": y - radius * math.cos(angle)}
+    return x + radius * math.sin(angle), y - radius * math.cos(angle)
 
 
 def test_mouse_rotates_ring(page: Page, tmp_path: Path) -> None:
@@ -141,11 +141,10 @@ def test_mouse_rotates_ring(page: Page, tmp_path: Path) -> None:
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
     assert shown(page, "contention") == evaluate(instance, instance.unshifted).contention
     ring = outer_ring(page)
-    page.mouse.move(**at_slot(ring, 0))
+    page.mouse.move(*at_slot(ring, 0))
     page.mouse.down()
     for slot in range(1, 6):  # clockwise
-        place = at_slot(ring, slot)
-        page.mouse.move(place["x"], place["y"], steps=3)
+        page.mouse.move(*at_slot(ring, slot), steps=3)
     page.mouse.up()
     wait_for_frames(page)
     rotated = {"heavy": 5, "middle": 0, "light": 0}
@@ -162,7 +161,7 @@ def test_finger_rotates_ring(phone: Page, tmp_path: Path) -> None:
     session = phone.context.new_cdp_session(phone)
 
     def touch(kind: str, *slots: int) -> None:
-        points = [at_slot(ring, slot) for slot in slots]
+        points = [dict(zip("xy", at_slot(ring, slot), strict=True)) for slot in slots]
         session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
     touch("touchStart", 0)
