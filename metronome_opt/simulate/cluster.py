@@ -1,4 +1,4 @@
-"""The cluster while jobs come and go: free GPUs, and what each running job puts on the links."""
+"""Cluster during a simulation: free GPUs, and flows of placements on links."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.network import Cluster, Placement
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
-_WHOLE_RACKS = 8  # looked at where several have room for a job
-_MAX_RACKS = 4  # that a job is spread over where one has room for it
+_WHOLE_RACKS = 8  # tried where several have room for a job
+_MAX_RACKS = 4  # of a job that has room in one rack
 
 
 class Machines:
@@ -22,7 +22,7 @@ class Machines:
     Attributes
     ----------
     network, capacities
-        The machines one by one, and what each link carries in Mbit/s.
+        The machines one by one, and the capacity of each link in Mbit/s.
     gpus, free
         GPUs in all, and those that are free, by node.
     racks
@@ -35,7 +35,7 @@ class Machines:
             if len(node.rails) > 1:
                 raise InputError(
                     f"cluster.nodes[{index}].interfaces: {len(node.rails)} of them, and policies "
-                    "know nodes with one; write an interface that carries what they do together"
+                    "know nodes with one; write one interface with the bandwidth of all"
                 )
         self.capacities = self.network.capacities
         self.gpus = sum(self.network.gpus_of.values())
@@ -78,7 +78,7 @@ class Machines:
     def spread(self, work: DescribedJob) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.
 
-        This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
+        Kubernetes does so by its LeastAllocated score of resources.
         """
         each = work.each.gpus
         if work.workers > sum(free // each for free in self.free.values()):
