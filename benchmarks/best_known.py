@@ -13,8 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Member, Suite
-from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.records import FrozenMap, Name, Record, build, read_as
 from metronome_opt.schedule import Exact, Schedule, Status, write_schedule
@@ -136,7 +136,7 @@ def write_update(update: Update, folder: Path = HOME) -> None:
     )
 
 
-def take_over(known: BestKnown, runs: Sequence[TrialRecord], suites: Iterable[Suite]) -> Update:
+def take_over(known: BestKnown, runs: Sequence[SolverRecord], suites: Iterable[Suite]) -> Update:
     """Return what is known with the better values and the better bounds of `runs`.
 
     Values come first, so that a false bound is noticed in any order of runs.
@@ -162,7 +162,7 @@ class _Update:
     """Best known values, while records change them."""
 
     def __init__(
-        self, known: BestKnown, runs: Sequence[TrialRecord], suites: Iterable[Suite]
+        self, known: BestKnown, runs: Sequence[SolverRecord], suites: Iterable[Suite]
     ) -> None:
         names = {run.instance for run in runs}
         self._members = {
@@ -174,7 +174,7 @@ class _Update:
         self._refused: list[str] = []
         self.runs = [run for run in runs if self._is_credible(run)]
 
-    def _is_credible(self, run: TrialRecord) -> bool:
+    def _is_credible(self, run: SolverRecord) -> bool:
         member = self._members.get(run.instance)
         stored = None if member is None else member.entry.sha256
         entry = self._before.get(run.instance)
@@ -193,7 +193,7 @@ class _Update:
             self._refuse(run, fault)
         return fault is None
 
-    def take_value(self, run: TrialRecord) -> None:
+    def take_value(self, run: SolverRecord) -> None:
         """Take over the schedule of a run if it is the best and all that it states is true."""
         if run.kind != "schedule" or run.offsets is None or run.objective is None:
             return
@@ -218,7 +218,7 @@ class _Update:
                 bound_from=None if entry is None else entry.bound_from,
             )
 
-    def take_bound(self, run: TrialRecord) -> None:
+    def take_bound(self, run: SolverRecord) -> None:
         """Take over the bound of a run if it is the best, exact, and not above the value."""
         entry = self._entries.get(run.instance)
         bound = run.lower_bound
@@ -247,11 +247,11 @@ class _Update:
             tuple(self._refused),
         )
 
-    def _refuse(self, run: TrialRecord, why: str) -> None:
+    def _refuse(self, run: SolverRecord, why: str) -> None:
         self._refused.append(f"{run.instance}, {run.solver}, seed {run.seed}: {why}")
 
 
-def _certificate(member: Member, run: TrialRecord) -> tuple[Schedule, list[str]]:
+def _certificate(member: Member, run: SolverRecord) -> tuple[Schedule, list[str]]:
     """Return the schedule of a run and what is false of it."""
     schedule = Schedule(
         instance=run.instance,
@@ -272,7 +272,7 @@ def _certificate(member: Member, run: TrialRecord) -> tuple[Schedule, list[str]]
     return schedule, faults
 
 
-def _origin(run: TrialRecord) -> Origin:
+def _origin(run: SolverRecord) -> Origin:
     cores = run.machine.get("cores")
     return Origin(
         date=run.started[:10],

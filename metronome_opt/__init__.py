@@ -13,25 +13,38 @@ TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as 
 if TYPE_CHECKING:
     from typing import Any
 
-    from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, SolverError
-    from metronome_opt.instance import (
-        Instance,
-        Job,
-        Link,
-        Phase,
-        read_instance,
-        write_instance,
-    )
-    from metronome_opt.model import Model
-    from metronome_opt.multiobjective.front import Front
-    from metronome_opt.multiobjective.pareto import pareto
-    from metronome_opt.result import Event, Level, Result, Stop, compare
-    from metronome_opt.scenario import build_scenario, load, read_scenario
-    from metronome_opt.schedule import Schedule, Status, read_schedule, write_schedule
-    from metronome_opt.solvers import SOLVERS
-    from metronome_opt.solving import solve
-    from metronome_opt.stopping import MaxIterations, MaxRuntime, NoImprovement
-    from metronome_opt.verify import check, evaluate
+    from metronome_opt.errors import InputError as InputError
+    from metronome_opt.errors import MetronomeError as MetronomeError
+    from metronome_opt.errors import MissingBackendError as MissingBackendError
+    from metronome_opt.errors import SolverError as SolverError
+    from metronome_opt.instance import Instance as Instance
+    from metronome_opt.instance import Job as Job
+    from metronome_opt.instance import Link as Link
+    from metronome_opt.instance import Phase as Phase
+    from metronome_opt.instance import read_instance as read_instance
+    from metronome_opt.instance import write_instance as write_instance
+    from metronome_opt.model import Model as Model
+    from metronome_opt.multiobjective.front import Front as Front
+    from metronome_opt.multiobjective.pareto import pareto as pareto
+    from metronome_opt.result import Event as Event
+    from metronome_opt.result import Level as Level
+    from metronome_opt.result import Result as Result
+    from metronome_opt.result import Stop as Stop
+    from metronome_opt.result import compare as compare
+    from metronome_opt.scenario import build_scenario as build_scenario
+    from metronome_opt.scenario import load as load
+    from metronome_opt.scenario import read_scenario as read_scenario
+    from metronome_opt.schedule import Schedule as Schedule
+    from metronome_opt.schedule import Status as Status
+    from metronome_opt.schedule import read_schedule as read_schedule
+    from metronome_opt.schedule import write_schedule as write_schedule
+    from metronome_opt.solvers import SOLVERS as SOLVERS
+    from metronome_opt.solving import solve as solve
+    from metronome_opt.stopping import MaxIterations as MaxIterations
+    from metronome_opt.stopping import MaxRuntime as MaxRuntime
+    from metronome_opt.stopping import NoImprovement as NoImprovement
+    from metronome_opt.verify import check as check
+    from metronome_opt.verify import evaluate as evaluate
 
 _HOME = {
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
@@ -49,40 +62,7 @@ _HOME = {
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = [  # noqa: RUF022 (in the order of use)
-    "load",
-    "read_instance",
-    "read_scenario",
-    "build_scenario",
-    "Instance",
-    "Job",
-    "Link",
-    "Phase",
-    "Model",
-    "solve",
-    "MaxRuntime",
-    "MaxIterations",
-    "NoImprovement",
-    "pareto",
-    "Front",
-    "SOLVERS",
-    "Result",
-    "Event",
-    "Level",
-    "Stop",
-    "compare",
-    "Status",
-    "Schedule",
-    "evaluate",
-    "check",
-    "read_schedule",
-    "write_schedule",
-    "write_instance",
-    "MetronomeError",
-    "InputError",
-    "MissingBackendError",
-    "SolverError",
-]
+__all__ = list(_MODULE)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,14 +13,14 @@ from metronome_opt.errors import InputError, MetronomeError
 
 _INTERRUPTED = 130
 _BAD_INPUT = 2
-_SHOWN = 20  # faults of one document
+_MAX_FAULTS = 20  # of one document, that are printed
 _PIPE_CLOSED = 141  # as programs end that SIGPIPE kills: the reader has enough, as head
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0: done; 1: no schedule found or verification failed; 2: bad input or usage; 130: interrupted;
+    0: done; 1: no schedule or verification failed; 2: bad input or usage; 130: interrupted;
     141: standard output is no longer read. Any other error is one line on standard error; several
     faults of one document are a line each.
     """
@@ -70,10 +70,10 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _fail(lines: Sequence[str], status: int) -> int:
-    shown = list(lines[:_SHOWN])
-    if len(lines) > _SHOWN:
-        shown.append(f"and {len(lines) - _SHOWN} more")
-    for line in shown:
+    printed = list(lines[:_MAX_FAULTS])
+    if len(lines) > _MAX_FAULTS:
+        printed.append(f"and {len(lines) - _MAX_FAULTS} more")
+    for line in printed:
         sys.stderr.write(f"metronome: error: {' '.join(line.split())}\n")
     return status
 

@@ -314,7 +314,7 @@ class _YamlReader:
         return merged | mapping
 
     def _alias(self, event: yaml.AliasEvent, left: int) -> Any:
-        """Return a copy of what an alias stands for; copies count, so that bombs are refused."""
+        """Return a copy of the value of an alias; copies count, so that bombs are refused."""
         if event.anchor not in self._anchors:
             raise InputError(
                 f"line {_line(event)}: alias *{event.anchor}: no value before it has "

@@ -1,11 +1,11 @@
-"""Errors that are shown to users: one line that names place, value and remedy."""
+"""Errors of one line that names place, value and remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-_SHOWN = 60
+_MAX_QUOTED = 60
 
 
 class MetronomeError(Exception):
@@ -56,7 +56,7 @@ class RemoteError(MetronomeError):
     message
         The line; it is to contain no credentials.
     passing
-        Asking again may bring something else.
+        Another request may succeed.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -70,12 +70,12 @@ class SolverError(MetronomeError, RuntimeError):
 
 def quote(value: object) -> str:
     """Return `value` quoted, printable and short, for a one-line message."""
-    if isinstance(value, int) and abs(value) >= 10**_SHOWN:
+    if isinstance(value, int) and abs(value) >= 10**_MAX_QUOTED:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, (dict, list, tuple)):
         return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
     text = ascii(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 3] + "..."
 
 
 def reason(error: Exception) -> str:
@@ -90,7 +90,7 @@ def format_path(path: Sequence[str | int]) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            plain = step.isprintable() and 0 < len(step) <= _SHOWN
+            plain = step.isprintable() and 0 < len(step) <= _MAX_QUOTED
             name = step if plain else quote(step)
             text += f".{name}" if text else name
     return text

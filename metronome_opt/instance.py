@@ -226,7 +226,7 @@ class Instance(Record):
 
     @property
     def needs_stretch(self) -> bool:
-        """True if some link's hyperperiod is within the limit only if jobs are stretched."""
+        """Return True if some link's hyperperiod is within the limit only if jobs are stretched."""
         return max(self.hyperperiods.values(), default=1) > self.hyperperiod_limit
 
     def job(self, name: str) -> Job:
@@ -310,11 +310,11 @@ _MAX_SIEVE = 2**26  # a byte each
 
 
 def _may_agree(jobs: Sequence[Job], limit: int) -> bool:
-    """Return whether stretched periods of some jobs have a common multiple within a limit.
+    """Return True if stretched periods of some jobs have a common multiple within a limit.
 
     A number is one if each job has a period that divides it, so each job sieves the numbers up to
     the limit for the multiples of its periods. Where these are too many to be marked, nothing is
-    said against it; what chooses the stretches finds out.
+    refused here; the search for stretches decides.
     """
     if not any(job.max_stretch for job in jobs):
         return False

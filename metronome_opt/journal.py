@@ -145,7 +145,7 @@ class Journal(Generic[R]):
         self._end += length
 
     def clear(self) -> None:
-        """Take all records out of the file: what they say is kept elsewhere.
+        """Remove all records from the file; they are kept elsewhere.
 
         Raises
         ------

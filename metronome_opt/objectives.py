@@ -73,7 +73,7 @@ class Objective:
         return self.unknown if value is None else f"{float(value):,.6g}"
 
     def natural_size(self, instance: Instance) -> Fraction:  # noqa: ARG002 (subclasses use it)
-        """Return what a weighted sum divides the objective by; 0 stands for 1."""
+        """Return the divisor of the objective in a weighted sum; 0 stands for 1."""
         return Fraction(1)
 
     def value(
@@ -82,9 +82,9 @@ class Objective:
         offsets: Mapping[str, int],
         traffic: Fraction,  # noqa: ARG002 (subclasses use it)
     ) -> Fraction | None:
-        """Return what a schedule comes to, given what latency is a share of in Mbit/s.
+        """Return the value of a schedule; `traffic` is that of all jobs in Mbit/s.
 
-        None is a cushion that nothing limits.
+        None is a cushion without limit.
         """
         return evaluate(instance, offsets).objectives[self.name]
 
@@ -102,11 +102,11 @@ class LayeredObjective(Objective):
         raise NotImplementedError
 
     def share(self, traffic: Fraction) -> Fraction:  # noqa: ARG002 (subclasses use it)
-        """Return what a Mbit/s of that contention counts, given all traffic in Mbit/s."""
+        """Return the value of a Mbit/s of that contention; `traffic` is that of all jobs."""
         return Fraction(1)
 
     def unserved(self, instance: Instance, offsets: Mapping[str, int]) -> Fraction:
-        """Return that contention of a schedule, by what the judge says each job does not get."""
+        """Return that contention of a schedule, from the unserved bandwidth of each job."""
         judged = evaluate(instance, offsets).unserved
         each = (judged[job.name] * self.weight(job.weight) for job in instance.jobs)
         return sum(each, Fraction(0))
@@ -138,7 +138,7 @@ class JobObjective(Objective):
     rotation_invariant = False
 
     def cost(self, job: Job, offset: int) -> int:
-        """Return what one job at one offset costs: an integer, not negative, of the job alone."""
+        """Return the cost of one job at one offset: an integer, not negative, of the job alone."""
         raise NotImplementedError
 
     def value(
@@ -262,10 +262,8 @@ class _Mixture(Objective):
     name, unit = MIXTURE, ""
 
 
-_ALL: tuple[Objective, ...] = (
-    *(_Slowdown(), _Contention(), _Latency(), _Stretch(), _Wait(), _Moves(), _Cushion()),
-)
-BY_NAME: dict[str, Objective] = {objective.name: objective for objective in _ALL}
+_ALL = (_Slowdown, _Contention, _Latency, _Stretch, _Wait, _Moves, _Cushion)
+BY_NAME: dict[str, Objective] = {objective.name: objective() for objective in _ALL}
 _SUM = _Mixture()
 
 
@@ -315,11 +313,11 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
     """
     if isinstance(names, str):
         raise InputError(f"{place}: must be a list of names, got {quote(names)}")
+    known = ", ".join(OBJECTIVES)
     if not names:
-        raise InputError(f"{place}: none given; choose from {', '.join(OBJECTIVES)}")
+        raise InputError(f"{place}: none given; choose from {known}")
     for index, name in enumerate(names):
         if not isinstance(name, str) or name == MIXTURE:
-            known = ", ".join(OBJECTIVES)
             raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
         if find_objective(name, place).simulated:
             raise InputError(f"{place}: {name} stands alone; leave the others out")
@@ -329,12 +327,12 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
 
 
 def can_rotate(names: Collection[str]) -> bool:
-    """Return whether rotating what meets on links changes none of some objectives."""
+    """Return True if rotating jobs that share links changes none of some objectives."""
     return all(find_objective(name).rotation_invariant for name in names)
 
 
 def is_layered(name: str) -> bool:
-    """Return whether an objective is the contention of other weights."""
+    """Return True if an objective is the contention of other weights."""
     return isinstance(find_objective(name), LayeredObjective)
 
 
@@ -384,7 +382,7 @@ def as_stated(name: str, value: Fraction) -> Fraction | None:
 
 
 def normal(instance: Instance, name: str) -> Fraction:
-    """Return what an objective is divided by in a weighted sum: its natural size, 1 if that is 0.
+    """Return the divisor of an objective in a weighted sum: its natural size, 1 if that is 0.
 
     Contention: the weighted traffic of all jobs on all links, Mbit/s. Latency is a share already.
     Stretch: the sum of the weights. Wait: the weighted periods, slots. Moves: the weights of the
@@ -400,12 +398,12 @@ def normal(instance: Instance, name: str) -> Fraction:
 
 
 def _traffic_of(job: Job) -> Fraction:
-    """Return what a job puts on all its links on average if it is not stretched, Mbit/s."""
+    """Return the mean traffic of an unstretched job on all its links, Mbit/s."""
     return Fraction(sum(job.links.values()) * job.volume, job.period)
 
 
 def traffic(instance: Instance) -> Fraction:
-    """Return what all jobs put on all links on average if none is stretched, Mbit/s."""
+    """Return the mean traffic of all unstretched jobs on all links, Mbit/s."""
     return sum(map(_traffic_of, instance.jobs), Fraction(0))
 
 

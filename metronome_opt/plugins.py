@@ -21,7 +21,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 
 def load_plugin(point: EntryPoint, place: str) -> Any:
-    """Import what an entry point names.
+    """Import the object of an entry point.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ def load_plugin(point: EntryPoint, place: str) -> Any:
 
 @contextmanager
 def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
-    """Report in one line what goes wrong in code of another package.
+    """Report failures in code of another package in one line.
 
     Parameters
     ----------
     what
         The plug-in, to begin the message with.
     foreign
-        True if the code is of another package; errors in our own pass.
+        Whether the code is of another package; errors in our own pass.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Return what went wrong in code of another package, in one short line."""
+    """Return a failure in code of another package as one short line."""
     text = sanitize(str(error), _MAX_REASON)
     if isinstance(error, MetronomeError) and text:
         return text

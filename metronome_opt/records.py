@@ -79,7 +79,7 @@ FrozenMap = Annotated[
 
 
 class Record(BaseModel):
-    """An immutable record that takes what its fields say and nothing else."""
+    """An immutable record with strictly checked fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

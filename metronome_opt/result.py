@@ -1,4 +1,4 @@
-"""Result of a solver: the schedule, what is proved of it, and the trajectory of the run."""
+"""Result of a solver: schedule, bound and trajectory of the run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Event:
     incumbent, bound
         Best value and best lower bound so far, None where there is none.
     source
-        The method that found it.
+        The method that improved it.
     iteration
         Iterations so far, as a stopping rule sees them.
     stalled, stalled_s
@@ -94,8 +94,8 @@ class Simulated:
     unshifted_ms
         Iteration time of each job if none is shifted or gated.
     waits
-        For each job the jobs that delay it, each with its share of the delay; empty for a job that
-        is hardly slower than its slots are apart, None where there are too many jobs to tell.
+        For each job the jobs that delay it, each with its share of the delay; empty for a job whose
+        iterations are hardly longer than its period, None where there are too many jobs.
     """
 
     unshifted_ms: Mapping[str, float]
@@ -170,11 +170,39 @@ class Result:
 
         Where slowdown was minimised it also says which jobs are gated, and iteration times in ms.
         """
-        return _frame(self)
+        import pandas as pd
+
+        schedule = self.schedule
+        rows = []
+        for job in self.instance.jobs:
+            offset, stretch = schedule.offsets[job.name], schedule.stretch.get(job.name, 0)
+            row = {
+                "job": job.name,
+                "weight": job.weight,
+                "period": job.period,
+                "offset": offset,
+                "stretch": stretch,
+                "wait": (offset - job.ready) % (job.period + stretch),
+            }
+            if schedule.gated is not None:
+                row["gated"] = schedule.gated[job.name]
+            if schedule.expected_ms is not None:
+                row["expected_ms"] = float(schedule.expected_ms[job.name])
+            if self.simulated is not None:
+                row["unshifted_ms"] = self.simulated.unshifted_ms[job.name]
+            rows.append(row)
+        return pd.DataFrame(rows).set_index("job")
 
     def trajectory_frame(self) -> pd.DataFrame:
         """Return one row per event: elapsed seconds, incumbent, bound, source (floats to plot)."""
-        return _trajectory_frame(self.trajectory)
+        import pandas as pd
+
+        columns = ["elapsed_s", "incumbent", "bound", "source"]
+        rows = [[getattr(event, name) for name in columns] for event in self.trajectory]
+        frame = pd.DataFrame(rows, columns=columns)
+        for name in ("incumbent", "bound"):
+            frame[name] = [None if value is None else float(value) for value in frame[name]]
+        return frame
 
     def summary(self) -> str:
         """Return one line: solver, status, objective, and what is proved of it."""
@@ -193,42 +221,6 @@ class Result:
     def _repr_html_(self) -> str:
         head = html.escape(f"{self.instance.name}, {self.summary()}")
         return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.2f}'.format)}"
-
-
-def _frame(result: Result) -> pd.DataFrame:
-    import pandas as pd
-
-    schedule = result.schedule
-    rows = []
-    for job in result.instance.jobs:
-        offset, stretch = schedule.offsets[job.name], schedule.stretch.get(job.name, 0)
-        row = {
-            "job": job.name,
-            "weight": job.weight,
-            "period": job.period,
-            "offset": offset,
-            "stretch": stretch,
-            "wait": (offset - job.ready) % (job.period + stretch),
-        }
-        if schedule.gated is not None:
-            row["gated"] = schedule.gated[job.name]
-        if schedule.expected_ms is not None:
-            row["expected_ms"] = float(schedule.expected_ms[job.name])
-        if result.simulated is not None:
-            row["unshifted_ms"] = result.simulated.unshifted_ms[job.name]
-        rows.append(row)
-    return pd.DataFrame(rows).set_index("job")
-
-
-def _trajectory_frame(trajectory: Iterable[Event]) -> pd.DataFrame:
-    import pandas as pd
-
-    columns = ["elapsed_s", "incumbent", "bound", "source"]
-    rows = [[getattr(event, name) for name in columns] for event in trajectory]
-    frame = pd.DataFrame(rows, columns=columns)
-    for name in ("incumbent", "bound"):
-        frame[name] = [None if value is None else float(value) for value in frame[name]]
-    return frame
 
 
 def compare(results: Iterable[Result]) -> pd.DataFrame:

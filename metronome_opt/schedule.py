@@ -1,4 +1,4 @@
-"""The answer: one offset and one stretch per job, with what is claimed of them."""
+"""A schedule: one offset and one stretch per job, with its stated values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Exact = Annotated[
 
 
 class Schedule(Record):
-    """Offsets and stretches for the jobs of one instance, and what is stated of them.
+    """Offsets and stretches for the jobs of one instance, with stated values and bound.
 
     Parameters
     ----------

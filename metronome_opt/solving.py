@@ -53,7 +53,7 @@ def solve(
     The slowdown is the weighted mean of iteration time over period, as the jobs are simulated: the
     mean over fair sharing and TCP, with computing times that vary by 1 %. In that mean no job is
     made slower by more than 1 % than it is if no job is shifted, and under neither of them by more
-    than 2 % both than that and than its slots are apart.
+    than 2 % both than that and than the period of its slots.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def solve(
         objectives, or if hyperperiods are too long without, or a `stretch_limit` allows it.
     time_limit
         Seconds, model building and judging included, loading of kernels not; None for no limit.
-        The best schedule found is returned.
+        The best schedule is returned.
     stop
         Further rules that end the run, see `metronome_opt.stopping`: objects such as
         ``MaxIterations(100)``, or any function of an `Event` that returns True to stop. A
@@ -99,7 +99,7 @@ def solve(
     Returns
     -------
     Result
-        Always with a schedule. Ctrl-C returns the best one found, with `stop` saying so.
+        Always with a schedule. Ctrl-C returns the best one so far, with `stop` saying so.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def solve(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     SolverError
-        If the solver fails before it has found anything.
+        If the solver fails before it has a schedule.
     """
     source = _source(problem)
     chosen = find_solver(solver)
@@ -151,8 +151,8 @@ def solve(
         check_reserve(instance, cushion_slots)
         if not simulated:
             _check_able(chosen, goal, stretching=instance.needs_stretch)
-        arguments = Arguments(instance, chosen, seed, threads, budget.note, start)
-        result = run(arguments, budget, cushion_slots=cushion_slots)
+        arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
+        result = run(arguments, cushion_slots=cushion_slots)
     if placed.places is None:
         return result
     stated = {"places": placed.places, "waiting": placed.waiting}

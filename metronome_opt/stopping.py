@@ -16,7 +16,7 @@ from typing import Protocol
 from metronome_opt.errors import InputError, quote
 from metronome_opt.result import Event
 
-_LOOK_S = 0.01  # between two calls of rules because of the time alone
+_POLL_S = 0.01  # between two calls of rules because of the time alone
 
 
 class StoppingRule(Protocol):
@@ -85,12 +85,12 @@ def _check(name: str, limit: float) -> None:
 
 
 class Watch:
-    """The stopping rules of one run, with what they depend on: iterations, improvement, time."""
+    """The stopping rules of one run, with its iterations, improvement and time."""
 
     def __init__(self, rules: Sequence[StoppingRule]) -> None:
         self._rules = rules
         self._lock = threading.RLock()
-        self._began = self._looked = self._improved = time.perf_counter()
+        self._began = self._polled = self._improved = time.perf_counter()
         self._last = Event(0.0, None, None, "")
         self._iteration = self._improved_at = 0
         self._ended = False
@@ -111,9 +111,9 @@ class Watch:
             self._last = event
             return self._ask(event)
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Return whether to stop though there is no event; rules are asked rarely."""
-        if self._ended or time.perf_counter() - self._looked < _LOOK_S:
+        if self._ended or time.perf_counter() - self._polled < _POLL_S:
             return self._ended
         with self._lock:
             if not self._last.source:
@@ -126,7 +126,7 @@ class Watch:
         return self._ask(replace(self._last, source="", elapsed_s=max(self._last.elapsed_s, now)))
 
     def _ask(self, event: Event) -> bool:
-        self._looked = now = time.perf_counter()
+        self._polled = now = time.perf_counter()
         event = replace(
             event,
             iteration=self._iteration,
@@ -139,5 +139,5 @@ class Watch:
 
 
 def _improves(new: Fraction | None, old: Fraction | None) -> bool:
-    """Return whether an incumbent is another one; objectives that are maximised may rise."""
+    """Return True if an incumbent is another one; objectives that are maximised may rise."""
     return new is not None and new != old

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from metronome_opt.bench.simulations import SimulationRecord, latest
-from metronome_opt.bench.trials import TrialRecord, read_records
+from metronome_opt.bench.solver_runs import SolverRecord, read_records
 from metronome_opt.documents import make_folder, read_document, staged, write_text
 from metronome_opt.errors import InputError, counted
 from metronome_opt.journal import dump_line, read_journal
@@ -88,7 +88,7 @@ def read_index(folder: Path = RESULTS) -> Index:
     return read_as(folder / INDEX, lambda document: build(Index, document, INDEX_FORMAT))
 
 
-def solver_records(folder: Path = RESULTS) -> list[TrialRecord]:
+def solver_records(folder: Path = RESULTS) -> list[SolverRecord]:
     """Return the records of the campaign of solvers, none if it is not recorded.
 
     Raises
@@ -99,7 +99,7 @@ def solver_records(folder: Path = RESULTS) -> list[TrialRecord]:
     return [
         record
         for path in _listed(folder, lambda file: file == SOLVERS)
-        for record in read_journal([path], TrialRecord)
+        for record in read_journal([path], SolverRecord)
     ]
 
 
@@ -209,7 +209,7 @@ def _take_over(
     folder: Path,
     file: str,
     commands: Sequence[str],
-    records: Sequence[TrialRecord] | Sequence[SimulationRecord],
+    records: Sequence[SolverRecord] | Sequence[SimulationRecord],
     lines: Iterable[str],
     kept: str,
 ) -> Entry:

@@ -16,13 +16,13 @@ from benchmarks.best_known import HOME
 from metronome_opt.bench.cases import (
     FLOOR_S,
     Section,
-    TrialProblem,
+    SolverProblem,
     measure,
     read_best_known,
     whole,
 )
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.statistics import primal_gap
-from metronome_opt.bench.trials import TrialRecord
 from paper.campaigns import COMPARED
 from paper.shown import Numbers, camel, digits, listed, percent
 from paper.shown import whole as integer
@@ -32,24 +32,24 @@ BEST_KNOWN = HOME / "best_known.json"
 SUBJECT = "auto"
 
 
-def size_of(problem: TrialProblem) -> int:
+def size_of(problem: SolverProblem) -> int:
     """Return the size that the name of an instance of `fabric` or `dense` states."""
     return int(problem.instance.split("-")[1])
 
 
-def _of(*suites: str) -> Callable[[TrialProblem], bool]:
+def _of(*suites: str) -> Callable[[SolverProblem], bool]:
     return lambda problem: problem.setting.suite in suites
 
 
-def _up_to(suite: str, most: int) -> Callable[[TrialProblem], bool]:
+def _up_to(suite: str, most: int) -> Callable[[SolverProblem], bool]:
     return lambda problem: problem.setting.suite == suite and size_of(problem) <= most
 
 
-def _from(suite: str, least: int) -> Callable[[TrialProblem], bool]:
+def _from(suite: str, least: int) -> Callable[[SolverProblem], bool]:
     return lambda problem: problem.setting.suite == suite and size_of(problem) >= least
 
 
-PARTS: Mapping[str, Callable[[TrialProblem], bool]] = {
+PARTS: Mapping[str, Callable[[SolverProblem], bool]] = {
     **{camel(family): _of(family) for family in FAMILIES},
     "FabricSmall": _up_to("fabric", 256),
     "FabricLarge": _from("fabric", 1024),
@@ -122,7 +122,7 @@ class Campaign:
         Those of the instances that every solver ran on; None if there are none.
     """
 
-    records: tuple[TrialRecord, ...]
+    records: tuple[SolverRecord, ...]
     section: Section | None
 
     def part(self, name: str) -> Section | None:
@@ -136,7 +136,7 @@ class Campaign:
         return None if section is None else growth_of(section, SUBJECT)
 
 
-def read_campaign(records: Sequence[TrialRecord], best_known: Path = BEST_KNOWN) -> Campaign:
+def read_campaign(records: Sequence[SolverRecord], best_known: Path = BEST_KNOWN) -> Campaign:
     """Return the campaign of records.
 
     Instances that a solver has still to run on, while it has run on others of the same suite, are
@@ -174,7 +174,7 @@ def in_order(solvers: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _only(section: Section, wanted: Callable[[TrialProblem], bool]) -> Section | None:
+def _only(section: Section, wanted: Callable[[SolverProblem], bool]) -> Section | None:
     problems = [problem for problem in section.problems if wanted(problem)]
     return section.only(problems) if problems else None
 

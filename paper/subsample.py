@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from metronome_opt.bench.simulations import SimulationRecord, Value
-from metronome_opt.bench.trials import Moment, TrialRecord
+from metronome_opt.bench.solver_runs import Moment, SolverRecord
 
 CLOSE = 1.02
 """Moments of a trajectory whose times differ by less than this factor are told once."""
@@ -30,7 +30,7 @@ _JOBS = (
 _LINKS = ("link", "capacity_mbps", "carried_gbit", "used_s")
 
 
-def subsample_case(record: TrialRecord) -> TrialRecord:
+def subsample_case(record: SolverRecord) -> SolverRecord:
     """Return a record of a solver with a shorter trajectory; see `CASES_KEEP`."""
     return replace(record, trajectory=_subsample(record.trajectory))
 

@@ -77,7 +77,7 @@ def tangle(
 
 
 def hard_instance(jobs: int = 12, links: int = 4) -> Instance:
-    """Return an instance that nobody solves in a second unless it is made smaller."""
+    """Return an instance that takes more than a second, unless it is made smaller."""
     return tangle(jobs, links, 3, periods=(40, 50, 100), lengths=(9, 17))
 
 

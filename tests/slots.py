@@ -84,8 +84,6 @@ CASES = (
         offset=60,
         period=101,
     ),
-    # Ends at 400: ready three periods after its slot, at 460.
-    Case("late by whole periods", (60,), (340, 20), (60, 460, 560), (60, 460, 560), offset=60),
     # Ready at 410, 250 late: the slot of two iterations later, 50 late. Ends at 420, ready at 480.
     Case(
         "late by two and a half periods",
@@ -104,15 +102,6 @@ CASES = (
         (60, 460, 560),
         offset=60,
     ),
-    # Iterations of 90 in slots of 100: late by 40 at 200, 30 at 290, 20 at 380, 10 at 470.
-    Case(
-        "catching up by idle time",
-        (60,),
-        (80, 30, 30, 30, 30, 30),
-        (60, 160, 260, 360, 460, 560, 660),
-        (60, 200, 290, 380, 470, 560, 660),
-        offset=60,
-    ),
     # Ends at 40, ready at 50; ends at 80, ready at 100.
     Case(
         "two bursts, early",
@@ -120,16 +109,6 @@ CASES = (
         (20, 10, 20),
         (20, 70, 120, 170),
         (20, 70, 120, 170),
-        offset=20,
-        starts=(0, 50),
-    ),
-    # The second is ready 20 late at 90 and ends at 100: the first of the next is on time.
-    Case(
-        "two bursts, the second late",
-        (20, 10),
-        (60, 10, 20),
-        (20, 70, 120, 170),
-        (20, 90, 120, 170),
         offset=20,
         starts=(0, 50),
     ),

@@ -26,23 +26,11 @@ from metronome_opt.verify import check
 from tests.landscape import optimum
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = ("docs", "paper", "models", "benchmarks", "notebooks")
 DOCUMENTS = [
-    "README.md",
-    "ARCHITECTURE.md",
-    "docs/model.md",
-    "docs/cluster.md",
-    "docs/comparison.md",
-    "docs/controller.md",
-    "docs/howto.md",
-    "docs/gate.md",
-    "docs/kubernetes.md",
-    "docs/limits.md",
-    "docs/report.md",
-    "docs/solvers.md",
-    "paper/README.md",
-    "models/README.md",
-    "benchmarks/README.md",
-    "notebooks/README.md",
+    path.relative_to(ROOT).as_posix()
+    for folder in (ROOT, *(ROOT / name for name in FOLDERS))
+    for path in sorted(folder.glob("*.md"))
 ]
 
 

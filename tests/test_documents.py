@@ -182,6 +182,20 @@ def test_depth_and_digits_have_limits(name: str, tmp_path: Path) -> None:
         assert len(said) < 200
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lists.json", '{"format": ' + "[" * 10**6 + "]" * 10**6),
+        ("mappings.json", '{"format": ' * 10**6 + "}" * 10**6),
+        ("mappings.yaml", "{a: " * 10**6 + "}" * 10**6),
+        ("never-closed.yaml", "- " * 10**6),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_million_levels_are_refused(name: str, text: str, tmp_path: Path) -> None:
+    assert refusal(tmp_path, text, name).endswith(f"nested deeper than {MAX_DEPTH} levels")
+
+
 def test_size_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MAX_BYTES", 100)
     assert read(tmp_path, "a: " + "x" * 97)

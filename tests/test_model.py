@@ -44,12 +44,9 @@ def test_model_builds_the_instance_of_the_same_records() -> None:
     ("change", "message"),
     [
         ({"links": ["other"]}, r"jobs\[0\]\.links\.other: there is no such link"),
-        ({"period": 2}, r"jobs\[0\]\.phases\[0\]\.length: 3: the burst ends at slot 3"),
         ({"phases": [(0, 3)]}, r"jobs\[0\]\.phases\[0\]\.rate: missing"),
         ({"phases": [(0, 3, 4, 5)]}, r"jobs\[0\]\.phases\[0\]\.3: "),
-        ({"phases": []}, r"jobs\[0\]\.phases: empty"),
         ({"wait": 3}, r"jobs\[0\]\.wait: "),
-        ({"period": 8.0}, r"jobs\[0\]\.period: "),
     ],
 )
 def test_messages_are_those_of_the_instance(change: dict[str, Any], message: str) -> None:

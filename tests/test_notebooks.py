@@ -22,9 +22,6 @@ SOLVERS = ["unshifted", "random", "greedy", "auto"]
 SECONDS = "1"  # for each search; the notebooks themselves give them more
 MAX_BYTES = 350_000
 
-OPENING = ["# ", "**What the numbers are.**", "**To run it.**"]
-ENDING = ["## What to take from it", "**On the command line.**", "**Next.**"]
-
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
 # Two steps of an absolute path; what stands before keeps out web addresses, fractions and HTML.
@@ -87,23 +84,12 @@ def anchors(path: Path) -> set[str]:
     return {each.strip().replace(" ", "-") for each in words}
 
 
-def positions(parts: list[str], text: str) -> list[int]:
-    return [text.find(part) for part in parts]
-
-
 def test_readme_lists_small_notebooks_in_order() -> None:
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^- \[(.*)\]\((.*)\):", text, re.MULTILINE)
     assert listed == [(path.stem, path.name) for path in NOTEBOOKS]
     assert listed
     assert all(path.stat().st_size <= MAX_BYTES for path in NOTEBOOKS)
-
-
-def test_notebooks_begin_and_end_alike(stored: Any) -> None:
-    for parts, cell in [(OPENING, stored.cells[0]), (ENDING, stored.cells[-1])]:
-        found = positions(parts, cell.source)
-        assert -1 not in found
-        assert found == sorted(found)
 
 
 def test_links_lead_somewhere(stored: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
 from tests.solvers.test_every_solver import CROWDED, TIGHT
@@ -65,16 +64,6 @@ def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
     assert frame["gap"].isna().tolist() == [True, False]
     assert frame["gap"].iloc[1] == 0
     assert frame["status"].tolist() == ["feasible", "optimal"]
-
-
-def test_a_result_and_a_front_print_in_a_line() -> None:
-    found = solve(CROWDED, "greedy")
-    assert repr(found) == f"<Result {CROWDED.name}, {found.summary()}>"
-    front = pareto(CROWDED, ["contention", "latency"])
-    assert repr(front).startswith(
-        f"<Front {CROWDED.name}, {len(front.points)} points of contention"
-    )
-    assert "\n" not in repr(found) + repr(front)
 
 
 def test_results_of_two_objectives_have_no_bounds_in_one_column() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -162,61 +163,55 @@ def test_rule_ends_a_run_of_several_objectives() -> None:
 # ------------------------------------------------------------------ solvers of others that fail
 
 
-def raises(_: Search) -> None:
-    raise ValueError("no\nidea")
+def raising(error: BaseException) -> Callable[[Search], None]:
+    def solver(_: Search) -> None:
+        raise error
+
+    return solver
 
 
-def exits(_: Search) -> None:
-    raise SystemExit(3)
+def offering(offsets: Any) -> Callable[[Search], None]:
+    def solver(search: Search) -> None:
+        search.offer(offsets)
+
+    return solver
 
 
-def offers_text(search: Search) -> None:
-    search.offer("ab")  # type: ignore[arg-type]
+def bounding(bound: Any) -> Callable[[Search], None]:
+    def solver(search: Search) -> None:
+        search.raise_bound(bound)
+
+    return solver
 
 
-def offers_nan(search: Search) -> None:
-    search.offer([float("nan")] * len(search.instance.jobs))  # type: ignore[list-item]
-
-
-def offers_nothing(search: Search) -> None:
-    search.offer(None)  # type: ignore[arg-type]
-
-
-def bounds_by_nan(search: Search) -> None:
-    search.raise_bound(float("nan"))  # type: ignore[arg-type]
-
-
-def bounds_by_text(search: Search) -> None:
-    search.raise_bound("much")  # type: ignore[arg-type]
-
-
-FAILURES = {
-    raises: "solver raises failed (ValueError: no idea)",
-    exits: "solver exits failed (SystemExit: 3)",
-    offers_text: "'a' was offered for a, which is no offset",
-    offers_nan: "nan was offered for a, which is no offset",
-    offers_nothing: "None was offered for 2 jobs",
-    bounds_by_nan: "nan was given as a lower bound",
-    bounds_by_text: "'much' was given as a lower bound",
-}
 APART: Instance = network(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
 """Two jobs that fit half a period apart, and nowhere else."""
 
 
-@pytest.mark.parametrize("solver", FAILURES)
-def test_solver_that_fails_is_one_line_and_keeps_its_schedule(solver: Any) -> None:
+@pytest.mark.parametrize(
+    ("fail", "said"),
+    [
+        (raising(ValueError("no\nidea")), "solver {} failed (ValueError: no idea)"),
+        (raising(SystemExit(3)), "solver {} failed (SystemExit: 3)"),
+        (offering("ab"), "'a' was offered for a, which is no offset"),
+        (offering([float("nan")] * 2), "nan was offered for a, which is no offset"),
+        (offering(None), "None was offered for 2 jobs"),
+        (bounding(float("nan")), "nan was given as a lower bound"),
+        (bounding("much"), "'much' was given as a lower bound"),
+    ],
+)
+def test_solver_that_fails_is_one_line_and_keeps_its_schedule(fail: Any, said: str) -> None:
     with pytest.raises(SolverError) as refusal:
-        solve(APART, solver, "contention")
-    assert str(refusal.value) == FAILURES[solver]
+        solve(APART, fail, "contention")
+    assert str(refusal.value) == said.format("solver")
 
     def later(search: Search) -> None:
         search.offer([0, 4])
-        solver(search)
+        fail(search)
 
     result = solve(APART, later, "contention")
-    expected = FAILURES[solver].replace(f"solver {solver.__name__}", "solver later")
     assert result.offsets == {"a": 0, "b": 4}
-    assert f"stopped by an error: {expected}" in result.notes
+    assert f"stopped by an error: {said.format('later')}" in result.notes
     assert check(APART, result.schedule) == ()
 
 

@@ -84,7 +84,7 @@ def cushion_by_trial(problem: Instance, offsets: Mapping[str, int], already: int
 
 @given(assigned(), st.just(0) | st.integers(0, 9))
 @examples(150, deadline=None)
-def test_the_judge_agrees_with_a_sum_over_slots_and_layers(
+def test_evaluate_matches_sum_over_slots_and_layers(
     drawn: tuple[Instance, dict[str, int]], longer: int
 ) -> None:
     problem, offsets = drawn
@@ -103,9 +103,7 @@ def test_the_judge_agrees_with_a_sum_over_slots_and_layers(
 
 @given(st.data(), st.integers(0, 9))
 @examples(80, deadline=None)
-def test_a_stretched_job_is_stretched_first_and_lengthened_then(
-    data: st.DataObject, longer: int
-) -> None:
+def test_stretch_comes_before_extension(data: st.DataObject, longer: int) -> None:
     problem = data.draw(instances(max_period=5, max_stretch=3, fixed=False))
     stretch = {job.name: data.draw(st.integers(0, job.max_stretch)) for job in problem.jobs}
     for_good = problem.replace(
@@ -127,9 +125,7 @@ def test_a_stretched_job_is_stretched_first_and_lengthened_then(
 
 @given(assigned(), st.integers(0, 3))
 @examples(80, deadline=None)
-def test_what_the_jobs_go_without_adds_up(
-    drawn: tuple[Instance, dict[str, int]], longer: int
-) -> None:
+def test_unserved_bandwidth_adds_up(drawn: tuple[Instance, dict[str, int]], longer: int) -> None:
     problem, offsets = drawn
     judged = evaluate(problem, offsets, longer=longer)
     assert sum(judged.unserved.values()) == sum(link.late for link in judged.links)
@@ -139,7 +135,7 @@ def test_what_the_jobs_go_without_adds_up(
 
 @given(st.data(), st.integers(0, 2), st.fractions(0, 1, max_denominator=4))
 @examples(200, deadline=None)
-def test_jobs_that_truly_keep_slots_never_ask_for_more_than_there_is(
+def test_true_gated_jobs_never_overload_links(
     data: st.DataObject, longer: int, limit: Fraction
 ) -> None:
     problem = data.draw(instances(max_period=6, max_flows=1, max_stretch=1, fixed=False))

@@ -42,7 +42,7 @@ def places(**changes: Any) -> list[str]:
     return [fault.place for fault in check(PAIR, Schedule(**{**TRUE, **changes}))]
 
 
-def test_a_true_schedule_has_no_fault() -> None:
+def test_true_schedule_has_no_violation() -> None:
     assert places() == []
     assert places(lower_bound=None) == []
     assert places(lower_bound=F(5)) == []
@@ -80,15 +80,13 @@ def test_a_true_schedule_has_no_fault() -> None:
         ),
     ],
 )
-def test_each_kind_of_false_statement_is_found(
-    changes: dict[str, Any], expected: list[str]
-) -> None:
+def test_false_statements_are_violations(changes: dict[str, Any], expected: list[str]) -> None:
     assert places(**changes) == expected
 
 
 @given(assigned(), st.fractions(min_value=F(1, 10), max_value=9, max_denominator=10))
 @examples(40, deadline=None)
-def test_only_the_true_value_passes(drawn: tuple[Instance, dict[str, int]], more: Fraction) -> None:
+def test_only_true_value_passes(drawn: tuple[Instance, dict[str, int]], more: Fraction) -> None:
     problem, offsets = drawn
     truth = evaluate(problem, offsets).objectives
     stated = Schedule(
@@ -126,14 +124,14 @@ UNKNOWN = {"status": Status.UNKNOWN, "offsets": {}, "stretch": {}, "objectives":
         (4, {**UNKNOWN, "lower_bound": None, "stretch": {"a": 0}}, ["stretch"]),
     ],
 )
-def test_statements_are_those_of_the_longer_bursts(
+def test_statements_include_cushion(
     slots: int, changes: dict[str, Any], expected: list[str]
 ) -> None:
     fields = {**TRUE, "stretch": {}, **changes, "cushion_slots": slots}
     assert [fault.place for fault in check(SPACED, Schedule(**fields))] == expected
 
 
-def test_a_bound_is_not_refuted_by_jobs_that_must_be_stretched() -> None:
+def test_bound_is_not_refuted_where_jobs_must_be_stretched() -> None:
     # Not stretched they repeat themselves after 10,117,450 slots, too many to count.
     problem = network(
         job("a", 137, (0, 1, 60), max_stretch=7),
@@ -168,14 +166,12 @@ SPREAD_TRUE: dict[str, Any] = {
         ({"offsets": {"a": 0, "b": 0}, "objectives": {"cushion": F(1)}}, ["status"]),
     ],
 )
-def test_a_bound_of_a_cushion_bounds_it_from_above(
-    changes: dict[str, Any], expected: list[str]
-) -> None:
+def test_bound_of_cushion_is_upper_bound(changes: dict[str, Any], expected: list[str]) -> None:
     stated = Schedule(**{**SPREAD_TRUE, **changes})
     assert [fault.place for fault in check(SPREAD, stated)] == expected
 
 
-def test_a_cushion_without_limit_has_no_bound_and_no_proof() -> None:
+def test_unlimited_cushion_has_no_bound() -> None:
     stated = {"objectives": {"cushion": None}, "lower_bound": F(9)}
     assert places(**stated) == ["lower_bound"]
     assert places(**stated, status=Status.OPTIMAL) == ["lower_bound", "status"]
@@ -183,7 +179,7 @@ def test_a_cushion_without_limit_has_no_bound_and_no_proof() -> None:
     assert places(**{**stated, "lower_bound": None}, status=Status.OPTIMAL) == ["status"]
 
 
-def test_a_bound_of_a_cushion_is_refuted_by_unshifted_jobs() -> None:
+def test_bound_of_cushion_is_refuted_by_unshifted_jobs() -> None:
     # No job is late then, so that a burst later than that by 7 of 8 slots is worse.
     stated = {"offsets": {"a": 0, "b": 7}, "objectives": {"cushion": F(0)}, "lower_bound": F(0)}
     (fault,) = check(SPREAD, Schedule(**{**SPREAD_TRUE, **stated, "status": Status.FEASIBLE}))
@@ -221,7 +217,7 @@ def kept(problem: Instance = CROWD, **changes: Any) -> list[str]:
     return [str(fault) for fault in check(problem, Schedule(**{**KEPT, **changes}))]
 
 
-def test_a_true_kept_schedule_has_no_fault() -> None:
+def test_true_gated_schedule_has_no_violation() -> None:
     assert kept() == []
     assert kept(cushion_slots=1) == []
     assert kept(status=Status.OPTIMAL, lower_bound=F(35, 24)) == []
@@ -285,7 +281,7 @@ def test_a_true_kept_schedule_has_no_fault() -> None:
         ),
     ],
 )
-def test_each_false_statement_of_a_kept_schedule_is_found(
+def test_false_statements_of_gated_schedule_are_violations(
     changes: dict[str, Any], expected: str
 ) -> None:
     fault, *others = kept(**changes)
@@ -303,13 +299,13 @@ def test_gated_job_is_no_faster_than_its_slots() -> None:
     assert kept(gated=dict.fromkeys("abcd", False)) == []
 
 
-def test_the_slowdown_of_jobs_of_no_weight_is_their_plain_mean() -> None:
+def test_slowdown_of_zero_weights_is_plain_mean() -> None:
     weightless = [each.model_copy(update={"weight": 0}) for each in CROWD.jobs]
     mean = (F(44, 30) + F(56, 40) + 1 + F(75, 50)) / 4
     assert kept(CROWD.replace(jobs=weightless), objectives={"slowdown": mean}) == []
 
 
-def test_jobs_that_run_freely_need_no_common_hyperperiod_with_the_others() -> None:
+def test_ungated_jobs_need_no_common_hyperperiod() -> None:
     # a and b repeat themselves after 901 slots, with c after 1,081,200.
     problem = network(
         *(job(name, p, (0, 9, 60)) for name, p in (("a", 900), ("b", 900), ("c", 1200)))

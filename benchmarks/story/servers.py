@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.client import apply, capacities_of, claims_of, connect, resource
+from metronome_opt.kubernetes.client import CAPACITIES, CLAIMS, apply, connect, resource
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.schemas import custom_resource_definitions
 from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
@@ -89,7 +89,7 @@ def control_plane(folder: Path) -> Iterator[ApiServer]:
         with connect(server.kubeconfig()) as client:
             for item in custom_resource_definitions(DEFAULT_GROUP):
                 apply(client, definitions, item)
-            wait_served(client, claims_of(DEFAULT_GROUP), capacities_of(DEFAULT_GROUP))
+            wait_served(client, CLAIMS, CAPACITIES)
         yield server
 
 

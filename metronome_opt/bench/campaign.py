@@ -6,35 +6,37 @@ Tasks run in processes of this machine, or on the workers of a Dask cluster.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from metronome_opt.bench.process import TaskOutcome, WorkerTask, run_task
+from metronome_opt.bench.process import Limits, TaskOutcome, WorkerTask, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import FrozenMap, NonNegative, Positive
 
 _CONNECT_S = 10
 _POLL_S = 5.0
-
+_STALLED = "the cluster has no worker left; start one, and the campaign goes on"
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
 class CaseRecord:
-    """The part of a record that all campaigns share.
+    """A case of a campaign and its outcome: the part that all campaigns share.
 
     Attributes
     ----------
+    IDENTITY
+        Names of the fields that identify a case.
     kind
         The outcome of the case, in a word.
     seed, time_limit_s, memory_limit_mb
@@ -49,6 +51,8 @@ class CaseRecord:
     started, machine, versions, commit
         When (UTC), where and what ran; ``+`` ends the commit of a changed checkout.
     """
+
+    IDENTITY: ClassVar[tuple[str, ...]]
 
     format: str
     kind: str
@@ -65,19 +69,29 @@ class CaseRecord:
     versions: FrozenMap[str, str]
     commit: str | None
 
-    @property
-    def key(self) -> Hashable:
-        """The identity of its case."""
+    @classmethod
+    def key_of(cls, fields: Mapping[str, Any]) -> tuple[Hashable, ...]:
+        """Return the identity of the case with these fields."""
+        return tuple(fields[name] for name in cls.IDENTITY)
+
+    @classmethod
+    def title_of(cls, fields: Mapping[str, Any]) -> str:
+        """Return the name of the case with these fields, for people."""
         raise NotImplementedError
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """The identity of its case."""
+        return self.key_of(vars(self))
 
     @property
     def title(self) -> str:
         """The name of its case, for people."""
-        raise NotImplementedError
+        return self.title_of(vars(self))
 
     @property
     def succeeded(self) -> bool:
-        """True if it holds a result."""
+        """Return True if it holds a result."""
         return self.kind in ("schedule", "done")
 
     @property
@@ -85,35 +99,88 @@ class CaseRecord:
         """The outcome in a few words."""
         raise NotImplementedError
 
+    def is_worth_repeating(self, limits: Limits) -> bool:  # noqa: ARG002 (simulations use it)
+        """Return whether another attempt under these limits may bring more."""
+        return False
+
 
 R = TypeVar("R", bound=CaseRecord)
 
 
-class Case(Protocol[R]):
-    """A unit of a campaign."""
+@dataclass(frozen=True)
+class Case(Generic[R]):
+    """A unit of a campaign: a solver on an instance, or a policy on a scenario.
+
+    Attributes
+    ----------
+    kind
+        The class of its record.
+    fields
+        The fields of its record that are known before it runs, but for its limits.
+    limits
+        Bounds on its time and memory.
+    worker, packages
+        See `WorkerTask`.
+    document
+        Returns the work for a child process; an `InputError` if there is none.
+    results
+        Returns the other fields of its record from an outcome.
+    """
+
+    kind: type[R]
+    fields: Mapping[str, Any]
+    limits: Limits
+    worker: str
+    document: Callable[[], dict[str, Any]]
+    results: Callable[[TaskOutcome], Mapping[str, Any]]
+    packages: tuple[str, ...] = ()
 
     @property
-    def key(self) -> Hashable:
-        """Its identity."""
+    def key(self) -> tuple[Hashable, ...]:
+        """Its identity, as in its record."""
+        return self.kind.key_of(self._fields)
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        limits = {"time_limit_s": self.limits.time_s, "memory_limit_mb": self.limits.memory_mb}
+        return {**self.fields, **limits}
+
+    def __str__(self) -> str:
+        return self.kind.title_of(self.fields)
 
     def task(self) -> WorkerTask:
-        """Return the work to be done."""
+        """Return the work for a child process.
+
+        Raises
+        ------
+        InputError
+            If the case makes none.
+        """
+        return WorkerTask(self.worker, self.document(), self.limits, self.packages)
 
     def record(self, outcome: TaskOutcome) -> R:
         """Return the record of an outcome."""
+        end = outcome.first("end")
+        notes = list(end.get("notes", ()))
+        if end and outcome.status != 0:
+            notes.append(f"after its result: {outcome.describe(self.limits)}")
+        return self.kind(
+            **self._fields,
+            runtime_s=end.get("runtime_s"),
+            notes=tuple(notes),
+            error=None if end else outcome.describe(self.limits),
+            **outcome.circumstances,
+            **self.results(outcome),
+        )
 
-    def is_worth_repeating(self, record: R) -> bool:
-        """Return whether another attempt may bring more than a record of it."""
 
-
-C = TypeVar("C", bound=Case[Any])
-
-
-def remaining_cases(cases: Iterable[C], records: Iterable[CaseRecord]) -> list[C]:
+def remaining_cases(cases: Iterable[Case[R]], records: Iterable[R]) -> list[Case[R]]:
     """Return the cases without a record, and those worth repeating."""
     held = {record.key: record for record in records}
     return [
-        case for case in cases if case.key not in held or case.is_worth_repeating(held[case.key])
+        case
+        for case in cases
+        if case.key not in held or held[case.key].is_worth_repeating(case.limits)
     ]
 
 
@@ -143,16 +210,18 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
     MetronomeError
         If the pool is gone, and with it everything that is not recorded.
     """
-    waiting = _tasks(cases, watcher)
+    waiting = deque(cases)
     running: dict[Future[TaskOutcome], Case[R]] = {}
     stalled = False
-    while True:
-        for case, task in islice(waiting, pool.width - len(running)):
-            running[pool.submit(task)] = case
-        if not running:
-            return
+    while waiting or running:
+        while waiting and len(running) < pool.width:
+            case = waiting.popleft()
+            try:
+                running[pool.submit(case.task())] = case
+            except InputError as error:
+                watcher.lost(case, error)
         pool.check()
-        if stalled != (not pool.has_workers()):
+        if stalled == pool.has_workers():
             stalled = not stalled
             watcher.note(_STALLED if stalled else "a worker has come; the campaign goes on")
         for future in wait(running, _POLL_S, return_when=FIRST_COMPLETED).done:
@@ -165,17 +234,6 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
             record = case.record(outcome)
             file.append(record)
             watcher.recorded(record)
-
-
-_STALLED = "the cluster has no worker left; start one, and the campaign goes on"
-
-
-def _tasks(cases: Iterable[Case[R]], watcher: _Watcher) -> Iterator[tuple[Case[R], WorkerTask]]:
-    for case in cases:
-        try:
-            yield case, case.task()
-        except InputError as error:
-            watcher.lost(case, error)
 
 
 # ------------------------------------------------------------------ pools
@@ -206,13 +264,7 @@ class Pool:
     has_workers: Callable[[], bool] = lambda: True
 
     def submit(self, task: WorkerTask) -> Future[TaskOutcome]:
-        """Start `task`.
-
-        Raises
-        ------
-        MetronomeError
-            If the executor is gone.
-        """
+        """Start `task`; a `MetronomeError` if the executor is gone."""
         self.check()
         return self.executor.submit(run_task, task, self.stop)
 

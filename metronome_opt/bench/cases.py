@@ -1,6 +1,6 @@
-"""Trials of a campaign as one data frame, and means over the trials of a section.
+"""Cases of solvers as one data frame, and means over the cases of a section.
 
-Trials are measured against the best known values. Every instance counts the same: where a solver
+Cases are measured against the best known values. Every instance counts the same: where a solver
 ran with several seeds, its mean over them is taken first. An instance at two settings (time limit,
 memory, threads) is two problems.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,6 +21,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict
 
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.statistics import (
     PENALTY,
     Steps,
@@ -28,7 +30,6 @@ from metronome_opt.bench.statistics import (
     primal_integral,
 )
 from metronome_opt.bench.suites import UNSPLIT
-from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.errors import InputError
 from metronome_opt.records import FrozenMap, Record, build, read_as
 from metronome_opt.schedule import Exact
@@ -47,8 +48,8 @@ _STATED = [
 _EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_bound"]
 
 
-class TrialSetting(NamedTuple):
-    """Suite, split and limits of a trial; only trials with the same ones are compared."""
+class SolverSetting(NamedTuple):
+    """Suite, split and limits of a case; only cases with the same ones are compared."""
 
     suite: str
     split: str
@@ -56,7 +57,7 @@ class TrialSetting(NamedTuple):
     memory_limit_mb: int | None
     workers: int
 
-    def title(self, others: Collection[TrialSetting]) -> str:
+    def title(self, others: Collection[SolverSetting]) -> str:
         """Return suite and time limit, and the fields in which it differs from other settings."""
         title = f"{self.suite}, {self.time_limit_s:g} s"
         if self.split not in ("test", UNSPLIT):
@@ -69,12 +70,12 @@ class TrialSetting(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TrialProblem:
+class SolverProblem:
     """An instance at a setting; problems are sorted by name, numbers in it by value."""
 
     instance: str
     sha256: str
-    setting: TrialSetting
+    setting: SolverSetting
 
     @cached_property
     def _order(self) -> tuple[Any, ...]:
@@ -82,7 +83,7 @@ class TrialProblem:
         name = [(int(digits or 0), text) for digits, text in parts]
         return name, self.sha256, *map(str, self.setting)
 
-    def __lt__(self, other: TrialProblem) -> bool:
+    def __lt__(self, other: SolverProblem) -> bool:
         """Return whether this problem is listed before another."""
         return self._order < other._order
 
@@ -132,11 +133,11 @@ def _best(
     return best
 
 
-# ------------------------------------------------------------------ trials
+# ------------------------------------------------------------------ cases
 
 
-def measure(records: Sequence[TrialRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
-    """Return one row per trial, measured against the best known values.
+def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
+    """Return one row per case, measured against the best known values.
 
     `value`, `lower_bound` and the best and known ones are exact, None where there is none.
     Statements that `verify` refuses do not count. Gaps and the primal integral are shares, times
@@ -152,14 +153,13 @@ def measure(records: Sequence[TrialRecord], known: BestKnownValues | None = None
     InputError
         If a case is there twice: means would count it twice.
     """
-    seen = set()
+    repeated = Counter(record.key for record in records)
     for record in records:
-        if record.key in seen:
+        if repeated[record.key] > 1:
             raise InputError(
                 f"{record.instance}: {record.solver}, seed {record.seed}, "
                 f"{record.time_limit_s:g} s is there twice; report one campaign at a time"
             )
-        seen.add(record.key)
     entries = () if known is None else known.instances.values()
     known_bounds = _best(max, ((each.sha256, each.lower_bound) for each in entries))
     valid = [record for record in records if record.kind != "invalid"]
@@ -182,8 +182,8 @@ def measure(records: Sequence[TrialRecord], known: BestKnownValues | None = None
     return frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
 
 
-def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
-    setting = TrialSetting(
+def _row(record: SolverRecord, references: Mapping[str, Any]) -> dict[str, Any]:
+    setting = SolverSetting(
         record.suite, record.split, record.time_limit_s, record.memory_limit_mb, record.workers
     )
     value, best = record.value, references["best_value"]
@@ -205,7 +205,7 @@ def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
         "certified_gap": float(certified_gap(value, bound)),
         "primal_integral": primal_integral(steps, best, record.time_limit_s),
         "record": record,
-        "problem": TrialProblem(record.instance, record.instance_sha256, setting),
+        "problem": SolverProblem(record.instance, record.instance_sha256, setting),
         "steps": steps,
         "ended": "optimal" if optimal else ended,
         "optimal": optimal,
@@ -215,7 +215,7 @@ def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _steps(record: TrialRecord) -> Steps:
+def _steps(record: SolverRecord) -> Steps:
     """Return incumbents with their times; those below the verified value are left out."""
     value = record.value
     if value is None:
@@ -235,7 +235,7 @@ def _steps(record: TrialRecord) -> Steps:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Trials that are reported together.
+    """Cases that are reported together.
 
     Attributes
     ----------
@@ -255,13 +255,13 @@ class Section:
     bounding: frozenset[str]
 
     @property
-    def setting(self) -> TrialSetting | None:
+    def setting(self) -> SolverSetting | None:
         """The setting of all cases, None if there are several."""
         settings = {problem.setting for problem in self.problems}
         return settings.pop() if len(settings) == 1 else None
 
     @cached_property
-    def problems(self) -> tuple[TrialProblem, ...]:
+    def problems(self) -> tuple[SolverProblem, ...]:
         """All problems, in their order."""
         return tuple(sorted(set(self.frame["problem"])))
 
@@ -276,7 +276,7 @@ class Section:
 
         The slower of two middle ones, infinite without a proof, NaN where a solver did not run.
         """
-        return self._by_problem("proof_s", _upper_median)
+        return self._by_problem("proof_s", lambda times: sorted(times)[len(times) // 2])
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -303,7 +303,7 @@ class Section:
         table.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
         return table.reindex(list(self.solvers))
 
-    def only(self, problems: Iterable[TrialProblem]) -> Section:
+    def only(self, problems: Iterable[SolverProblem]) -> Section:
         """Return the section of these problems and the solvers that ran on them."""
         frame = self.frame[self.frame["problem"].isin(list(problems))]
         ran = set(frame["solver"])
@@ -342,8 +342,3 @@ def whole(frame: pd.DataFrame) -> Section:
     solvers = tuple(dict.fromkeys(frame["solver"]))
     bounding = frozenset(frame.loc[frame["states_bound"], "solver"])
     return Section("all", frame, solvers, bounding)
-
-
-def _upper_median(values: Iterable[Any]) -> Any:
-    ordered = sorted(math.inf if value is None else value for value in values)
-    return ordered[len(ordered) // 2]

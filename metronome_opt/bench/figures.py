@@ -85,9 +85,9 @@ def distribution(values: Iterable[float], middle: float = 0.0) -> Curve:
 
 def gaps_over_time(section: Section, solver: str, moments: Iterable[float]) -> list[float]:
     """Return the mean primal gap of the incumbents that a solver has at some moments."""
-    trials = section.frame[section.frame["solver"] == solver]
+    runs = section.frame[section.frame["solver"] == solver]
     curves = []
-    for steps, best in zip(trials["steps"], trials["best_value"], strict=True):
+    for steps, best in zip(runs["steps"], runs["best_value"], strict=True):
         values = [None, *(value for _, value in steps)]
         gaps = [float(primal_gap(value, best)) for value in values]
         at = np.searchsorted([elapsed for elapsed, _ in steps], list(moments), side="right")

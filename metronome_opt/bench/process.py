@@ -63,7 +63,7 @@ class Limits:
     memory_mb
         Of the data segment of each of its processes, in 2**20 bytes; None for no limit.
     startup_s
-        Until it is ready: compiling all kernels for the first time takes minutes on a busy machine.
+        Until it is ready: compiling all kernels takes minutes on a busy machine.
     grace_s
         Granted beyond 1.1 times its limit.
     """
@@ -141,19 +141,16 @@ class TaskOutcome:
         """Return the error, or in a few words how a task ended that sent none."""
         if text := self.first("error").get("text"):
             return str(text)
-        match self.ending:
-            case "time":
-                over = limits.killed_after_s - limits.time_s
-                return f"killed {over:g} s after its limit of {limits.time_s:g} s"
-            case "startup":
-                return f"killed, not ready {limits.startup_s:g} s after its start"
-            case "stopped":
-                return "killed, since the campaign ended"
-            case "ended":
-                how = f"exit status {self.status}"
-                if self.status is not None and self.status < 0:
-                    how = f"ended by signal {-self.status} ({signal.strsignal(-self.status)})"
-                return f"{how}: {self.last_output}" if self.last_output else how
+        over = limits.killed_after_s - limits.time_s
+        if self.status is None:
+            return {
+                "time": f"killed {over:g} s after its limit of {limits.time_s:g} s",
+                "startup": f"killed, not ready {limits.startup_s:g} s after its start",
+            }.get(self.ending, "killed, since the campaign ended")
+        how = f"exit status {self.status}"
+        if self.status < 0:
+            how = f"ended by signal {-self.status} ({signal.strsignal(-self.status)})"
+        return f"{how}: {self.last_output}" if self.last_output else how
 
 
 def run_task(task: WorkerTask, stop: Event) -> TaskOutcome:
@@ -194,7 +191,9 @@ def run_task(task: WorkerTask, stop: Event) -> TaskOutcome:
             process.returncode = os.waitstatus_to_exitcode(status)
             process.communicate()
         circumstances["wall_s"] = round(time.perf_counter() - begin, 3)
-        circumstances["peak_memory_mb"] = _peak_mb(usage.ru_maxrss)
+        # In bytes on macOS, in 1024 of them elsewhere.
+        unit = 2**20 if sys.platform == "darwin" else 2**10
+        circumstances["peak_memory_mb"] = round(usage.ru_maxrss / unit, 1)
         return TaskOutcome(
             ending,
             process.returncode if ending == "ended" else None,
@@ -208,17 +207,16 @@ def _wait(
     process: int, limits: Limits, messages: Path, stop: Event
 ) -> tuple[Ending, tuple[int, int, struct_rusage] | None]:
     """Wait until a task ends or has to be killed; return how, and what `os.wait4` says of it."""
-    begin = polled_stop = time.perf_counter()
-    ready_at: float | None = None
+    polled_stop = time.perf_counter()
+    limit: Ending = "startup"
+    deadline = polled_stop + limits.startup_s
     while not (ended := os.wait4(process, os.WNOHANG))[0]:
         time.sleep(_POLL_S)
         now = time.perf_counter()
-        if ready_at is None and messages.exists() and messages.stat().st_size:
-            ready_at = now
-        if ready_at is None and now - begin > limits.startup_s:
-            return "startup", None
-        if ready_at is not None and now - ready_at > limits.killed_after_s:
-            return "time", None
+        if limit == "startup" and messages.exists() and messages.stat().st_size:
+            limit, deadline = "time", now + limits.killed_after_s
+        if now > deadline:
+            return limit, None
         if now >= polled_stop:
             polled_stop = now + _POLL_STOP_S
             if stop.is_set():
@@ -239,11 +237,6 @@ def kill_marked(mark: str) -> None:
                     os.kill(int(path.parent.name), signal.SIGKILL)
         if not left:
             return
-
-
-def _peak_mb(resident: int) -> float:
-    """Return resident memory as ``getrusage`` states it, in 2**20 bytes."""
-    return round(resident / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
 
 def _read_messages(path: Path) -> tuple[dict[str, Any], ...]:
@@ -312,9 +305,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def _processor() -> str | None:
     """Return the name of the processor; ``platform`` knows none on Linux."""
-    try:
+    with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or None
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, None)
+        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(names, None)
+    return platform.processor() or None

@@ -34,8 +34,8 @@ from metronome_opt.bench.pages import (
     three_digits,
     write_page,
 )
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.statistics import certified_gap
-from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError
 
@@ -57,7 +57,7 @@ _MEASURES: Columns = {
 
 
 def write_report(
-    records: Sequence[TrialRecord], folder: str | Path, *, best_known: str | Path | None = None
+    records: Sequence[SolverRecord], folder: str | Path, *, best_known: str | Path | None = None
 ) -> Path:
     """Write ``report.html`` and ``records.csv``.
 
@@ -110,7 +110,7 @@ def write_report(
     return path
 
 
-def what_ran(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
+def what_ran(records: Sequence[SolverRecord]) -> list[tuple[str, str]]:
     """Return solvers, instances and circumstances of records, as rows of a table."""
     seeds = (
         f"{solver}: {seed_range(each.seed for each in records if each.solver == solver)}"
@@ -160,22 +160,22 @@ def _section(section: Section) -> ReportSection:
 def _instances(section: Section) -> pd.DataFrame:
     """Return the best known value of each instance, and the solvers that reach and prove it."""
 
-    def names(trials: pd.DataFrame) -> str:
-        there = [name for name in section.solvers if name in set(trials["solver"])]
+    def names(runs: pd.DataFrame) -> str:
+        there = [name for name in section.solvers if name in set(runs["solver"])]
         return "all" if len(there) == len(section.solvers) > 1 else ", ".join(there) or MISSING
 
     rows = []
     by_problem: dict[Any, pd.DataFrame] = dict(list(section.frame.groupby("problem")))
-    for problem, trials in by_problem.items():
-        best, bound = trials["best_value"].iloc[0], trials["best_bound"].iloc[0]
+    for problem, runs in by_problem.items():
+        best, bound = runs["best_value"].iloc[0], runs["best_bound"].iloc[0]
         known = best is not None and (bound is not None or best == 0)
-        reached = [best is not None and value == best for value in trials["value"]]
+        reached = [best is not None and value == best for value in runs["value"]]
         rows.append(
             {
                 "instance": problem.instance,
-                "reached by": names(trials[reached]),
-                "proved by": names(trials[trials["optimal"]]),
-                "jobs": count(trials["jobs"].iloc[0]),
+                "reached by": names(runs[reached]),
+                "proved by": names(runs[runs["optimal"]]),
+                "jobs": count(runs["jobs"].iloc[0]),
                 "value": exact(best),
                 "bound": exact(bound),
                 "gap": percent(float(certified_gap(best, bound)) if known else None),

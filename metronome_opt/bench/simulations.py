@@ -1,4 +1,4 @@
-"""A campaign of simulations: each one policy on one scenario of a study, as a task and as a record.
+"""Cases of simulations: one policy on one scenario of a study.
 
 A simulation is known by what is simulated, not by its limits. One that crashed is run again, one
 that was killed for its limits is under wider ones, and its last record is the one that counts.
@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from metronome_opt.bench.campaign import CaseRecord, Seconds
-from metronome_opt.bench.process import Limits, TaskOutcome, WorkerTask
+from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
+from metronome_opt.bench.process import Limits, TaskOutcome
 from metronome_opt.errors import InputError, quote
 from metronome_opt.records import FrozenMap, NonNegative, explain
 from metronome_opt.simulate.conditions import Conditions
@@ -30,12 +29,10 @@ FILE = "simulations.jsonl"
 
 Value = int | float | str | bool | None
 Columns = FrozenMap[str, Annotated[tuple[Value, ...], Field(strict=False)]]
-Key = tuple[str, frozenset[tuple[str, Setting]], int, str, str]
 Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
-H = TypeVar("H", bound=Hashable)
 
 _WORKER = "metronome_opt.bench.worker simulation"
-_RESULTS = ("jobs", "links", "samples", "makespan_s", "events", "runtime_s")
+_RESULTS = ("jobs", "links", "samples", "makespan_s", "events")
 _BEGINNING_S = 0.001
 _SELECTION = {"about", "grid", "conditions", "policies", "seeds"}
 
@@ -60,6 +57,8 @@ class SimulationRecord(CaseRecord):
         Simulated seconds; number of events.
     """
 
+    IDENTITY: ClassVar[tuple[str, ...]] = ("study_sha256", "cell", "seed", "policy", "conditions")
+
     format: Literal["metronome-simulation/1"] = "metronome-simulation/1"
     kind: Kind
     study: str
@@ -73,15 +72,11 @@ class SimulationRecord(CaseRecord):
     makespan_s: Seconds | None
     events: NonNegative | None
 
-    @property
-    def key(self) -> Key:
-        """The identity of its case."""
-        return _key(self.study_sha256, self.cell, self.seed, self.policy, self.conditions)
-
-    @property
-    def title(self) -> str:
-        """The name of its case, for people."""
-        return _title(self.study, self.cell, self.seed, self.policy)
+    @classmethod
+    def title_of(cls, fields: Mapping[str, Any]) -> str:
+        """Return the name of the case with these fields, for people."""
+        cell = [Cell(fields["cell"]).label] if fields["cell"] else []
+        return " ".join([fields["study"], *cell, fields["policy"], f"seed {fields['seed']}"])
 
     @property
     def outcome(self) -> str:
@@ -92,81 +87,39 @@ class SimulationRecord(CaseRecord):
             f"{self.makespan_s:,.0f} s simulated in {self.runtime_s:.2f} s, {self.events:,} events"
         )
 
+    def is_worth_repeating(self, limits: Limits) -> bool:
+        """Return whether it crashed, or was killed for limits that are wider now."""
+        memory, limited = limits.memory_mb or math.inf, self.memory_limit_mb or math.inf
+        return (
+            self.kind == "crash"
+            or (self.kind == "out_of_time" and limits.time_s > self.time_limit_s)
+            or (self.kind == "out_of_memory" and memory > limited)
+        )
 
-@dataclass(frozen=True)
-class SimulationCase:
-    """One simulation of a campaign; `module` is the process it runs in."""
 
-    study: Study
-    study_sha256: str
-    cell: Cell
-    seed: int
-    conditions: Conditions
-    policy: str
-    limits: Limits
-    module: str = _WORKER
-
-    @property
-    def key(self) -> Key:
-        """Its identity, as in its record."""
-        settings = self.cell.settings
-        return _key(self.study_sha256, settings, self.seed, self.policy, self.conditions)
-
-    def __str__(self) -> str:
-        return _title(self.study.name, self.cell.settings, self.seed, self.policy)
-
-    def task(self) -> WorkerTask:
-        """Return the work for a child process.
-
-        Raises
-        ------
-        InputError
-            If there is no scenario for this cell and seed.
-        """
-        scenario: dict[str, Any] = _plain(self.study.scenario(self.cell, self.seed))
+def _case(
+    study: Study, fields: Mapping[str, Any], limits: Limits, module: str
+) -> Case[SimulationRecord]:
+    def document() -> dict[str, Any]:
+        scenario: dict[str, Any] = _plain(study.scenario(Cell(fields["cell"]), fields["seed"]))
         for folder in ("workloads", "measured"):  # a worker runs in a folder of its own
             if scenario.get(folder) is not None:
                 scenario[folder] = str(Path(scenario[folder]).resolve())
-        document = {
+        return {
             "scenario": scenario,
-            "policy": self.policy,
-            "seed": self.seed,
-            "conditions": self.conditions.model_dump(mode="json"),
-            "sample_s": self.study.sample_s,
+            "policy": fields["policy"],
+            "seed": fields["seed"],
+            "conditions": fields["conditions"].model_dump(mode="json"),
+            "sample_s": study.sample_s,
         }
-        return WorkerTask(self.module, document, self.limits)
 
-    def record(self, outcome: TaskOutcome) -> SimulationRecord:
-        """Return the record of an outcome."""
-        end = outcome.first("end")
-        failure = "out_of_time" if outcome.ending == "time" else outcome.error_kind
-        results: dict[str, Any] = {name: end.get(name) for name in _RESULTS}
-        kind: Any = "done" if end else failure
-        return SimulationRecord(
-            kind=kind,
-            study=self.study.name,
-            study_sha256=self.study_sha256,
-            cell=self.cell.settings,
-            seed=self.seed,
-            policy=self.policy,
-            conditions=self.conditions,
-            time_limit_s=self.limits.time_s,
-            memory_limit_mb=self.limits.memory_mb,
-            notes=tuple(end.get("notes", ())),
-            error=None if end else outcome.describe(self.limits),
-            **results,
-            **outcome.circumstances,
-        )
+    return Case(SimulationRecord, fields, limits, module, document, _results)
 
-    def is_worth_repeating(self, record: SimulationRecord) -> bool:
-        """Return whether it crashed, or was killed for limits that are wider now."""
-        memory, limited = self.limits.memory_mb or math.inf, record.memory_limit_mb or math.inf
-        wider = {
-            "crash": True,
-            "out_of_time": self.limits.time_s > record.time_limit_s,
-            "out_of_memory": memory > limited,
-        }
-        return wider.get(record.kind, False)
+
+def _results(outcome: TaskOutcome) -> dict[str, Any]:
+    end = outcome.first("end")
+    failure = "out_of_time" if outcome.ending == "time" else outcome.error_kind
+    return {"kind": "done" if end else failure, **{name: end.get(name) for name in _RESULTS}}
 
 
 def _plain(value: Any) -> Any:
@@ -189,17 +142,6 @@ def _plain(value: Any) -> Any:
     return decimal if exact else f"{value.numerator}:{value.denominator}"
 
 
-def _key(
-    sha256: str, cell: Mapping[str, Setting], seed: int, policy: str, conditions: Conditions
-) -> Key:
-    return sha256, frozenset(cell.items()), seed, policy, conditions.model_dump_json()
-
-
-def _title(study: str, cell: Mapping[str, Setting], seed: int, policy: str) -> str:
-    words = (study, Cell(cell).label, policy) if cell else (study, policy)
-    return f"{' '.join(words)} seed {seed}"
-
-
 # ------------------------------------------------------------------ cases
 
 
@@ -212,7 +154,7 @@ def plan(
     limits: Limits,
     overrides: Mapping[str, Any] | None = None,
     module: str = _WORKER,
-) -> list[SimulationCase]:
+) -> list[Case[SimulationRecord]]:
     """Return the simulations of a campaign, each one once.
 
     Cases that are compared come together, seed by seed, so that an interrupted campaign has whole
@@ -231,12 +173,17 @@ def plan(
     InputError
         If the conditions cannot be these.
     """
-    sha256 = checksum(study)
     conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
     chance = any(under.random or under.sharing == "tcp" for _, under in conditions)
     default = study.seeds if chance or not study.is_one_scenario else 1
+    name = {"study": study.name, "study_sha256": checksum(study)}
     return [
-        SimulationCase(study, sha256, cell, seed, under, policy, limits, module)
+        _case(
+            study,
+            {**name, "cell": cell.settings, "seed": seed, "policy": policy, "conditions": under},
+            limits,
+            module,
+        )
         for seed in range(seeds or default)
         for cell, under in conditions
         for policy in dict.fromkeys(policies)
@@ -373,16 +320,12 @@ def in_order(records: Iterable[SimulationRecord], study: Study) -> list[Simulati
 
     Cells and policies come in the order of the study, then others in that of the alphabet.
     """
-    last = latest(records)
-    others = sorted((record.cell for record in last), key=lambda cell: Cell(cell).label)
-    cells = _ranks([*(cell.settings for cell in study.cells), *others])
-    policies = _ranks([*study.policies, *sorted(record.policy for record in last)])
-    return sorted(
-        last,
-        key=lambda record: (cells[record.cell], policies[record.policy], record.seed),
-    )
+    cells = {cell.settings: rank for rank, cell in enumerate(study.cells)}
+    policies = {policy: rank for rank, policy in enumerate(study.policies)}
 
+    def rank(record: SimulationRecord) -> tuple[Any, ...]:
+        cell = cells.get(record.cell, len(cells)), Cell(record.cell).label
+        policy = policies.get(record.policy, len(policies)), record.policy
+        return *cell, *policy, record.seed
 
-def _ranks(values: Iterable[H]) -> dict[H, int]:
-    """Return the rank of each distinct value."""
-    return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
+    return sorted(latest(records), key=rank)

@@ -23,7 +23,7 @@ from metronome_opt.bench.simulations import SimulationRecord, Value
 from metronome_opt.bench.statistics import Interval, mean_interval
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, quote
-from metronome_opt.simulate.policies import REGISTERED
+from metronome_opt.plot.style import in_order
 from metronome_opt.simulate.study import Cell
 
 BASELINE, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (
@@ -32,7 +32,7 @@ BASELINE, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (
 DONE = "done"
 ALL_CELLS = "all cells"
 FINISHED = "completion_finished"
-"""Completion over that of another run, of the jobs that finished in both."""
+"""Mean completion over that of another run, of the jobs that finished in both."""
 
 _Table = Literal["jobs", "links"]
 _FILES: tuple[_Table, ...] = ("jobs", "links")
@@ -46,42 +46,66 @@ _JOBS = [
 _LINKS = ["capacity_mbps", "carried_gbit", "used_s"]
 
 
+# Intervals of few seeds depend on the last digit: means are those of numpy, not of pandas.
+def _mean(values: pd.Series[float]) -> float:
+    known = values.dropna().to_numpy()
+    return float(np.mean(known)) if len(known) else np.nan
+
+
+def _p99(values: pd.Series[float]) -> float:
+    known = values.dropna().to_numpy()
+    return float(np.percentile(known, 99)) if len(known) else np.nan
+
+
 # ------------------------------------------------------------------ measures of a run
 
 
 class RunMeasure(NamedTuple):
-    """A number of a run: its name, its heading with the unit, and its format."""
+    """A number of a run.
+
+    Attributes
+    ----------
+    name, heading
+        The latter with the unit.
+    formatted
+        Returns a value as text.
+    against
+        The policies that others are compared with by it.
+    jobs
+        The column of jobs and its summary, where runs are compared over the jobs known in both.
+    """
 
     name: str
     heading: str
     formatted: Callable[[float], str] = three_digits
+    against: tuple[str, ...] = ()
+    jobs: tuple[str, Callable[[pd.Series[float]], float]] | None = None
 
 
 _percent, _factor = "{:.1%}".format, "{:.3f}".format
+_BASE, _BOTH = (BASELINE,), (BASELINE, EXCLUSIVE)
 _MEASURES = (
-    RunMeasure("completion_mean_s", "mean completion (s)"),
-    RunMeasure("completion_p99_s", "p99 completion (s)"),
+    RunMeasure("completion_mean_s", "mean completion (s)", against=_BASE),
+    RunMeasure("completion_p99_s", "p99 completion (s)", against=_BASE),
     RunMeasure("queueing_mean_s", "mean queueing (s)"),
-    RunMeasure("makespan_s", "makespan (s)"),
-    RunMeasure("iterations", "iterations done"),
-    RunMeasure("slowdown_mean", "slowdown, mean over jobs", _factor),
-    RunMeasure("slowdown_p99", "slowdown, p99 over jobs", _factor),
-    RunMeasure("utilisation_used", "utilisation, links in use", _percent),
-    RunMeasure("utilisation", "utilisation, all links", _percent),
+    RunMeasure("makespan_s", "makespan (s)", against=_BASE),
+    RunMeasure("iterations", "iterations done", against=_BASE),
+    RunMeasure("slowdown_mean", "slowdown, mean over jobs", _factor, _BASE, ("slowdown", _mean)),
+    RunMeasure("slowdown_p99", "slowdown, p99 over jobs", _factor, _BASE, ("slowdown", _p99)),
+    RunMeasure("utilisation_used", "utilisation, links in use", _percent, _BOTH),
+    RunMeasure("utilisation", "utilisation, all links", _percent, _BOTH),
 )
 MEASURES: Mapping[str, RunMeasure] = {measure.name: measure for measure in _MEASURES}
-UTILISATIONS = ("utilisation_used", "utilisation")
-COMPARED = (
-    *("completion_mean_s", "completion_p99_s", FINISHED),
-    *("slowdown_mean", "slowdown_p99", "makespan_s", "iterations", *UTILISATIONS),
+COMPARED: tuple[RunMeasure, ...] = (
+    RunMeasure(
+        FINISHED,
+        "mean completion of jobs finished in both †",
+        against=_BASE,
+        jobs=("completion", _mean),
+    ),
+    *(measure for measure in _MEASURES if measure.against),
 )
-
-_OVER_BOTH = {
-    FINISHED: ("completion", "mean"),
-    "slowdown_mean": ("slowdown", "mean"),
-    "slowdown_p99": ("slowdown", "p99"),
-}
-"""Measures compared over the jobs known in both runs: the column of a job and the summary."""
+"""The measures by which runs are compared in pairs."""
 
 
 # ------------------------------------------------------------------ parts
@@ -126,10 +150,6 @@ class StudyPart:
         """Return the jobs of these runs."""
         return self.jobs[self.jobs.index.isin([policy], level="policy")]
 
-    def complete(self, interval: Interval) -> bool:
-        """Return whether a mean is one over all seeds."""
-        return interval.count == len(self.seeds)
-
     def mean(self, policy: str, measure: str) -> Interval | None:
         """Return the mean of a measure over the seeds at which a policy ran in all cells.
 
@@ -148,12 +168,13 @@ class StudyPart:
         """Return the mean of the ratios of a measure in pairs of runs of one scenario."""
         if not {policy, against} <= set(self.runs.index.get_level_values("policy")):
             return None
-        if measure in _OVER_BOTH:
-            column, summary = _OVER_BOTH[measure]
+        over_jobs = next(each.jobs for each in COMPARED if each.name == measure)
+        if over_jobs is not None:
+            column, summary = over_jobs
             table: pd.DataFrame = self._by_policy[column]  # type: ignore[assignment]
             jobs = _pair(table, policy, against).groupby(level=_SCENARIO)
             runs = _pair(self.runs["jobs"].unstack("policy"), policy, against).index
-            pairs = jobs.agg(_mean if summary == "mean" else _p99).reindex(runs, fill_value=np.inf)
+            pairs = jobs.agg(summary).reindex(runs, fill_value=np.inf)
         else:
             pairs = _pair(self.runs[measure].unstack("policy"), policy, against)
         return self._interval(_ratio(pairs["one"], pairs["other"]), policy, against)
@@ -197,17 +218,11 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     parts = []
     for title, chosen in wanted:
         mine = [record for record in records if label_of(record) in chosen]
-        policies = ordered_policies({record.policy for record in mine})
+        policies = in_order({record.policy for record in mine})
         seeds = tuple(sorted({record.seed for record in mine}))
         part = StudyPart(title, cells, seeds, policies, runs, jobs)
         parts.append(replace(part.only(chosen), title=title))
     return tuple(parts)
-
-
-def ordered_policies(policies: set[str]) -> tuple[str, ...]:
-    """Return policies in the order of the registry, others last."""
-    known = [policy for policy in REGISTERED if policy in policies]
-    return (*known, *sorted(policies - set(known)))
 
 
 def _pair(table: pd.DataFrame, policy: str, against: str) -> pd.DataFrame:
@@ -255,10 +270,9 @@ def _stacked(
     records: Sequence[SimulationRecord], part: _Table, names: Sequence[str]
 ) -> pd.DataFrame:
     """Return the tables of all runs, by cell, seed and policy, with at least these columns."""
-    frame = _tidy(records, part)
-    frame = frame.reindex(columns=list(dict.fromkeys([*_RUN, *names, *frame])))
+    frame = _tidy(records, part).reindex(columns=[*_RUN, *names])
     kinds = {name: np.float64 for name in names if name not in _WORDS}
-    return frame.astype(kinds).set_index(_RUN)[list(names)]
+    return frame.astype(kinds).set_index(_RUN)
 
 
 def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
@@ -297,22 +311,25 @@ def _runs_of(
     """Return the measures of all runs; see `StudyPart`."""
     makespans = {(label_of(each), each.seed, each.policy): each.makespan_s for each in records}
     index = pd.MultiIndex.from_tuples(list(makespans), names=_RUN)
-    runs = pd.DataFrame(index=index)
     simulated = pd.Series(list(makespans.values()), index=index, dtype=np.float64)
     by_run = jobs.groupby(level=_RUN)
-    runs["jobs"] = by_run.size()
-    runs["unfinished"] = runs["jobs"] - by_run["finished"].sum()
-    runs["completion_mean_s"] = by_run["completion"].agg(_mean)
-    runs["completion_p99_s"] = by_run["completion"].agg(_p99)
-    all_started = by_run["queueing_s"].count() == by_run.size()
-    runs["queueing_mean_s"] = by_run["queueing_s"].agg(_mean).where(all_started)
+    runs = by_run.agg(
+        jobs=("job", "size"),
+        finished=("finished", "sum"),
+        started=("queueing_s", "count"),
+        completion_mean_s=("completion", _mean),
+        completion_p99_s=("completion", _p99),
+        queueing_mean_s=("queueing_s", _mean),
+        iterations=("iterations", "sum"),
+        slowdown_mean=("slowdown", _mean),
+        slowdown_p99=("slowdown", _p99),
+    ).reindex(index)
+    runs["unfinished"] = runs["jobs"] - runs.pop("finished")
+    runs["queueing_mean_s"] = runs["queueing_mean_s"].where(runs.pop("started") == runs["jobs"])
     runs["makespan_s"] = simulated
     # A mean over the jobs that finished would be shorter the worse a policy is.
-    times = [name for name in runs if str(name).startswith(("completion", "makespan"))]
+    times = ["completion_mean_s", "completion_p99_s", "makespan_s"]
     runs.loc[runs["unfinished"] > 0, times] = np.nan
-    runs["iterations"] = by_run["iterations"].sum()
-    runs["slowdown_mean"] = by_run["slowdown"].agg(_mean)
-    runs["slowdown_p99"] = by_run["slowdown"].agg(_p99)
     runs = runs.fillna(np.inf)
 
     links = links.assign(could=links["capacity_mbps"] * links["used_s"])
@@ -321,17 +338,6 @@ def _runs_of(
     runs["utilisation_used"] = _share(carried, of_links["could"])
     runs["utilisation"] = _share(carried, of_links["capacity_mbps"] * simulated)
     return runs
-
-
-# Intervals of few seeds depend on the last digit: means are those of numpy, not of pandas.
-def _mean(values: pd.Series[float]) -> float:
-    known = values.dropna().to_numpy()
-    return float(np.mean(known)) if len(known) else np.nan
-
-
-def _p99(values: pd.Series[float]) -> float:
-    known = values.dropna().to_numpy()
-    return float(np.percentile(known, 99)) if len(known) else np.nan
 
 
 def _share(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from metronome_opt.bench.studies import (
     EXCLUSIVE,
     FINISHED,
     MEASURES,
-    UTILISATIONS,
     RunMeasure,
     StudyPart,
     label_of,
@@ -42,14 +41,8 @@ SUMMARY: tuple[RunMeasure, ...] = tuple(
 )
 """Measures of a summary."""
 
-_CELL_MEASURES = {
-    "completion_mean_s": "mean completion time",
-    "completion_p99_s": "p99 completion time",
-    "slowdown_mean": "mean iteration time",
-}
-_HEADINGS = {measure.name: measure.heading for measure in MEASURES.values()} | {
-    FINISHED: "mean completion of jobs finished in both †"
-}
+_OF_CELLS = ("completion_mean_s", "completion_p99_s", "slowdown_mean")
+_HEADINGS = {measure.name: measure.heading for measure in (*MEASURES.values(), *COMPARED)}
 
 
 def write_simulation_report(records: Sequence[SimulationRecord], folder: str | Path) -> Path:
@@ -146,61 +139,52 @@ def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
     """
     classes = sorted(set(part.jobs["priority"].dropna()), reverse=True)
     for policy in part.policies:
-        for name in MEASURES:
-            yield _estimate(part, policy, name, part.mean(policy, name))
-        for against, names in ((BASELINE, COMPARED), (EXCLUSIVE, UTILISATIONS)):
-            if against in part.policies:
-                for name in names:
-                    yield _estimate(
-                        part, policy, name, part.paired(policy, against, name), against=against
-                    )
+        for measure in MEASURES.values():
+            mean = part.mean(policy, measure.name)
+            yield _estimate(part, mean, measure.formatted, policy=policy, measure=measure.name)
+        for against in (BASELINE, EXCLUSIVE):
+            for measure in COMPARED:
+                if against in part.policies and against in measure.against:
+                    ratio = part.paired(policy, against, measure.name)
+                    where = {"policy": policy, "against": against, "measure": measure.name}
+                    yield _estimate(part, ratio, _change, **where)
         for each in classes if len(classes) > 1 else ():
-            mean = part.mean_slowdown(policy, each)
-            yield _estimate(part, policy, "slowdown_mean", mean, group=f"{each:g}")
+            mean, measure = part.mean_slowdown(policy, each), MEASURES["slowdown_mean"]
+            where = {"policy": policy, "group": f"{each:g}", "measure": measure.name}
+            yield _estimate(part, mean, measure.formatted, **where)
 
 
 def _estimate(
-    part: StudyPart,
-    policy: str,
-    measure: str,
-    interval: Interval | None,
-    *,
-    against: str = "",
-    group: str = "",
+    part: StudyPart, interval: Interval | None, form: Callable[[float], str], **where: str
 ) -> dict[str, Any]:
     text = MISSING
     if interval is not None:
-        text = _change(interval - 1.0) if against else _mean(MEASURES[measure], interval)
-        text += "" if part.complete(interval) else _SOME_SEEDS
+        text = _with_ends(interval, form)
+        text += _SOME_SEEDS if interval.count < len(part.seeds) else ""
     return {
         "part": part.title,
-        "policy": policy,
-        "against": against,
-        "group": group,
-        "measure": measure,
+        "policy": "",
+        "against": "",
+        "group": "",
+        "measure": "",
+        **where,
         **{end: getattr(interval, end, None) for end in ("mean", "low", "high")},
         "seeds": 0 if interval is None else interval.count,
         "text": text,
     }
 
 
-def _mean(measure: RunMeasure, interval: Interval) -> str:
-    """Return a mean with its interval: ``12.0 (11.0 to 13.0)``."""
-    text = measure.formatted(interval.mean)
+def _with_ends(interval: Interval, form: Callable[[float], str]) -> str:
+    """Return a mean with its interval: ``12.0 (11.0 to 13.0)``, ``-12.0 % (-13.0 to -11.0)``."""
+    text = form(interval.mean)
     if interval.low is None or interval.high is None or interval.low == interval.high:
         return text
-    low, high = (
-        measure.formatted(end).removesuffix("%").strip() for end in (interval.low, interval.high)
-    )
+    low, high = (form(end).removesuffix("%").strip() for end in (interval.low, interval.high))
     return f"{text} ({low} to {high})"
 
 
-def _change(change: Interval) -> str:
-    """Return a change with its interval: ``-12.0 % (-13.0 to -11.0)``."""
-    text = f"{100 * change.mean:+.1f} %"
-    if change.low is None or change.high is None or change.low == change.high:
-        return text
-    return f"{text} ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
+def _change(ratio: float) -> str:
+    return f"{100 * (ratio - 1.0):+.1f} %"
 
 
 def _what_ran(records: Sequence[SimulationRecord], whole: StudyPart) -> list[tuple[str, str]]:
@@ -278,9 +262,10 @@ def _outcomes(part: StudyPart, records: Sequence[SimulationRecord]) -> pd.DataFr
 def _cell_tables(numbers: pd.DataFrame, cells: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield tables of the changes of each policy (column) in each cell (row)."""
     changes = numbers[(numbers["against"] == BASELINE) & (numbers["policy"] != BASELINE)]
-    for measure, words in _CELL_MEASURES.items():
+    for measure in _OF_CELLS:
         mine = changes[changes["measure"] == measure]
         if mine["mean"].notna().any():
             table = mine.pivot(index="part", columns="policy", values="text")
             table = table.reindex(index=cells, columns=mine["policy"].unique())
-            yield f"Change of {words} against {BASELINE}", table.rename_axis(index="cell")
+            heading = _HEADINGS[measure].removesuffix(" (s)")
+            yield f"Change of {heading} against {BASELINE}", table.rename_axis(index="cell")

@@ -175,16 +175,14 @@ def _suite_of_files(folder: Path) -> Suite:
             f"{INSTANCE_FORMAT} or {SCENARIO_FORMAT}; name a folder of instances or scenarios"
         )
     stems = Counter(path.stem for path in files)
+    unknown: Any = {"generator": None, "version": None, "parameters": {}, "seed": None}
     entries = tuple(
         Entry(
             name=path.stem if stems[path.stem] == 1 else path.name,
             file=path.name,
             split=UNSPLIT,
             sha256=_read_file(path)[1],
-            generator=None,
-            version=None,
-            parameters={},
-            seed=None,
+            **unknown,
         )
         for path in files
     )
@@ -223,7 +221,7 @@ def find_suites(wanted: str, start: str | Path = ".") -> list[Suite]:
     """
     here = Path(start).resolve()
     homes = (folder / SUITES for folder in (here, *here.parents))
-    home = next((path for path in homes if path.is_dir()), None)
+    home = next(filter(Path.is_dir, homes), None)
     shipped = _stored(shipped_folder("suites"))
     stored = shipped if home is None else _stored(home)
     chosen: list[Path] = []

@@ -1,4 +1,4 @@
-"""``metronome bench``: list suites, run campaigns over them, report what they show."""
+"""``metronome bench``: list suites, run campaigns over them, report results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Suites = Annotated[
 
 @app.command("list")
 def list_(suite: _Suites = "all") -> int:
-    """Show the suites and how many instances are for testing and for tuning."""
+    """List the suites and how many instances are for testing and for tuning."""
     from metronome_opt.bench.suites import find_suites
     from metronome_opt.report.tables import plain_table, terminal
 
@@ -79,9 +79,7 @@ def run(
             show_default="one per core if cases run one by one on this machine, else 1",
         ),
     ] = None,
-    memory_limit: Annotated[
-        int, typer.Option(min=1, metavar="MB", help="For each process of a case.")
-    ] = 4096,
+    memory_limit: options.MemoryLimit = 4096,
     processes: Annotated[
         int | None,
         typer.Option(
@@ -111,7 +109,7 @@ def run(
     """
     from metronome_opt.bench.campaign import dask_pool, local_pool, remaining_cases, run_campaign
     from metronome_opt.bench.process import Limits
-    from metronome_opt.bench.trials import TrialRecord, plan
+    from metronome_opt.bench.solver_runs import SolverRecord, plan
     from metronome_opt.cli.progress import watching
     from metronome_opt.journal import Journal
 
@@ -120,20 +118,17 @@ def run(
     if workers is None:
         one_by_one = dask is None and processes in (None, 1)
         workers = (os.cpu_count() or 1) if one_by_one else 1
-    trials = plan(
-        members,
-        chosen,
-        seeds=seeds,
-        limits=lambda member: Limits(
-            member.time_limit_s if time_limit is None else time_limit, memory_limit
-        ),
-        workers=workers,
-    )
-    with Journal(output, TrialRecord, resume=resume) as file:
-        left = remaining_cases(trials, file.records)
-        if len(left) < len(trials):
-            done = len(trials) - len(left)
-            typer.echo(f"{output}: {done:,} of {counted(len(trials), 'case')} recorded already")
+
+    def limits(member: Member) -> Limits:
+        limit = member.time_limit_s if time_limit is None else time_limit
+        return Limits(limit, memory_limit)
+
+    cases = plan(members, chosen, seeds=seeds, limits=limits, workers=workers)
+    with Journal(output, SolverRecord, resume=resume) as file:
+        left = remaining_cases(cases, file.records)
+        if len(left) < len(cases):
+            done = len(cases) - len(left)
+            typer.echo(f"{output}: {done:,} of {counted(len(cases), 'case')} recorded already")
         try:
             cluster = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
             with cluster as pool, watching(len(left)) as watcher:
@@ -173,7 +168,7 @@ def report(
 ) -> int:
     """Write a report of campaigns to a folder: a page, figures, and the records as a table."""
     from metronome_opt.bench.report import write_report
-    from metronome_opt.bench.trials import read_records
+    from metronome_opt.bench.solver_runs import read_records
 
     options.wrote(write_report(read_records(files), output, best_known=best_known))
     return 0

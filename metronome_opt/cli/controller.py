@@ -24,9 +24,7 @@ _LOST = 1
 
 
 def controller(
-    state: Annotated[
-        Path, typer.Argument(metavar="STATE", help="Folder that holds the state of the cluster.")
-    ],
+    state: options.State,
     cluster: Annotated[
         Path | None,
         typer.Option(
@@ -83,7 +81,6 @@ def controller(
     from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run, watch
-    from metronome_opt.kubernetes.controller.rephase import Rephasing
     from metronome_opt.kubernetes.names import check_namespace
 
     where = check_namespace(namespace) if namespace is not None else ALL_NAMESPACES
@@ -108,9 +105,7 @@ def controller(
             stack.callback(leadership.release)
             leadership.keep(stop)
             typer.echo(f"leads as {leadership.holder}", err=True)
-        new = None
-        if cluster is not None:
-            new = new_state(cluster)
+        new = None if cluster is None else new_state(cluster)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
             options.wrote(state)
@@ -130,13 +125,12 @@ def controller(
             waiting = loop.reconcile(live.pods(), live.nodes())
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
-        rephasing = Rephasing(store.state, read)
         watch(client, where, changed, stop)
         kept = run(
             loop,
             live,
             leadership,
-            rephasing,
+            read,
             stop=stop,
             changed=changed,
             metrics=metrics,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,10 +15,7 @@ from metronome_opt.scenario import load
 def export(
     file: options.Problem,
     format_: Annotated[str, typer.Option("--format", help="lp, mps, cpsat or mzn.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write here.", show_default="standard output"),
-    ] = None,
+    output: options.TextOutput = None,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
     """Write the problem of FILE for other solvers."""

@@ -1,10 +1,9 @@
-"""``metronome fit``: can these jobs keep slots at all; which of them; at which periods."""
+"""``metronome fit``: decide which jobs can keep slots, and at which periods."""
 
 from __future__ import annotations
 
 import time
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -36,7 +35,10 @@ _MAX_ROWS = 40  # of the table; of more jobs half as many are printed
 def fit(
     file: options.Problem,
     drop: Annotated[
-        bool, typer.Option("--drop", help="Leave out jobs of the least weight, so that it fits.")
+        bool,
+        typer.Option(
+            "--drop", help="Leave out jobs of the minimum weight, so that the others fit."
+        ),
     ] = False,
     stretch_limit: Annotated[
         str | None,
@@ -51,9 +53,7 @@ def fit(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     cushion_slots: options.CushionSlots = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
-    ] = None,
+    output: options.ScheduleOutput = None,
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
@@ -156,7 +156,7 @@ def _document(chosen: Chosen) -> dict[str, object]:
 
 def _print(instance: Instance, chosen: Chosen, price: str | None) -> None:
     if chosen.kept is None:
-        unknown = "not known: nothing was found in time, or by this solver"
+        unknown = "not known: no answer in time, or by this solver"
         typer.echo("they do not fit (proved)" if chosen.bound is None else unknown)
     else:
         terminal().print(fit_table(_most_affected(instance, chosen.kept), chosen.kept))

@@ -23,7 +23,7 @@ def init(
 ) -> int:
     """Write a small, complete scenario to FILE, to be changed.
 
-    Its first line tells editors where the schema is that they check it by.
+    Its first line names the schema by which editors check it.
     """
     if file.suffix not in _SUFFIXES:
         raise InputError(f"{file}: the example is YAML; name a file that ends in .yaml")

@@ -1,4 +1,4 @@
-"""``metronome inject``: workloads that wait for their places and find their slots."""
+"""``metronome inject``: prepare workloads for the controller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from metronome_opt.cli.options import wrote
+from metronome_opt.cli import options
 from metronome_opt.documents import check_targets, write_text
 from metronome_opt.errors import InputError
 
@@ -16,16 +16,7 @@ def inject(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="Manifests, or folders of them.")
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write them here.",
-            show_default="standard output",
-        ),
-    ] = None,
+    output: options.TextOutput = None,
 ) -> int:
     """Prepare the workloads of FILE for the controller.
 
@@ -45,6 +36,6 @@ def inject(
         typer.echo(text, nl=False)
     else:
         write_text(output, text)
-        wrote(output)
+        options.wrote(output)
     typer.echo("\n".join(f"injected {title}" for title in changed), err=True)
     return 0

@@ -1,4 +1,4 @@
-"""``metronome monitor``: hold a cluster's claims against what gates count."""
+"""``metronome monitor``: compare the claims of a cluster with measurements of gates."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ _MAX_NAMED = 10
 
 
 def monitor(
-    state: Annotated[
-        Path, typer.Argument(metavar="STATE", help="Folder that holds the state of the cluster.")
-    ],
+    state: options.State,
     prometheus: Annotated[
         str | None, typer.Option(metavar="URL", help="Where gates are scraped.")
     ] = None,
@@ -41,10 +39,7 @@ def monitor(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check once and decide, but change nothing.")
     ] = False,
-    claims: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the claims in force here, as manifests."),
-    ] = None,
+    claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
 ) -> int:
     """Compare measured traffic with claims and correct them.
@@ -92,7 +87,7 @@ class _Watch:
     state: Path
     claims: Path | None
     as_json: bool
-    exported: bool = False  # whether the folder has the claims in force
+    exported: bool = False  # the folder has the claims in force
 
     def once(self, monitor: Monitor, *, dry_run: bool) -> int:
         """Check once; return the exit status."""
@@ -109,7 +104,7 @@ class _Watch:
         else:
             with Store(self.state) as store:
                 done = monitor.apply(store.state, question, answer)
-            self._tell(done, answer)
+            self._report(done, answer)
             self._export()
         return 0 if answer.fault is None and _is_measured(answer) else 1
 
@@ -135,9 +130,9 @@ class _Watch:
         if isinstance(following, Question):
             answer = monitor.answer(following)
             with Store(self.state) as store:
-                self._tell(monitor.apply(store.state, following, answer), answer)
+                self._report(monitor.apply(store.state, following, answer), answer)
         elif following is not None:
-            self._tell(following, None)
+            self._report(following, None)
         self._export()
 
     def _export(self) -> None:
@@ -155,7 +150,7 @@ class _Watch:
                 export_state(store.state, self.claims)
         self.exported = True
 
-    def _tell(self, done: Rephased, answer: Answer | None) -> None:
+    def _report(self, done: Rephased, answer: Answer | None) -> None:
         self.exported &= not done.gangs
         unmeasured = {} if answer is None else _unmeasured(answer)
         self._print(done.line, done.gangs, unmeasured, done.fault)

@@ -18,6 +18,22 @@ _FILE = "An instance or a scenario, JSON or YAML, or the name of a shipped scena
 Problem = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
 InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help=_FILE)]
 ScheduleFile = Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule file.")]
+State = Annotated[
+    Path, typer.Argument(metavar="STATE", help="Folder that holds the state of a cluster.")
+]
+ScheduleOutput = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
+]
+TextOutput = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write here.", show_default="standard output"),
+]
+ClaimsFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write claims to this folder, as manifests.")
+]
+MemoryLimit = Annotated[
+    int, typer.Option(min=1, metavar="MB", help="For each process of a case or simulation.")
+]
 TimeLimit = Annotated[float, typer.Option(min=0, help="Seconds, model building included.")]
 Seed = Annotated[int, typer.Option(min=0, help="For everything that is random.")]
 Workers = Annotated[

@@ -14,7 +14,6 @@ from metronome_opt.errors import InputError, quote
 if TYPE_CHECKING:
     from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
     from metronome_opt.cluster.state import ClusterState
-    from metronome_opt.scenario import Scenario
     from metronome_opt.scheduling import PlaceDecision
 
     Change = CapacityChanged | NodeChanged
@@ -24,14 +23,12 @@ _MEASURES = ("conflicts", "score", "cushion", "racks", "fragments")
 
 
 def place(
-    state: Annotated[
-        Path, typer.Argument(metavar="STATE", help="Folder that holds the state of a cluster.")
-    ],
+    state: options.State,
     job: Annotated[
         Path | None,
         typer.Argument(
             metavar="[JOB]",
-            help="A job, YAML or JSON; left out, the state is shown.",
+            help="A job, YAML or JSON; left out, the state is printed.",
             show_default=False,
         ),
     ] = None,
@@ -64,10 +61,7 @@ def place(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Find the place, reserve none.")
     ] = False,
-    claims: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write all claims in force to this folder, as manifests."),
-    ] = None,
+    claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
 ) -> int:
     """Place all tasks of JOB in a cluster, or none.
@@ -88,7 +82,7 @@ def place(
     new = None
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
-        _read_gang(new, state, job, remove, changes)  # what is wrong is found before STATE is made
+        _read_gang(new, state, job, remove, changes)  # faults are raised before STATE is made
     with Store(state) if new is None else Store.keep(state, new) as store:
         before = store.state.sequence
         gang = _read_gang(store.state, state, job, remove, changes)
@@ -164,7 +158,7 @@ def _read_gang(
 def _place(
     state: ClusterState, gang: Gang, *, remove: str | None, dry_run: bool, as_json: bool
 ) -> bool:
-    """Place a job, perhaps instead of another one, and print so; return whether there was room."""
+    """Place a job, perhaps instead of another one, and print so; return True if there was room."""
     from metronome_opt.cluster.views import restore, snapshot_of
     from metronome_opt.scheduling import place_job, why_not
 
@@ -253,8 +247,9 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
-    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
+    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
+    from metronome_opt.scheduling.place import place_scenario
 
     path = locate(path)
     document = read_document(path)
@@ -269,22 +264,15 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
         )
     scenario = read_scenario(path)
     try:
-        return _state_of(with_hyperperiod(scenario), with_jobs=with_jobs)
+        scenario = with_hyperperiod(scenario)
+        spec = ClusterSpec.of_cluster(
+            scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
+        )
+        state = ClusterState(spec)
+        if with_jobs:
+            place_scenario(state, scenario)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def _state_of(scenario: Scenario, *, with_jobs: bool) -> ClusterState:
-    from metronome_opt.cluster.state import ClusterState
-    from metronome_opt.scenario.cluster import ClusterSpec
-    from metronome_opt.scheduling.place import place_scenario
-
-    spec = ClusterSpec.of_cluster(
-        scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
-    )
-    state = ClusterState(spec)
-    if with_jobs:
-        place_scenario(state, scenario)
     return state
 
 

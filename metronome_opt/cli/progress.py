@@ -22,7 +22,7 @@ from rich.table import Column
 
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import SimulationRecord
-    from metronome_opt.bench.trials import TrialRecord
+    from metronome_opt.bench.solver_runs import SolverRecord
     from metronome_opt.result import Event
 
 _CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and leave it behind
@@ -55,7 +55,7 @@ def describe_event(event: Event) -> str:
 
 
 class Watcher:
-    """Counts the records of a campaign by kind and tells of each one.
+    """Counts the records of a campaign by kind and prints each one.
 
     Attributes
     ----------
@@ -73,24 +73,24 @@ class Watcher:
         self.kinds: Counter[str] = Counter()
         self.lost_cases = 0
 
-    def recorded(self, record: TrialRecord | SimulationRecord) -> None:
-        """Tell of a record."""
+    def recorded(self, record: SolverRecord | SimulationRecord) -> None:
+        """Count and print a record."""
         self.kinds[record.kind] += 1
-        self._tell(f"{record.title}: {record.outcome}", worth_keeping=not record.succeeded)
+        self._print(f"{record.title}: {record.outcome}", kept=not record.succeeded)
 
     def lost(self, case: object, error: Exception) -> None:
-        """Tell of a case that could not be run."""
+        """Count and print a case that could not be run."""
         self.lost_cases += 1
         reason = " ".join(f"{type(error).__name__} {error}".split())
-        self._tell(f"{case}: could not be run ({reason})", worth_keeping=True)
+        self._print(f"{case}: could not be run ({reason})", kept=True)
 
     def note(self, text: str) -> None:
         """Print something that concerns the whole campaign."""
         self._console.print(f"note: {text}", soft_wrap=True)
 
-    def _tell(self, text: str, *, worth_keeping: bool) -> None:
+    def _print(self, text: str, *, kept: bool) -> None:
         if self._bar is not None and self._task is not None:
-            if worth_keeping:
+            if kept:
                 self._console.print(text, soft_wrap=True)
             self._bar.update(self._task, advance=1, description=escape(text))
         else:

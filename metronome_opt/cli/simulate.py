@@ -1,10 +1,10 @@
-"""``metronome simulate``: what policies, or a schedule, bring to training jobs."""
+"""``metronome simulate``: simulate jobs under policies, or under a schedule."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,8 @@ from metronome_opt.cli.options import note, print_json, read_names, read_pairs
 from metronome_opt.errors import InputError, counted, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.simulations import SimulationCase, SimulationRecord
+    from metronome_opt.bench.campaign import Case
+    from metronome_opt.bench.simulations import SimulationRecord
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Study
 
@@ -73,9 +74,7 @@ def simulate(
     time_limit: Annotated[
         float, typer.Option(min=1, metavar="S", help="Seconds for each simulation.")
     ] = 1800.0,
-    memory_limit: Annotated[
-        int, typer.Option(min=1, metavar="MB", help="For each process of a simulation.")
-    ] = 4096,
+    memory_limit: options.MemoryLimit = 4096,
     changes: Annotated[
         str | None,
         typer.Option(
@@ -99,8 +98,8 @@ def simulate(
 
     Each simulation is a process of its own. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
-    what was running. All policies meet the same jobs and the same chance. With nothing left to do,
-    --resume writes the tables and the report anew.
+    what was running. All policies get the same jobs and the same random numbers. With nothing left
+    to do, --resume writes the tables and the report anew.
     """
     from metronome_opt.bench.campaign import remaining_cases
     from metronome_opt.bench.pages import check_extra
@@ -120,19 +119,19 @@ def simulate(
     from metronome_opt.simulate.study import find_study
 
     if schedule is not None:
-        from metronome_opt.cli.play import play
+        from metronome_opt.cli.schedule import simulate_schedule
 
-        _check_alone(
-            {
-                "--policy": policy,
-                "--seeds": seeds,
-                "--jobs": jobs,
-                "--resume": resume or None,
-                "--set": changes,
-                "--cells": cells,
-            }
-        )
-        return play(scenario, schedule, output, as_json=as_json)
+        for name, value in {
+            "--policy": policy,
+            "--seeds": seeds,
+            "--jobs": jobs,
+            "--resume": resume or None,
+            "--set": changes,
+            "--cells": cells,
+        }.items():
+            if value is not None:
+                raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
+        return simulate_schedule(scenario, schedule, output, as_json=as_json)
     check_extra()
     study = find_study(scenario)
     policies = _policies(study, policy)
@@ -141,14 +140,7 @@ def simulate(
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with _naming("--set"):
-        cases = plan(
-            study,
-            chosen,
-            policies,
-            seeds=seeds,
-            limits=limits,
-            overrides=overrides,
-        )
+        cases = plan(study, chosen, policies, seeds=seeds, limits=limits, overrides=overrides)
     _check_folder(output, FILE)
     with _naming(scenario):
         check_scenarios(study, chosen)
@@ -178,13 +170,6 @@ def simulate(
 
 
 # ------------------------------------------------------------------ input
-
-
-def _check_alone(others: Mapping[str, object]) -> None:
-    """Refuse options of a campaign beside a schedule."""
-    for name, value in others.items():
-        if value is not None:
-            raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
@@ -223,8 +208,10 @@ def _naming(place: str) -> Iterator[None]:
 # ------------------------------------------------------------------ running
 
 
-def _run(cases: Sequence[SimulationCase], file: Journal[SimulationRecord], width: int) -> bool:
-    """Run simulations, `width` at once; return whether that was interrupted."""
+def _run(
+    cases: Sequence[Case[SimulationRecord]], file: Journal[SimulationRecord], width: int
+) -> bool:
+    """Run simulations, `width` at once; return True if interrupted."""
     from metronome_opt.bench.campaign import local_pool, run_campaign
     from metronome_opt.cli.progress import watching
 

@@ -1,4 +1,4 @@
-"""``metronome solve``: offsets, and which jobs keep slots."""
+"""``metronome solve``: choose offsets and gated jobs."""
 
 from __future__ import annotations
 
@@ -52,22 +52,18 @@ def solve(
         ),
     ] = None,
     cushion_slots: options.CushionSlots = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
-    ] = None,
+    output: options.ScheduleOutput = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
     ] = None,
-    claims: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write claim manifests to this folder.")
-    ] = None,
+    claims: options.ClaimsFolder = None,
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
     """Choose offsets and gated jobs; print iteration times.
 
     The mean slowdown of the jobs, as simulated, is minimised. With stretch among the objectives
-    periods are lengthened as well.
+    periods are stretched as well.
     """
     objective = _objective(objectives)
     problem = options.read_problem(file, hyperperiod_limit)
@@ -80,13 +76,13 @@ def solve(
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    with live_line(f"{problem.instance.name}: {solver}", describe_event) as show:
+    with live_line(f"{problem.instance.name}: {solver}", describe_event) as callback:
         result = run_solver(
             problem,
             solver,
             objective,
             time_limit=time_limit,
-            stop=show or (),
+            stop=callback or (),
             seed=seed,
             workers=workers,
             stretch_limit=stretch_limit,
@@ -167,6 +163,6 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
 
 
 def _is_stated(result: Result) -> bool:
-    """Return whether the summary has the value of the one objective, and if that is proved."""
+    """Return True if the summary has the value of the one objective, and that it is proved."""
     stated = (result.schedule.first, result.status is Status.OPTIMAL)
     return [(level.name, level.proved) for level in result.levels] == [stated]

@@ -1,4 +1,4 @@
-"""``metronome verify``: every number of a schedule, computed again."""
+"""``metronome verify``: recompute every number of a schedule."""
 
 from __future__ import annotations
 

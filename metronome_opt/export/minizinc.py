@@ -99,7 +99,7 @@ def _unit(instance: Instance, link: Link) -> int:
 
 
 def _check_size(instance: Instance, scaled: _Scaling) -> None:
-    """Refuse what exceeds `LARGEST`, the intermediate sums of a solver included."""
+    """Refuse values that exceed `LARGEST`, the intermediate sums of a solver included."""
     for index, job in enumerate(instance.jobs):
         for field, value in (
             ("period", job.period),
@@ -161,11 +161,11 @@ def _data(instance: Instance, scaled: _Scaling) -> str:
         "numerator": str(scaled.scale.numerator),
         "denominator": str(scaled.scale.denominator),
     }
-    shown = ", ".join(link.name for link in links) or "none"
+    names = ", ".join(link.name for link in links) or "none"
     head = (
         "% ---------------------------------------------------------------- data\n\n"
         f"% Instance {instance.name}, slots of {instance.slot_ms} ms.\n"
-        f"% Links, in order: {shown}.\n"
+        f"% Links, in order: {names}.\n"
         "% Links that cannot be overloaded cost nothing and are left out.\n"
     )
     return f"{head}\n" + "".join(f"{field} = {value};\n" for field, value in table.items())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from metronome_opt.gate.gate import Gate
 
 
@@ -28,34 +26,26 @@ class Burst:
         Since the iteration before began, for its first burst; None where that is not known.
     asked
         Which burst of its iteration it is said to be; None for the next one.
-    opening
-        Which opening of the gate it belongs to, see `Gate.enter`.
-    gate, size
-        The gate it belongs to, and the bytes that it is said to send.
+    sent_bytes
+        The bytes that it is said to send, None if unknown; may be set at any time before it ends.
+    size
+        The bytes that were counted when it ended, with those of bursts that were a part of it.
+    gate
+        The gate it belongs to.
     """
 
     # It has neither a constructor nor slots, and the gate reads attributes rather than properties:
     # with the cold caches of a loop that has slept each of these costs some microseconds.
     gate: Gate
     asked: int | None = None
-    phase = iteration = opening = 0
+    phase = iteration = 0
     ready = begins = ended = ready_at = cushion = 0
     began = -1
     slot_at: int | None = None
     iteration_ns: int | None = None
-    _inside = False
+    sent_bytes: int | None = None
     size: int | None = None
-
-    @property
-    def sent_bytes(self) -> int | None:
-        """The bytes that it sends, None if unknown; may be set at any time before it ends."""
-        return self.size
-
-    @sent_bytes.setter
-    def sent_bytes(self, size: int | None) -> None:
-        if self.ended:
-            self.gate.settle()  # it is too late for what was
-        self.size = self.gate.valid_size(size)
+    _inside = False
 
     @property
     def began_at(self) -> int:
@@ -77,7 +67,7 @@ class Burst:
         if self._inside:
             return
         if self.began >= 0:
-            self._anew()
+            self._reset()
         self._inside = True
         try:
             self.gate.enter(self)
@@ -97,8 +87,8 @@ class Burst:
         except Exception as error:
             self.gate.give_up(error)
 
-    def _anew(self) -> None:
-        """Reset to a burst that has not begun."""
+    def _reset(self) -> None:
+        """Make it a burst that has not begun."""
         self.gate.settle()
         self.phase = self.cushion = 0
         self.began = -1
@@ -108,10 +98,5 @@ class Burst:
         self.begin()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()

@@ -27,8 +27,10 @@ from metronome_opt.gate.plan import Claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
+
+    Reader = Callable[[dict[str, Any], str], Claim]
 
 MAX_BYTES = 2**20
 """The size of a file, of which a burst may have to wait until it is read."""
@@ -42,7 +44,7 @@ _CUSTOM = {  # where they stand in the specification of an object
     "cushion_ms": "allocation.cushionMicroseconds",
     "gated": "allocation.gated",
 }
-_WRONG = 100  # characters of what a parser says
+_MAX_REASON = 100  # characters of what a parser says
 _UNSURE_NS = 20_000_000  # two changes within a tick of the file system's clock look like one
 
 
@@ -60,7 +62,7 @@ class ClaimFile:
     def __init__(self, path: str | os.PathLike[str], job: str, task: int | None) -> None:
         self._path = os.fspath(path)
         self._job, self._task = job, task
-        self._changed = self._inode = self._size = -1  # when it was read
+        self._state: tuple[int, ...] | None = None  # of the file when it was read, if that is sure
         self._result: Claim | ClaimError = ClaimError("not read yet")
 
     def current(self) -> Claim:
@@ -73,14 +75,10 @@ class ClaimFile:
         """
         try:
             now = os.stat(self._path)  # noqa: PTH116 (one call, no more)
-            if (
-                now.st_mtime_ns != self._changed
-                or now.st_ino != self._inode
-                or now.st_size != self._size
-            ):
+            if self._state != (now.st_mtime_ns, now.st_ino, now.st_size):
                 self._read_anew(now)
         except OSError as error:
-            self._inode = -1
+            self._state = None
             why = error.strerror or type(error).__name__
             raise ClaimError(f"{self._path}: cannot be read ({why})") from None
         except ValueError as error:  # a path with a zero in it
@@ -90,13 +88,13 @@ class ClaimFile:
         return self._result
 
     def _read_anew(self, now: os.stat_result) -> None:
-        self._inode = -1
+        self._state = None
         if not stat.S_ISREG(now.st_mode):
             raise ClaimError(f"{self._path}: is no file; name one that holds claims")
         sure = not 0 <= time.time_ns() - now.st_mtime_ns < _UNSURE_NS
         self._result = self._read()
-        self._changed, self._size = now.st_mtime_ns, now.st_size
-        self._inode = now.st_ino if sure else -1
+        if sure:
+            self._state = now.st_mtime_ns, now.st_ino, now.st_size
 
     def _read(self) -> Claim | ClaimError:
         with open(self._path, "rb") as stream:  # noqa: PTH123
@@ -108,7 +106,7 @@ class ClaimFile:
         except ClaimError as fault:
             return ClaimError(f"{self._path}: {fault}")
         except Exception as error:  # parsers raise more than they say
-            said = f"{type(error).__name__}: {error}"[:_WRONG]
+            said = f"{type(error).__name__}: {error}"[:_MAX_REASON]
             return ClaimError(f"{self._path}: cannot be understood ({said}); write it anew")
 
 
@@ -119,43 +117,42 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     unless it is said which task this is.
     """
     claimed = list(_claims(content, job))
-    if not any(whose in (job, "") for whose, _, _ in claimed):
+    if not any(whose in (job, "") for whose, *_ in claimed):
         claimed = list(_claims(content, ""))
     if not claimed:
         raise ClaimError(f"holds no {_KIND}; write one with metronome claims or kubectl get")
-    jobs = sorted({whose for whose, _, _ in claimed})
+    jobs = sorted({whose for whose, *_ in claimed})
     if job and job not in jobs and jobs != [""]:
         raise ClaimError(f"holds no claim of job {quote(job)}, only of {some(jobs)}")
     if not job and len(jobs) > 1:
         raise ClaimError(f"holds claims of {some(jobs)}; say in METRONOME_JOB which counts")
-    own = [(place, document) for whose, place, document in claimed if whose in (job, "") or not job]
-    mine = [each for each in own if task is not None and _task(each[1]) == task]
-    claims = [_read(document, place) for place, document in mine or own]
-    first = claims[0]
-    for claim, (place, _) in zip(claims, mine or own, strict=True):
-        if (claim.slots, claim.gated) != (first.slots, first.gated):
+    own = [each for each in claimed if not job or each[0] in (job, "")]
+    mine = [each for each in own if task is not None and each[1] == task] or own
+    claims = [(place, read(document, place)) for _, _, read, document, place in mine]
+    first = claims[0][1]
+    cushion = min(claim.cushion_ns for _, claim in claims)
+    for place, claim in claims:
+        if claim._replace(cushion_ns=first.cushion_ns, job=first.job) != first:
             raise ClaimError(
                 f"{_at(place)}not the slots of the first claim of its job; export all anew"
             )
-    cushion = min(claim.cushion_ns for claim in claims)
-    return Claim(*first.slots, cushion, first.job, first.gated)
+    return first._replace(cushion_ns=cushion)
 
 
-def _claims(content: bytes, job: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the job of each claim, its place, and its document."""
+def _claims(content: bytes, job: str) -> Iterator[tuple[str, Any, Reader, dict[str, Any], str]]:
+    """Yield job and task of each claim, and what reads it from a document at a place."""
     for place, document in _objects(content, job):
         if not isinstance(document, dict):
             raise ClaimError(f"{_at(place)}{quote(document)}: is no object")
-        if _PLAIN & set(document):
-            whose = document.get("job", "")
-        elif document.get("kind") == _KIND:
-            whose = _part(document, "spec", place).get("job")
-            place += "spec."
-        else:
-            continue
+        reader: Reader = _plain
+        if not _PLAIN & set(document):
+            if document.get("kind") != _KIND:
+                continue
+            reader, document, place = _custom, _part(document, "spec", place), f"{place}spec."
+        whose = document.get("job", "" if reader is _plain else None)
         if not isinstance(whose, str):
             raise ClaimError(f"{place}job: {quote(whose)}: must be the name of a job")
-        yield whose, place, document
+        yield whose, document.get("task"), reader, document, place
 
 
 def _objects(content: bytes, job: str) -> Iterator[tuple[str, Any]]:
@@ -188,15 +185,6 @@ def _part(document: dict[str, Any], name: str, place: str) -> dict[str, Any]:
     if not isinstance(part, dict):
         raise ClaimError(f"{place}{name}: {quote(part)}: must be an object")
     return part
-
-
-def _task(document: dict[str, Any]) -> Any:
-    spec = document.get("spec")
-    return spec.get("task") if isinstance(spec, dict) else None
-
-
-def _read(document: dict[str, Any], place: str) -> Claim:
-    return _plain(document, place) if _PLAIN & set(document) else _custom(document["spec"], place)
 
 
 def _plain(document: dict[str, Any], place: str) -> Claim:

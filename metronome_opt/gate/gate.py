@@ -82,11 +82,10 @@ class Gate:
         self._free = True  # whether the burst before had no slot
         self._moved = 0  # by how much the clock was set since the plan was made
         self._before = 0  # when the burst before was ready, by the steady clock
-        self._apart = 0  # the clocks, then
+        self._difference = 0  # of the clocks, then
         self._iteration = -1
         self._iteration_began: int | None = None
-        self._inside = 0  # bursts that are open
-        self._opening = 0  # how often they were forgotten, and open no more
+        self._open: list[Burst] = []  # the first one, and those that are a part of it
         self._current: Burst | None = None
         self._sent: int | None = None
         self._ended: list[Burst] = []  # not counted yet
@@ -95,7 +94,7 @@ class Gate:
             from metronome_opt.gate.files import ClaimFile
 
             self._file = ClaimFile(file, job, task)
-            self._look()
+            self._read_file()
         elif claim is not None:
             self.follow(claim)
         else:
@@ -132,10 +131,7 @@ class Gate:
     @property
     def address(self) -> tuple[str, int] | None:
         """Host and port where scrapes are answered; None if they are not."""
-        for sink in self._sinks:
-            if hasattr(sink, "address"):
-                return sink.address  # type: ignore[no-any-return]
-        return None
+        return next((sink.address for sink in self._sinks if sink.address), None)
 
     @property
     def claim(self) -> Claim | None:
@@ -164,10 +160,7 @@ class Gate:
             loop that leaves one out is out of step with its claim for good.
         """
         burst = Burst()
-        burst.gate = self
-        burst.asked = phase
-        if sent_bytes is not None:
-            burst.size = self.valid_size(sent_bytes)
+        burst.gate, burst.asked, burst.sent_bytes = self, phase, sent_bytes
         return burst
 
     def paced(self, function: Function) -> Function:
@@ -219,13 +212,11 @@ class Gate:
     def enter(self, burst: Burst) -> None:
         """Wait for the slot of a burst; one that is a part of another waits for that one's."""
         with self._lock:
-            if self._inside and self._is_forgotten():
+            if self._open and self._is_forgotten():
                 self.warn("a burst was begun and never ended; the next one begins anew")
-                self._inside = 0
-                self._opening += 1
-            burst.opening = self._opening
-            self._inside += 1
-            if self._inside == 1:
+                self._open.clear()
+            self._open.append(burst)
+            if len(self._open) == 1:
                 self._current, self._sent = burst, None
                 self._decide(burst)
             current = self._current
@@ -247,20 +238,19 @@ class Gate:
     def leave(self, burst: Burst) -> None:
         """End a burst; what it was is measured as soon as no other one is open."""
         with self._lock:
-            if burst.opening != self._opening:
-                return  # it was taken for forgotten
-            sent = burst.size
-            if sent is not None:
-                self._sent = sent if self._sent is None else self._sent + sent
-            if self._inside > 1:
-                self._inside -= 1
+            if burst not in self._open:
+                return  # it was forgotten
+            if burst.sent_bytes is not None:
+                sent = burst.sent_bytes = self._valid_size(burst.sent_bytes)
+                if sent is not None:
+                    self._sent = sent if self._sent is None else self._sent + sent
+            self._open.remove(burst)
+            if self._open:
                 return
-            self._inside = 0
             current, self._current = self._current, None
             if current is None or current.began < 0:
                 return  # interrupted while it waited
-            if current is not burst or sent is not self._sent:
-                current.size = self._sent
+            current.size = current.sent_bytes = self._sent
             current.ended = now = self._steady()
             self._ended.append(current)
             if now >= self._due:
@@ -269,9 +259,9 @@ class Gate:
                 for sink in self._sinks:
                     sink.write()
 
-    def valid_size(self, given: Any) -> int | None:
+    def _valid_size(self, given: Any) -> int | None:
         """Return the size of a burst in bytes; None if what is given is none."""
-        if given is None or (type(given) is int and given >= 0):
+        if type(given) is int and given >= 0:
             return given
         try:
             number = int(given)
@@ -291,8 +281,7 @@ class Gate:
     def forget(self) -> None:
         """Leave files and scrapes to the process that this one was forked from."""
         self._lock = threading.RLock()
-        self._inside, self._current = 0, None
-        self._opening += 1
+        self._open, self._current = [], None
         for sink in self._sinks:
             sink.drop()
         self._sinks = []
@@ -313,11 +302,11 @@ class Gate:
         if burst.asked is not None and plan is not None:
             self._skip_to(burst, plan)
         if self._file is not None and (plan is None or plan.phase == 0):
-            self._look()
+            self._read_file()
         now, steady = self._wall(), self._steady()
         before, self._before = self._before, steady
-        moved = now - steady - self._apart
-        self._apart += moved
+        moved = now - steady - self._difference
+        self._difference += moved
         jumped = not -_UNCLEAR_NS <= moved <= _UNCLEAR_NS and self._jumped(moved, steady - before)
         claim = self._claim
         if claim is None:
@@ -372,8 +361,8 @@ class Gate:
         self._free, self._moved = not claim.gated, 0
         return plan
 
-    def _look(self) -> None:
-        """Look at the file of claims."""
+    def _read_file(self) -> None:
+        """Read the file of claims if it has changed."""
         try:
             self._claim = self._file.current()
         except ClaimError as fault:

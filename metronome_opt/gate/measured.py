@@ -24,10 +24,8 @@ _COUNTERS = {
 _GAUGES = {
     "period_seconds": "Period of the claim that is obeyed.",
     "offset_seconds": "Offset of the claim that is obeyed.",
-    "following": "Whether a claim is obeyed.",
+    "following": "1 while a claim is obeyed.",
 }
-
-
 _EACH = 16  # bursts, of which the fastest is counted
 
 
@@ -47,17 +45,12 @@ class Measured:
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
         labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in names.items() if value)
-        self._heads = {
-            **{
-                name: _head(f"{name}_total", "counter", labels, _COUNTERS[name])
-                for name in _COUNTERS
-            },
-            **{name: _head(name, "gauge", labels, _GAUGES[name]) for name in _GAUGES},
-        }
+        braced = f"{{{labels}}}" if labels else ""
+        self._heads = {name: _head(name, braced) for name in (*_COUNTERS, *_GAUGES)}
 
     def add(self, burst: Burst) -> None:
         """Count a burst that has ended."""
-        totals, length, sent = self._totals, burst.ended - burst.began, burst.sent_bytes or 0
+        totals, length, sent = self._totals, burst.ended - burst.began, burst.size or 0
         totals["bursts"] += 1
         totals["sent_bytes"] += sent
         totals["waited_seconds"] += burst.waited_ns
@@ -88,11 +81,13 @@ class Measured:
         )
 
 
-def _head(name: str, kind: str, labels: str, about: str) -> str:
+def _head(name: str, labels: str) -> str:
     """Return all of a series but its value."""
-    name = f"metronome_gate_{name}"
-    braced = f"{{{labels}}}" if labels else ""
-    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n{name}{braced} "
+    if name in _COUNTERS:
+        series, kind, about = f"metronome_gate_{name}_total", "counter", _COUNTERS[name]
+    else:
+        series, kind, about = f"metronome_gate_{name}", "gauge", _GAUGES[name]
+    return f"# HELP {series} {about}\n# TYPE {series} {kind}\n{series}{labels} "
 
 
 def _escaped(value: str) -> str:

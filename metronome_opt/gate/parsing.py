@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 40
 _MAX_DIGITS = 64
-_WRONG = 100  # characters of the message of a parser
+_MAX_REASON = 100  # characters of the message of a parser
 
 # None of these ever looks at a character more than a few times.
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
@@ -46,7 +46,7 @@ def parse_json(text: str) -> Any:
             parse_int=lambda digits: int(digits) if len(digits) <= _MAX_DIGITS else digits,
         )
     except ValueError as error:
-        raise ClaimError(f"is not JSON ({str(error)[:_WRONG]}); write it in one go") from None
+        raise ClaimError(f"is not JSON ({str(error)[:_MAX_REASON]}); write it in one go") from None
 
 
 def parse_yaml(text: str, word: str = "") -> list[Any]:

@@ -5,11 +5,21 @@ Times are whole nanoseconds since the Unix epoch. Nothing here sleeps or looks a
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 STALL = 0.25
 """The largest share of a period by which a new claim delays one iteration."""
 
 
-class Claim:
+# A typing.NamedTuple would say the types, and typing takes longer to import than the gate.
+_ClaimFields = namedtuple(
+    "_ClaimFields",
+    ("offset_ns", "period_ns", "starts_ns", "cushion_ns", "job", "gated"),
+    defaults=((0,), 0, "", True),
+)
+
+
+class Claim(_ClaimFields):
     """Periodic slots of the bursts of a job.
 
     Attributes
@@ -25,40 +35,10 @@ class Claim:
     job
         Whose claim it is; empty if it was not said.
     gated
-        True if bursts wait for their slots; otherwise they have none.
+        Whether bursts wait for their slots; otherwise they have none.
     """
 
-    # A NamedTuple would be shorter, and typing takes longer to import than the gate.
-    __slots__ = ("cushion_ns", "gated", "job", "offset_ns", "period_ns", "starts_ns")
-
-    def __init__(
-        self,
-        offset_ns: int,
-        period_ns: int,
-        starts_ns: tuple[int, ...] = (0,),
-        cushion_ns: int = 0,
-        job: str = "",
-        gated: bool = True,
-    ) -> None:
-        self.offset_ns, self.period_ns, self.starts_ns = offset_ns, period_ns, starts_ns
-        self.cushion_ns, self.job, self.gated = cushion_ns, job, gated
-
-    @property
-    def slots(self) -> tuple[int, int, tuple[int, ...]]:
-        """Offset, period and starts."""
-        return self.offset_ns, self.period_ns, self.starts_ns
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Claim) and self._all() == other._all()
-
-    def __hash__(self) -> int:
-        return hash(self._all())
-
-    def __repr__(self) -> str:
-        return f"Claim{self._all()}"
-
-    def _all(self) -> tuple[object, ...]:
-        return (*self.slots, self.cushion_ns, self.job, self.gated)
+    __slots__ = ()
 
 
 class SlotPlan:
@@ -154,4 +134,5 @@ class SlotPlan:
         first = claim.offset_ns + claim.starts_ns[0]
         cushion = min(claim.cushion_ns, claim.period_ns // 2)
         iteration = -((first + cushion - moment) // claim.period_ns)
-        return claim.offset_ns + iteration * claim.period_ns
+        aligned: int = claim.offset_ns + iteration * claim.period_ns
+        return aligned

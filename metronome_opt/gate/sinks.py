@@ -24,6 +24,8 @@ _REPLACE = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
 class _Sink:
     """Base of the sinks."""
 
+    address: tuple[str, int] | None = None
+
     def add(self, ended: list[Burst]) -> None:
         """Take note of some bursts that have ended; not needed by sinks of totals."""
 
@@ -32,6 +34,8 @@ class _Sink:
 
     def close(self) -> None:
         """Write for the last time."""
+        self.write()
+        self.drop()
 
     def drop(self) -> None:
         """Leave everything to the process that this one was forked from."""
@@ -40,16 +44,15 @@ class _Sink:
 def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[_Sink]:
     """Return what was asked for, as far as it can be had."""
     sinks: list[_Sink] = []
-    if record:
-        try:
-            sinks.append(_Record(gate, os.fspath(record)))
-        except (OSError, ValueError, TypeError) as error:
-            gate.warn(f"{record}: {_reason(error)}; bursts are not recorded")
-    if metrics:
-        try:
-            sinks.append(_metrics(gate, os.fspath(metrics)))
-        except (OSError, ValueError, OverflowError, TypeError) as error:
-            gate.warn(f"{metrics}: {_reason(error)}; no metrics are given")
+    for place, make, missing in (
+        (record, _Record, "bursts are not recorded"),
+        (metrics, _metrics, "no metrics are given"),
+    ):
+        if place:
+            try:
+                sinks.append(make(gate, os.fspath(place)))
+            except (OSError, ValueError, OverflowError, TypeError) as error:
+                gate.warn(f"{place}: {_reason(error)}; {missing}")
     if sinks:
         atexit.register(gate.close)
     return sinks
@@ -86,11 +89,6 @@ class _Record(_Sink):
         """Take note of some bursts that have ended."""
         self._lines += map(self._line, ended)
 
-    def close(self) -> None:
-        """Write for the last time."""
-        self.write()
-        self.drop()
-
     def drop(self) -> None:
         """Close the file as it is."""
         self._lines = []
@@ -117,7 +115,7 @@ class _Record(_Sink):
             f'"waited_ms": {_ms(burst.waited_ns)}, "late_ms": {_ms(burst.late_ns)}, '
             f'"burst_ms": {_ms(burst.ended - burst.began)}, '
             f'"iteration_ms": {_ms(burst.iteration_ns)}, '
-            f'"sent_bytes": {_json(burst.sent_bytes)}, {self._labels}\n'
+            f'"sent_bytes": {"null" if burst.size is None else burst.size}, {self._labels}\n'
         )
 
 
@@ -128,11 +126,6 @@ class _TextFile(_Sink):
         self._gate, self._path = gate, path
         self._fresh = f"{path}.{os.getpid()}.tmp"
         self._open = True
-
-    def close(self) -> None:
-        """Write the last totals."""
-        self.write()
-        self._open = False
 
     def drop(self) -> None:
         """Write nothing any more."""
@@ -155,13 +148,7 @@ class _TextFile(_Sink):
 
 
 class _Server(_Sink):
-    """Answers to scrapes over HTTP, from threads of their own.
-
-    Attributes
-    ----------
-    address
-        Host and port that it listens on.
-    """
+    """Answers to scrapes over HTTP, from threads of their own."""
 
     def __init__(self, gate: Gate, host: str, port: int) -> None:
         # These take longer to import than all that other gates need.
@@ -196,7 +183,7 @@ class _Server(_Sink):
                 """Say nothing of scrapes."""
 
         self._server = Listener((host, port), Handler)
-        self.address: tuple[str, int] = self._server.socket.getsockname()[:2]
+        self.address = self._server.socket.getsockname()[:2]
         thread = threading.Thread(
             target=self._server.serve_forever, name="metronome-gate-metrics", daemon=True
         )
@@ -224,7 +211,3 @@ def _reason(error: Exception) -> str:
 
 def _ms(ns: int | None) -> str:
     return "null" if ns is None else f"{ns // 10**6}.{ns % 10**6:06d}"
-
-
-def _json(number: int | None) -> str:
-    return "null" if number is None else str(number)

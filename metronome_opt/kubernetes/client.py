@@ -23,15 +23,8 @@ from metronome_opt.errors import (
     quote,
     sanitize,
 )
-from metronome_opt.kubernetes.names import MANAGER
-from metronome_opt.kubernetes.schemas import (
-    CAPACITIES,
-    CAPACITY,
-    CLAIM,
-    CLAIMS,
-    VERSION,
-    Manifest,
-)
+from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER
+from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION, Manifest
 
 try:
     import httpx2
@@ -228,16 +221,10 @@ def resource(api_version: str, kind: str, plural: str, *, namespaced: bool = Tru
     return type(kind, (base,), {"_api_info": create_api_info(group, version, kind, plural)})
 
 
-def claims_of(group: str) -> Resource:
-    """Return the resource of STBandwidthClaim in an API group."""
-    return resource(f"{group}/{VERSION}", CLAIM, CLAIMS)
-
-
-def capacities_of(group: str) -> Resource:
-    """Return the resource of STBandwidthCapacity in an API group."""
-    return resource(f"{group}/{VERSION}", CAPACITY, CAPACITIES, namespaced=False)
-
-
+_OURS = f"{DEFAULT_GROUP}/{VERSION}"
+CLAIMS = resource(_OURS, CLAIM, "stbandwidthclaims")
+CAPACITIES = resource(_OURS, CAPACITY, "stbandwidthcapacities", namespaced=False)
+EVENTS = resource("v1", "Event", "events")
 NODES = resource("v1", "Node", "nodes", namespaced=False)
 PODS = resource("v1", "Pod", "pods")
 

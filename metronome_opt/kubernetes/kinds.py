@@ -13,7 +13,7 @@ from typing import Any
 from metronome_opt.kubernetes.fields import Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.resources import needs_of
-from metronome_opt.kubernetes.schemas import CAPACITIES, CAPACITY, CLAIM, VERSION
+from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.network import Resources
 
@@ -192,7 +192,9 @@ _TRAINING_OPERATOR: Mapping[str, Any] = {
 }
 register(
     ObjectKind("Node", namespaced=False),
-    ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural=CAPACITIES),
+    ObjectKind(
+        CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural="stbandwidthcapacities"
+    ),
     ObjectKind("Pod"),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
     # Pods also have the labels of the objects that theirs is made of, so that these come last.

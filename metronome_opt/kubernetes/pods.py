@@ -48,7 +48,7 @@ class Pod(KubernetesObject):
 
     @property
     def leaving(self) -> bool:
-        """True if it is being deleted."""
+        """Return True if it is being deleted."""
         return bool(self.at("metadata.deletionTimestamp"))
 
     @cached_property
@@ -58,7 +58,7 @@ class Pod(KubernetesObject):
 
     @property
     def is_over(self) -> bool:
-        """True if it has ended, well or not."""
+        """Return True if it has ended, well or not."""
         return self.phase in _OVER
 
     @cached_property
@@ -84,17 +84,17 @@ class Pod(KubernetesObject):
 
     @property
     def has_scheduling_gate(self) -> bool:
-        """True if the controller's scheduling gate holds it."""
+        """Return True if the controller's scheduling gate holds it."""
         return SCHEDULING_GATE in self._scheduling_gates
 
     @property
     def held_by_others(self) -> bool:
-        """True if other scheduling gates hold it."""
+        """Return True if other scheduling gates hold it."""
         return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
 
     @property
     def asks(self) -> bool:
-        """True if it is for the controller."""
+        """Return True if it is for the controller."""
         return self.has_scheduling_gate or self.place is not None
 
     @cached_property

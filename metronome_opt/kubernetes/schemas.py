@@ -16,8 +16,6 @@ Manifests = Mapping[str, Sequence[Manifest]]
 VERSION = "v1alpha1"
 CLAIM = "STBandwidthClaim"
 CAPACITY = "STBandwidthCapacity"
-CLAIMS = "stbandwidthclaims"
-CAPACITIES = "stbandwidthcapacities"
 
 
 def custom_resource_definitions(group: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +19,6 @@ from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
 from metronome_opt.objectives import (
     CUSHION,
-    MIXTURE,
     JobObjective,
     LayeredObjective,
     can_rotate,
@@ -107,22 +106,6 @@ class _JobCost:
         return mine + (self.units(offsets) - int(mine[offsets[job]]))
 
 
-@dataclass(frozen=True)
-class Priced:
-    """A weighted sum of objectives as a cost network.
-
-    Attributes
-    ----------
-    search
-        Of the same jobs, to ask whether to stop.
-    network
-        The sum, within the largest that was asked for.
-    """
-
-    search: Search
-    network: CostNetwork
-
-
 class Costs:
     """The costs of the schedules of a group of jobs.
 
@@ -135,8 +118,6 @@ class Costs:
     names
         The objectives that will be asked for. Only if rotations change none of them are rotations
         of one another taken for one.
-    mixture
-        Prices of objectives, whose sum goes by the name `MIXTURE`.
 
     Attributes
     ----------
@@ -146,33 +127,34 @@ class Costs:
         ``objective = units * step``, by name.
     """
 
-    def __init__(
-        self,
-        search: Search,
-        traffic: Fraction,
-        names: Sequence[str],
-        mixture: Mapping[str, Fraction] | None = None,
-    ) -> None:
+    def __init__(self, search: Search, traffic: Fraction, names: Sequence[str]) -> None:
         self.search = search
         self.group: Instance = search.instance
-        self._rotated_alike = can_rotate([*(mixture or ()), *names])
+        self._rotated_alike = can_rotate(names)
         self._layered: dict[str, _LayeredCost] = {}
         self._singles: dict[str, _JobCost] = {}
-        for name in dict.fromkeys((*LAYERED, *names, *(mixture or ()))):
-            objective = None if name == MIXTURE else find_objective(name)
+        for name in dict.fromkeys((*LAYERED, *names)):
+            objective = find_objective(name)
             if isinstance(objective, LayeredObjective):
                 self._layered[name] = _LayeredCost(self.group, objective, traffic)
             elif isinstance(objective, JobObjective):
                 self._singles[name] = _JobCost(self.group, objective)
         self._counted: dict[str, _LayeredCost | _JobCost] = {**self._layered, **self._singles}
         self.steps = {name: counted.step for name, counted in self._counted.items()}
-        self._mixture: dict[str, int] = {}
-        if mixture:
-            exact = {name: price * self.steps[name] for name, price in mixture.items()}
-            common = math.lcm(*(price.denominator for price in exact.values()))
-            self._mixture = {name: int(price * common) for name, price in exact.items()}
-            self.steps[MIXTURE] = Fraction(1, common)
-            self._check_fits(sum(self._mixture.values()))
+
+    def prices_of_units(self, prices: Mapping[str, Fraction]) -> dict[str, int]:
+        """Return whole prices of the units of objectives, in the ratio that their own have.
+
+        Raises
+        ------
+        CostTooLargeError
+            If a sum at these prices may not fit 64-bit integers.
+        """
+        exact = {name: price * self.steps[name] for name, price in prices.items()}
+        common = math.lcm(*(price.denominator for price in exact.values()))
+        whole = {name: int(price * common) for name, price in exact.items()}
+        self._check_fits(sum(whole.values()))
+        return whole
 
     def _check_fits(self, price: int) -> None:
         """Refuse a price of a unit, or a sum of prices, by which costs may leave 64 bits."""
@@ -194,8 +176,6 @@ class Costs:
 
     def units(self, name: str, offsets: Sequence[int]) -> int:
         """Return what a schedule costs, in units."""
-        if name == MIXTURE:
-            return self.total(self._mixture, offsets)
         return self._counted[name].units(offsets)
 
     def total(self, prices: Mapping[str, int], offsets: Sequence[int]) -> int:
@@ -214,21 +194,9 @@ class Costs:
 
     def around(self, offsets: Sequence[int], job: int) -> dict[str, Ints]:
         """Return each objective in units, with one job at each of its offsets."""
-        units = {name: counted.around(offsets, job) for name, counted in self._counted.items()}
-        if self._mixture:
-            units[MIXTURE] = np.asarray(
-                sum(price * units[name] for name, price in self._mixture.items())
-            )
-        return units
+        return {name: counted.around(offsets, job) for name, counted in self._counted.items()}
 
-    def expanded(self, prices: Mapping[str, int]) -> dict[str, int]:
-        """Return prices of objectives instead of one of their mixture."""
-        expanded = {name: price for name, price in prices.items() if name != MIXTURE}
-        for name, price in self._mixture.items():
-            expanded[name] = expanded.get(name, 0) + prices.get(MIXTURE, 0) * price
-        return {name: price for name, price in expanded.items() if price}
-
-    def priced(self, prices: Mapping[str, int], limit: int | None = None) -> Priced:
+    def priced(self, prices: Mapping[str, int], limit: int | None = None) -> CostNetwork:
         """Return a weighted sum of objectives as a network.
 
         Parameters
@@ -243,7 +211,6 @@ class Costs:
         ModelTooLargeError, CostTooLargeError
             If costs do not fit 64-bit integers.
         """
-        prices = self.expanded(prices)
         weighted, scale = weigh(self.group, self.per_bandwidth(prices))
         search = self.search.below(weighted)
         self._check_fits(max(prices.values(), default=0))
@@ -251,7 +218,7 @@ class Costs:
         unlimited = max_contention(search.compiled)
         network = build(
             search,
-            most=unlimited if limit is None else min(Fraction(limit) / scale, unlimited),
+            limit=unlimited if limit is None else min(Fraction(limit) / scale, unlimited),
             rotations_alike=self._rotated_alike,
         )
         # The sum is so many times what the network counts in its units.
@@ -262,9 +229,9 @@ class Costs:
             network = self._with_singles(network, singles, per_unit.denominator)
             largest = _LARGEST if limit is None else limit * per_unit.denominator
             network = replace(network, limit=min(_sum_of_worst(network), largest))
-        return Priced(search, network)
+        return network
 
-    def bearing(self, slots: int) -> Priced:
+    def bearing(self, slots: int) -> CostNetwork:
         """Return a network of limit 0 that allows a cushion of at least some slots.
 
         Each link that is not overloaded must bear all bursts longer by that much.
@@ -286,8 +253,7 @@ class Costs:
             Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
             for index, link in enumerate(late.links)
         )
-        network = CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
-        return Priced(self.search, network)
+        return CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
 
     def _with_singles(
         self, network: CostNetwork, prices: Mapping[str, int], factor: int
@@ -325,7 +291,7 @@ def _finer(network: CostNetwork, factor: int) -> CostNetwork:
 
 
 def _sum_of_worst(network: CostNetwork) -> int:
-    """Return the most that a network without a limit may cost."""
+    """Return the maximum cost of a network without a limit."""
     singles = sum(
         int(cost.excess.max()) + cost.low
         for cost in network.costs

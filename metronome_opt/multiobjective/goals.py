@@ -1,4 +1,4 @@
-"""Goals: objectives in order or as a sum, and requests for them."""
+"""Goals: objectives in order or as a sum."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from fractions import Fraction
 from metronome_opt.errors import InputError, quote
 from metronome_opt.objectives import CUSHION, DEFAULT_ORDER, STRETCH, check_names
 from metronome_opt.result import Event, Level, Stop
-from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.registry import Solver
-from metronome_opt.solvers.search import Callback
 from metronome_opt.solvers.solve import Exact, exact
 
 
@@ -54,24 +51,6 @@ def make_goal(objectives: Sequence[str], weights: Mapping[str, Exact] | None = N
     if prices:
         return Goal(tuple(prices), prices)
     return Goal(DEFAULT_ORDER if list(objectives) == ["all"] else check_names(objectives))
-
-
-@dataclass(frozen=True)
-class Request:
-    """A goal, with the solver and the budget for it.
-
-    Attributes
-    ----------
-    callback
-        Notified of events; the budget ends when it returns True.
-    """
-
-    goal: Goal
-    solver: str | Solver
-    budget: Budget
-    seed: int
-    workers: int
-    callback: Callback | None = None
 
 
 @dataclass

@@ -46,12 +46,7 @@ class _Grouping:
     join: Callable[[Sequence[dict[str, int]]], dict[str, int]]
 
 
-def group(
-    search: Search,
-    traffic: Fraction,
-    names: Sequence[str],
-    mixture: Mapping[str, Fraction] | None = None,
-) -> _Grouping:
+def group(search: Search, traffic: Fraction, names: Sequence[str]) -> _Grouping:
     """Return the smallest groups that can be decided separately.
 
     Blocks where rotating a group changes nothing that is asked for; components where it does.
@@ -60,7 +55,7 @@ def group(
     ----------
     search
         Of the whole; says when to stop.
-    traffic, names, mixture
+    traffic, names
         The traffic in latency, and the objectives, see `Costs`.
     """
     fewer = simplify_links(search.instance).instance
@@ -69,12 +64,12 @@ def group(
     def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
         return {name: offset for part in parts for name, offset in part.items()}
 
-    if can_rotate([*names, *(mixture or ())]):
+    if can_rotate(names):
         cut = split(fewer)
         groups, join = cut.blocks, cut.join
     else:
         groups = components(fewer)
-    costs = (Costs(search.below(each), traffic, names, mixture) for each in groups)
+    costs = (Costs(search.below(each), traffic, names) for each in groups)
     return _Grouping(tuple(costs), join)
 
 
@@ -117,20 +112,18 @@ def minimise(
     start
         A schedule within the limits, if one is known. Only a better one is looked for.
     """
-    prices = costs.expanded(prices)
     if not limits and not cushion and prices and all(map(is_layered, prices)):
         return _by_contention(costs, prices)
     try:
         known = None if start is None else costs.total(prices, start) - 1
-        parts = [costs.priced(prices, known)]
-        parts += [costs.priced({name: 1}, limit) for name, limit in limits.items()]
-        held = [part.network.limit for part in parts[1:]]
+        networks = [costs.priced(prices, known)]
+        networks += [costs.priced({name: 1}, limit) for name, limit in limits.items()]
+        held = [network.limit for network in networks[1:]]
         if cushion:
-            parts.append(costs.bearing(cushion))
+            networks.append(costs.bearing(cushion))
             held.append(0)
-        archive = Archive([parts[0].network.limit], held=held)
-        criteria = len(limits) + 1
-        proved = Nondominated(parts, archive, criteria).run()
+        archive = Archive([networks[0].limit], held=held)
+        proved = Nondominated(costs.search, archive, len(limits) + 1).run(networks)
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
         return Answer(start, proved=False)
     return Answer(archive.points[0][1] if archive.points else start, proved)
@@ -166,10 +159,18 @@ def keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int], cushion: in
 
 
 def descend(
-    costs: Costs, name: str, start: Offsets, limits: Mapping[str, int], cushion: int
+    costs: Costs,
+    prices: Mapping[str, int],
+    start: Offsets,
+    limits: Mapping[str, int],
+    cushion: int,
 ) -> Offsets:
-    """Rotate the group, then move single jobs: while that is better and keeps what is held."""
-    offsets = start if is_layered(name) else _rotated(costs, name, start, limits)
+    """Rotate the group, then move single jobs, as long as a weighted sum falls within the limits.
+
+    The arguments are those of `minimise`.
+    """
+    layered = all(map(is_layered, prices))
+    offsets = start if layered else _rotated(costs, prices, start, limits)
     better = True
     while better and not costs.search.stopped:
         better = False
@@ -177,11 +178,12 @@ def descend(
             if moved.fixed_offset is not None:
                 continue
             around = costs.around(offsets, job)
+            total = np.asarray(sum(price * around[name] for name, price in prices.items()))
             kept = np.flatnonzero(
                 np.all([around[held] <= limit for held, limit in limits.items()], axis=0)
-                & (around[name] < around[name][offsets[job]])
+                & (total < total[offsets[job]])
             )
-            for offset in kept[np.argsort(around[name][kept], kind="stable")]:
+            for offset in kept[np.argsort(total[kept], kind="stable")]:
                 tried = (*offsets[:job], int(offset), *offsets[job + 1 :])
                 if keeps(costs, tried, {}, cushion):
                     offsets, better = tried, True
@@ -189,8 +191,10 @@ def descend(
     return offsets
 
 
-def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int]) -> Offsets:
-    """Return the rotation of the whole group that is best for a sum over its jobs."""
+def _rotated(
+    costs: Costs, prices: Mapping[str, int], start: Offsets, limits: Mapping[str, int]
+) -> Offsets:
+    """Return the rotation of the whole group with the minimum weighted sum."""
     jobs = costs.group.jobs
     common = math.lcm(*(job.period for job in jobs))
     if any(job.fixed_offset is not None for job in jobs) or common > _MAX_ROTATIONS:
@@ -201,4 +205,4 @@ def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int])
         for by in range(common)
     )
     allowed = (each for each in rotations if keeps(costs, each, singles))
-    return min(allowed, key=lambda each: costs.units(name, each), default=start)
+    return min(allowed, key=lambda each: costs.total(prices, each), default=start)

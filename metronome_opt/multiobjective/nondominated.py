@@ -2,7 +2,7 @@
 
 One cost network for each cost, cut down by each other: what one of them cannot bear, none needs to
 look at. The jobs are eliminated one after the other, with rows of several costs (`relations`).
-Where that takes too many rows, one of the jobs is given each of its offsets in turn and what is
+Where that takes too many rows, one of the jobs is given its offsets one after the other and what is
 left is solved in the same way. `Archive` says what is accepted, and which rows are dominated by
 what has been found.
 """
@@ -19,10 +19,11 @@ from functools import reduce
 import numpy as np
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.multiobjective.costs import Offsets, Priced
+from metronome_opt.multiobjective.costs import Offsets
 from metronome_opt.multiobjective.relations import Mask, Relation, TooManyRowsError, relations
 from metronome_opt.solvers.network import CostNetwork, condition
 from metronome_opt.solvers.network.eliminate import prune, shrink
+from metronome_opt.solvers.search import Search
 
 Values = tuple[int, ...]
 _STEPS = (2**12, 2**16, 2**20)  # cells of a table, small ones first
@@ -112,36 +113,34 @@ class Nondominated:
 
     Parameters
     ----------
-    parts
-        One network for each cost, of the same jobs and domains; their searches say when to stop.
+    search
+        Of the same jobs; says when to stop.
     archive
         Takes schedules, and says which others are accepted.
     criteria
         How many of the costs make one row better than another; the others only bound.
-
-    Attributes
-    ----------
-    nodes
-        How many there were.
     """
 
-    def __init__(self, parts: Sequence[Priced], archive: Archive, criteria: int) -> None:
-        self._parts = tuple(parts)
+    def __init__(self, search: Search, archive: Archive, criteria: int) -> None:
+        self._search = search.below(search.instance)  # its bounds mean nothing
         self._archive = archive
         self._criteria = criteria
-        self.nodes = 0
+        self._nodes = 0
 
-    def run(self) -> bool:
-        """Search; return whether nothing that is accepted was missed."""
-        self._visit([part.network for part in self._parts])
+    def run(self, networks: Sequence[CostNetwork]) -> bool:
+        """Search; return whether nothing that is accepted was missed.
+
+        There is one network for each cost, of the same jobs and domains.
+        """
+        self._visit(networks)
         return not self._stopped
 
     @property
     def _stopped(self) -> bool:
-        return any(part.search.stopped for part in self._parts)
+        return self._search.stopped
 
     def _visit(self, networks: Sequence[CostNetwork]) -> None:
-        self.nodes += 1
+        self._nodes += 1
         agreed = self._cut_down(networks)
         if agreed is None or self._stopped:
             return
@@ -163,7 +162,7 @@ class Nondominated:
     def _cut_down(self, networks: Sequence[CostNetwork]) -> list[CostNetwork] | None:
         """Return the networks cut down, small tables first; None if nothing is accepted."""
         agreed: list[CostNetwork] | None = list(networks)
-        for max_cells in (*_STEPS, *([2**22] if self.nodes == 1 else [])):
+        for max_cells in (*_STEPS, *([2**22] if self._nodes == 1 else [])):
             if agreed is not None:
                 agreed = self._settled(agreed, max_cells)
         return agreed
@@ -184,8 +183,7 @@ class Nondominated:
                 for network, limit in zip(settled, limits, strict=True)
             ]
             settled = [
-                shrink(part.search, prune(part.search, network), max_cells)
-                for part, network in zip(self._parts, settled, strict=True)
+                shrink(self._search, prune(self._search, network), max_cells) for network in settled
             ]
             settled = _with_common_cells(_with_common_domains(settled))
             if [(network.sizes, network.floor) for network in settled] == before:

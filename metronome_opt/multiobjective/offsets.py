@@ -13,7 +13,7 @@ from fractions import Fraction
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.costs import Costs, Offsets
-from metronome_opt.multiobjective.goals import Request, Solution
+from metronome_opt.multiobjective.goals import Goal, Solution
 from metronome_opt.multiobjective.groups import (
     Answer,
     descend,
@@ -35,36 +35,35 @@ from metronome_opt.objectives import (
 from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers.network.tables import scale_of
-from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import Arguments, interrupt_stops, solve_contention
 
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 
 
-def solve_offsets(instance: Instance, run: Request, original: Instance | None = None) -> Solution:
+def solve_offsets(arguments: Arguments, goal: Goal, original: Instance | None = None) -> Solution:
     """Optimise offsets at the periods of an instance.
 
     Parameters
     ----------
-    instance
-        With the periods, and the bursts, that count.
+    arguments
+        Of an instance with the periods, and the bursts, that count.
     original
         The whole, not stretched: latency is a share of its traffic, and its natural sizes divide
         the objectives of a sum. The instance itself if left out.
     """
-    return _AtPeriods(instance, run, instance if original is None else original).optimise()
+    return _AtPeriods(arguments, goal, original or arguments.instance).optimise()
 
 
 class _AtPeriods:
-    def __init__(self, instance: Instance, run: Request, original: Instance) -> None:
-        self._instance = instance
-        self._run = run
-        self._original = original
+    def __init__(self, arguments: Arguments, goal: Goal, original: Instance) -> None:
+        self._arguments = arguments
+        self._instance = arguments.instance
+        self._names = goal.objectives
         self._base = traffic(original)
-        self._solution = Solution(dict(instance.unshifted))
+        self._solution = Solution(dict(self._instance.unshifted))
         self._mixture = {
-            name: price / normal(original, name) for name, price in run.goal.prices.items() if price
+            name: price / normal(original, name) for name, price in goal.prices.items() if price
         }
 
     def optimise(self) -> Solution:
@@ -72,7 +71,7 @@ class _AtPeriods:
         if self._mixture:
             self._mix()
         else:
-            names = [n for n in self._run.goal.objectives if find_objective(n).at_given_periods]
+            names = [n for n in self._names if find_objective(n).at_given_periods]
             for position, name in enumerate(names):
                 self._level(name, last=position == len(names) - 1)
         if all(level.proved for level in self._solution.levels):
@@ -92,7 +91,7 @@ class _AtPeriods:
 
     @property
     def _ended(self) -> bool:
-        """True if the present schedule is to be returned."""
+        """Return True if the present schedule is to be returned."""
         return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE)
 
     # ---------------------------------------------------------------- levels
@@ -118,8 +117,12 @@ class _AtPeriods:
 
     def _announce(self, name: str) -> None:
         """Notify the callback that a level begins; end everything if it asks for that."""
-        event = Event(self._run.budget.elapsed, None, None, name)
-        if not self._ended and self._run.callback is not None and self._run.callback(event):
+        event = Event(self._arguments.budget.elapsed, None, None, name)
+        if (
+            not self._ended
+            and self._arguments.callback is not None
+            and self._arguments.callback(event)
+        ):
             self._solution.stop = Stop.RULE
 
     def _is_ideal(self, name: str) -> bool:
@@ -143,7 +146,7 @@ class _AtPeriods:
         try:
             return self._by_solver(prices, share, first=None)
         except CostTooLargeError:
-            return find_solver(self._run.solver).name == "auto" and self._over_groups(name, share)
+            return self._arguments.solver.name == "auto" and self._over_groups(name, share)
 
     def _by_solver(self, prices: Mapping[str, Fraction], share: float, first: str | None) -> bool:
         """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
@@ -153,7 +156,7 @@ class _AtPeriods:
         weighted, scale = weigh(self._instance, prices)
         # The value of a sum says nothing about an objective.
         factor = None if first is None else scale * find_layered(first).share(self._base)
-        listener = self._run.callback
+        listener = self._arguments.callback
 
         def scaled(event: Event) -> Event:
             return replace(
@@ -162,14 +165,13 @@ class _AtPeriods:
                 bound=_scaled(event.bound, factor),
             )
 
-        arguments = Arguments(
-            weighted,
-            find_solver(self._run.solver),
-            seed=self._run.seed,
-            workers=self._run.workers,
+        arguments = replace(
+            self._arguments,
+            instance=weighted,
+            budget=self._arguments.budget.fraction(share),
             callback=None if listener is None else lambda event: listener(scaled(event)),
         )
-        result = solve_contention(arguments, self._run.budget.fraction(share))
+        result = solve_contention(arguments)
         self._take(result, prices)
         if first is not None:
             self._solution.trajectory = tuple(map(scaled, result.trajectory))
@@ -222,9 +224,9 @@ class _AtPeriods:
             return False
         search = Search(
             self._instance,
-            time_limit=self._run.budget.fraction(share).remaining,
-            seed=self._run.seed,
-            workers=self._run.workers,
+            time_limit=self._arguments.budget.fraction(share).remaining,
+            seed=self._arguments.seed,
+            workers=self._arguments.workers,
         )
         with interrupt_stops(search):
             try:
@@ -237,30 +239,36 @@ class _AtPeriods:
         return proved
 
     def _improve(self, search: Search, name: str) -> bool:
-        names = (name, *(level.name for level in self._solution.levels))
-        grouping = group(search, self._base, names, self._mixture)
+        names = tuple(self._mixture) or (name, *(level.name for level in self._solution.levels))
+        grouping = group(search, self._base, names)
         before = self._solution.offsets
         parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in grouping.groups]
         proved = True
         if name == CUSHION:
             proved = self._widen(grouping.groups, parts)
         else:
+            prices = [
+                costs.prices_of_units(self._mixture) if self._mixture else {name: 1}
+                for costs in grouping.groups
+            ]
             for number, costs in enumerate(grouping.groups):
-                parts[number], whole = self._improved(costs, name, parts[number])
+                parts[number], whole = self._improved(costs, prices[number], parts[number])
                 proved = proved and whole
         named = [costs.named(part) for costs, part in zip(grouping.groups, parts, strict=True)]
         joined = grouping.join(named)
         self._solution.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
         return proved
 
-    def _improved(self, costs: Costs, name: str, start: Offsets) -> tuple[Offsets, bool]:
-        """Optimise an objective of a group; return the schedule and whether it is proved."""
+    def _improved(
+        self, costs: Costs, prices: Mapping[str, int], start: Offsets
+    ) -> tuple[Offsets, bool]:
+        """Optimise a sum of objectives of a group; return the schedule and whether it is proved."""
         limits = self._limits(costs, start)
         cushion = self._cushion
-        answer = minimise(costs, {name: 1}, limits, cushion=cushion, start=start)
+        answer = minimise(costs, prices, limits, cushion=cushion, start=start)
         offsets = answer.offsets or start
         if not answer.proved:
-            offsets = descend(costs, name, offsets, self._limits(costs, offsets), cushion)
+            offsets = descend(costs, prices, offsets, self._limits(costs, offsets), cushion)
         return offsets, answer.proved
 
     def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
@@ -294,7 +302,7 @@ class _AtPeriods:
             high = ceiling
             reached = costs.value(CUSHION, parts[number])
             while reached is not None and reached < high:
-                # The first look is at the top: groups that can bear all there is are common.
+                # The maximum is tried first: groups that can bear all there is are common.
                 at_top = high - reached == 1 or (limited and high == ceiling)
                 middle = high if at_top else int(reached + high + 1) // 2
                 answer = self._with_cushion(costs, middle, parts[number])

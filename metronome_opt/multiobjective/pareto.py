@@ -28,7 +28,7 @@ from metronome_opt.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.multiobjective.goals import Request, make_goal
+from metronome_opt.multiobjective.goals import make_goal
 from metronome_opt.multiobjective.groups import group
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.multiobjective.offsets import solve_offsets
@@ -42,16 +42,17 @@ from metronome_opt.objectives import (
 )
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Stop
-from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import (
+    Arguments,
     check_instance,
     check_numbers,
     check_reserve,
     interrupt_stops,
-    versions_of,
+    make_schedule,
 )
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 from metronome_opt.verify import evaluate
@@ -98,35 +99,52 @@ def pareto(
     check_numbers(time_limit, seed, workers)
     names = _check_objectives(instance, objectives)
     check_reserve(instance, cushion_slots)
-    request = Request(
-        goal=make_goal(names),
-        solver="auto",
-        budget=Budget(time_limit),
-        seed=seed,
-        workers=workers or os.cpu_count() or 1,
-    )
+    budget = Budget(time_limit)
+    threads = workers or os.cpu_count() or 1
+    arguments = Arguments(instance, find_solver("auto"), budget, seed, threads)
     rows: Sequence[Row]
-    with interrupt_stops(request.budget):
+    with interrupt_stops(budget):
         if STRETCH in names:
-            rows, complete = front_stretched(instance, request, cushion_slots, callback)
+            rows, complete = front_stretched(arguments, names, cushion_slots, callback)
         else:
-            offsets, complete = _front(extend_bursts(instance, cushion_slots), request, callback)
+            longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
+            offsets, complete = _front(longer, names, callback)
             rows = [(each, {}) for each in offsets]
     # The values are those that `verify` computes.
-    points: list[tuple[tuple[Fraction, ...], Row]] = []
-    for row in rows:
-        values = evaluate(instance, *row, longer=cushion_slots).objectives
-        points.append((tuple(values[name] or Fraction(0) for name in names), row))
-    kept = nondominated(Candidate(values, (row,)) for values, row in points)
+    judged = [(evaluate(instance, *row, longer=cushion_slots).objectives, row) for row in rows]
+    kept = nondominated(
+        Candidate(tuple(values[name] or Fraction(0) for name in names), (row,))
+        for values, row in judged
+    )
     bound = kept[0].values[0] if complete else None
     return Front(
         instance,
         names,
-        tuple(_schedule(instance, each, bound, request, cushion_slots) for each in kept),
+        tuple(_schedule(arguments, names[0], each, bound, cushion_slots) for each in kept),
         complete,
-        Stop.PROVED if complete else request.budget.stop,
-        request.budget.elapsed,
+        Stop.PROVED if complete else budget.stop,
+        budget.elapsed,
         () if complete else ("the front may have more points: not all was proved in time",),
+    )
+
+
+def _schedule(
+    arguments: Arguments,
+    first: str,
+    candidate: Candidate,
+    bound: Fraction | None,
+    cushion_slots: int,
+) -> Schedule:
+    offsets, stretch = candidate.parts[0]
+    values = evaluate(arguments.instance, offsets, stretch, longer=cushion_slots).objectives
+    return make_schedule(
+        arguments,
+        offsets,
+        stretch,
+        {first: values[first], **values},
+        bound,
+        proved=bound is not None and bound == values[first],
+        cushion_slots=cushion_slots,
     )
 
 
@@ -156,61 +174,33 @@ def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[st
     return names
 
 
-def _schedule(
-    instance: Instance,
-    candidate: Candidate,
-    bound: Fraction | None,
-    request: Request,
-    cushion_slots: int,
-) -> Schedule:
-    first = request.goal.objectives[0]
-    offsets, stretch = candidate.parts[0]
-    values = evaluate(instance, offsets, stretch, longer=cushion_slots).objectives
-    optimal = bound is not None and bound == values[first]
-    return Schedule(
-        instance=instance.name,
-        offsets={job.name: offsets[job.name] for job in instance.jobs},
-        stretch={job.name: stretch.get(job.name, 0) for job in instance.jobs},
-        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
-        objectives={name: values[name] for name in dict.fromkeys((first, *OBJECTIVES))},
-        lower_bound=bound,
-        solver="auto",
-        seed=request.seed,
-        runtime_s=round(request.budget.elapsed, 6),
-        versions=versions_of(find_solver("auto")),
-        cushion_slots=cushion_slots,
-    )
-
-
 # ------------------------------------------------------------------ at given periods
 
 
 def _front(
-    instance: Instance, request: Request, callback: Callback | None
+    arguments: Arguments, names: tuple[str, ...], callback: Callback | None
 ) -> tuple[list[dict[str, int]], bool]:
     """Return the schedules of a front, by job name, and whether it is proved complete."""
-    names = request.goal.objectives
+    instance, whole = arguments.instance, arguments.budget
     ends = []
     proved = True
     for order in (names, names[::-1]):
-        budget = request.budget.fraction(_END)
-        goal = replace(request.goal, objectives=order)
-        end = solve_offsets(instance, replace(request, goal=goal, budget=budget))
+        end = solve_offsets(replace(arguments, budget=whole.fraction(_END)), make_goal(order))
         if end.stop is Stop.INTERRUPTED:
-            request.budget.interrupt()
+            whole.interrupt()
         ends.append(end.offsets)
         proved = proved and all(level.proved for level in end.levels)
         if order == names and proved and _is_ideal(instance, end.offsets, names):
             break
-        if order == names and request.budget.stopped:
+        if order == names and whole.stopped:
             proved = False
             break
     search = Search(
         instance,
-        time_limit=request.budget.remaining,
-        seed=request.seed,
-        workers=request.workers,
-        parent=request.budget,
+        time_limit=whole.remaining,
+        seed=arguments.seed,
+        workers=arguments.workers,
+        parent=whole,
     )
     grouping = group(search, traffic(instance), names)
     every = grouping.groups
@@ -221,14 +211,12 @@ def _front(
     for number in sorted(range(len(every)), key=lambda n: len(every[n].group.jobs)):
         costs = every[number]
         parts = [tuple(end[job.name] for job in costs.group.jobs) for end in ends]
-        points, whole = _between(costs, names, parts)
-        proved = proved and whole
+        points, complete = _between(costs, names, parts)
+        proved = proved and complete
         fronts[number] = nondominated(_candidate(costs, names, each) for each in points)
-        event = FrontEvent(
-            request.budget.elapsed, len(fronts), len(every), sum(map(len, fronts.values()))
-        )
+        event = FrontEvent(whole.elapsed, len(fronts), len(every), sum(map(len, fronts.values())))
         if callback is not None and callback(event):
-            request.budget.end(Stop.RULE)
+            whole.end(Stop.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
     return [grouping.join([part for part, _ in each.parts]) for each in whole_front], proved
 
@@ -256,12 +244,13 @@ def _between(
     # Nothing between the ends is worse than at the other end.
     limits = [max(column) for column in zip(*map(values, ends), strict=True)]
     try:
-        parts = [costs.priced({name: 1}, limit) for name, limit in zip(names, limits, strict=True)]
-        archive = Archive([part.network.limit for part in parts])
+        pairs = zip(names, limits, strict=True)
+        networks = [costs.priced({name: 1}, limit) for name, limit in pairs]
+        archive = Archive([network.limit for network in networks])
         for each in ends:
             archive.add(values(each), each)
         _descend(costs, names, archive)
-        proved = Nondominated(parts, archive, len(names)).run()
+        proved = Nondominated(costs.search, archive, len(names)).run(networks)
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
         return ends, False
     return [offsets for _, offsets in archive.points], proved

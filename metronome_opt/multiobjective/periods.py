@@ -2,8 +2,8 @@
 
 Each job may extend its period by a few idle slots. A link repeats itself after the least common
 multiple of the periods on it, its hyperperiod; periods that divide one another keep it short, and
-let bursts interleave at all. Which stretches cost least, so that no link's hyperperiod exceeds a
-limit?
+let bursts interleave at all. This module finds the cheapest stretches with
+which no link's hyperperiod exceeds a limit.
 
 Jobs are decided one after the other. What has been decided matters to the rest only through the
 common multiples of the links that further jobs use, so of all choices that lead to the same
@@ -182,11 +182,11 @@ def _best_way(
                     left not in following or new[:2] < following[left][:2]
                 ):
                     following[left] = new
-        most = max(1, max_steps // (jobs[min(at + 1, len(jobs) - 1)].max_stretch + 1))
-        if len(following) > most:
+        kept_at_most = max(1, max_steps // (jobs[min(at + 1, len(jobs) - 1)].max_stretch + 1))
+        if len(following) > kept_at_most:
             proved = False
             ranked = sorted(following, key=lambda left: (following[left][:2], left))
-            following = {left: following[left] for left in ranked[:most]}
+            following = {left: following[left] for left in ranked[:kept_at_most]}
         ways = following
         begun = tuple(links[place] for place in kept)
     return min(ways.values(), key=lambda way: way[:2], default=None), proved

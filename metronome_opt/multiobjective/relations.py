@@ -1,7 +1,7 @@
-"""Several costs of the same schedules at once: rows of offsets with what they cost.
+"""Cost tables over combinations of offsets, for several costs at once.
 
-Where one cost is to be minimised, a table keeps the least for each combination of offsets
-(`eliminate`). Of several costs none is the least: every combination keeps all those that no other
+Where one cost is to be minimised, a table keeps the minimum for each combination of offsets
+(`eliminate`). Of several costs there is no minimum: every combination keeps all those that no other
 is as good as in everything. They are few where the offsets that are left are few, so they are kept
 as rows, and only those that may still come to something.
 

@@ -6,16 +6,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.errors import InputError
-from metronome_opt.multiobjective.goals import Goal, Request, Solution, make_goal
+from metronome_opt.multiobjective.goals import Goal, Solution, make_goal
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Level, Result
-from metronome_opt.schedule import OBJECTIVES, Schedule, Status
-from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.solve import Arguments, solve_contention, versions_of
+from metronome_opt.schedule import OBJECTIVES, Status
+from metronome_opt.solvers.solve import Arguments, make_schedule, solve_contention
 from metronome_opt.verify import evaluate
 
 
-def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slots: int) -> Result:
+def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Result:
     """Choose an offset, and where stretch is an objective idle time, for every job.
 
     Returns
@@ -32,63 +31,44 @@ def solve_goal(arguments: Arguments, budget: Budget, *, goal: Goal, cushion_slot
     stretchable = any(job.max_stretch for job in instance.jobs)
     stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
-        return _single(solve_contention(arguments, budget))
+        result = solve_contention(arguments)
+        level = Level("contention", result.objective, result.status is Status.OPTIMAL)
+        return replace(result, levels=(level,))
     if arguments.start is not None:
         raise InputError("start: is for slowdown, or for contention alone without a reserve")
-    run = Request(
-        goal=goal,
-        solver=arguments.solver,
-        budget=budget,
-        seed=arguments.seed,
-        workers=arguments.workers,
-        callback=arguments.callback,
-    )
     # Not needed for contention alone.
     from metronome_opt.multiobjective.offsets import solve_offsets
     from metronome_opt.multiobjective.stretching import solve_stretched
 
     if stretching:
-        found = solve_stretched(instance, run, cushion_slots)
+        found = solve_stretched(arguments, goal, cushion_slots)
     else:
-        found = solve_offsets(extend_bursts(instance, cushion_slots), run)
+        longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
+        found = solve_offsets(longer, goal)
         if "stretch" in goal.objectives and not goal.prices:  # no job can be stretched
             place = goal.objectives.index("stretch")
             found.levels.insert(place, Level("stretch", Fraction(0), proved=True))
             found.bound = found.bound if place else Fraction(0)
-    return _result(arguments, found, run, cushion_slots)
+    return _result(arguments, goal, found, cushion_slots)
 
 
-def _single(result: Result) -> Result:
-    """Return the result of a solver of contention with its one level."""
-    level = Level("contention", result.objective, result.status is Status.OPTIMAL)
-    return replace(result, levels=(level,))
-
-
-def _result(arguments: Arguments, found: Solution, run: Request, cushion_slots: int) -> Result:
+def _result(arguments: Arguments, goal: Goal, found: Solution, cushion_slots: int) -> Result:
     """Return the result, every value of it computed by the judge."""
     instance = arguments.instance
-    stretch = {job.name: found.stretch.get(job.name, 0) for job in instance.jobs}
-    offsets = {job.name: found.offsets[job.name] for job in instance.jobs}
-    runtime = run.budget.elapsed
-    evaluation = evaluate(instance, offsets, stretch, longer=cushion_slots)
+    evaluation = evaluate(instance, found.offsets, found.stretch, longer=cushion_slots)
+    values = evaluation.objectives
     # A schedule states the six objectives, that of the bound first; the levels have the others.
-    optimised = found.levels[0].name if found.levels else run.goal.objectives[0]
+    optimised = found.levels[0].name if found.levels else goal.objectives[0]
     bound = found.bound if optimised in OBJECTIVES else None
-    first = next(n for n in (optimised, *run.goal.objectives, *OBJECTIVES) if n in OBJECTIVES)
-    order = dict.fromkeys((first, *OBJECTIVES))
+    first = next(n for n in (optimised, *goal.objectives, *OBJECTIVES) if n in OBJECTIVES)
     proved = bool(found.levels) and all(level.proved for level in found.levels)
-    met = bound is not None and bound == evaluation.objectives[first]
-    schedule = Schedule(
-        instance=instance.name,
-        offsets=offsets,
-        stretch=stretch,
-        status=Status.OPTIMAL if proved and met else Status.FEASIBLE,
-        objectives={name: evaluation.objectives[name] for name in order},
-        lower_bound=bound,
-        solver=arguments.solver.name,
-        seed=run.seed,
-        runtime_s=round(runtime, 6),
-        versions=versions_of(arguments.solver),
+    schedule = make_schedule(
+        arguments,
+        found.offsets,
+        found.stretch,
+        {first: values[first], **values},
+        bound,
+        proved=proved and bound is not None and bound == values[first],
         cushion_slots=cushion_slots,
     )
     return Result(
@@ -97,7 +77,7 @@ def _result(arguments: Arguments, found: Solution, run: Request, cushion_slots: 
         stop=found.stop,
         evaluation=evaluation,
         build_s=found.build_s,
-        solve_s=max(0.0, runtime - found.build_s),
+        solve_s=max(0.0, schedule.runtime_s - found.build_s),
         trajectory=found.trajectory,
         notes=tuple(found.notes),
         levels=tuple(found.levels),

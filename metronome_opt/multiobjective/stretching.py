@@ -27,7 +27,7 @@ from metronome_opt.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.multiobjective.goals import Request, Solution, make_goal
+from metronome_opt.multiobjective.goals import Goal, Solution, make_goal
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.periods import (
     choose_periods,
@@ -48,8 +48,8 @@ from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.solve import interrupt_stops
+from metronome_opt.solvers.search import Search, mean_excess
+from metronome_opt.solvers.solve import Arguments, interrupt_stops
 
 _MAX_CHOICES = 5000
 """Of stretches of a component, all of which are tried."""
@@ -142,7 +142,7 @@ def _hyperperiods(part: Instance, stretch: Mapping[str, int]) -> list[int]:
 def _load_bound(part: Instance, more: Mapping[str, int]) -> Fraction:
     """Return a lower bound of the contention at periods longer by `more` slots, or less.
 
-    The mean demand of each layer of a link, less its capacity, by Jensen's inequality.
+    See `solvers.search.load_bound`.
     """
     total = Fraction(0)
     for link in part.links:
@@ -151,11 +151,7 @@ def _load_bound(part: Instance, more: Mapping[str, int]) -> Fraction:
             (job.weight, Fraction(job.links[link.name] * job.volume, job.period + more[job.name]))
             for job in users
         ]
-        before = 0
-        for weight in sorted({weight for weight, _ in means}):
-            demand = sum(mean for other, mean in means if other >= weight)
-            total += (weight - before) * max(Fraction(0), demand - link.capacity)
-            before = weight
+        total += mean_excess(means, link.capacity)
     return total
 
 
@@ -173,7 +169,7 @@ class _Best:
     proved: bool = False
 
 
-def solve_stretched(instance: Instance, request: Request, cushion_slots: int) -> Solution:
+def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Solution:
     """Choose stretches, then offsets.
 
     Raises
@@ -181,8 +177,8 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     InputError
         If no stretches bring the hyperperiods within the limit, or a sum is asked for.
     """
-    names = request.goal.objectives
-    if request.goal.prices:
+    instance, names, whole = arguments.instance, goal.objectives, arguments.budget
+    if goal.prices:
         raise InputError(
             "weights: a sum has no place for stretch, without which hyperperiods are too long; "
             "give objectives in an order instead"
@@ -195,47 +191,51 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     trajectory: list[Event] = []
 
     def improved() -> None:
-        trajectory.append(Event(request.budget.elapsed, None, None, STRETCH))
-        if request.callback is not None and request.callback(trajectory[-1]):
-            request.budget.end(Stop.RULE)
+        trajectory.append(Event(whole.elapsed, None, None, STRETCH))
+        if arguments.callback is not None and arguments.callback(trajectory[-1]):
+            whole.end(Stop.RULE)
 
-    with interrupt_stops(request.budget):
+    with interrupt_stops(whole):
         best = [
-            _best(part, terms, request, request.budget.fraction(1 / (len(parts) - n)), improved)
+            _best(part, terms, arguments, whole.fraction(1 / (len(parts) - n)), improved)
             for n, part in enumerate(parts)
         ]
     stretch = {name: slots for each in best for name, slots in each.stretch.items()}
     offsets = {name: slot for each in best for name, slot in each.offsets.items()}
     values = terms.values(instance, offsets, stretch)
-    least = sum((each.bound for each in best), Fraction(0))
+    minimum = sum((each.bound for each in best), Fraction(0))
     proved = all(each.proved for each in best)
     bound: Fraction | None = None
     levels = [
-        Level(name, as_stated(name, value), proved or (least == value and not position))
+        Level(name, as_stated(name, value), proved or (minimum == value and not position))
         for position, (name, value) in enumerate(zip(names, values, strict=True))
     ]
-    if proved or (least > 0 and names[0] != CUSHION):
-        bound = as_stated(names[0], least)
+    if proved or (minimum > 0 and names[0] != CUSHION):
+        bound = as_stated(names[0], minimum)
     notes = [] if proved else ["periods were chosen first: others may be better"]
-    if instance.needs_stretch and STRETCH not in request.goal.objectives:
+    if instance.needs_stretch and STRETCH not in goal.objectives:
         notes.append("jobs are stretched: without, hyperperiods are above the limit")
     return Solution(
         offsets=offsets,
         stretch=stretch,
         levels=levels,
         bound=bound,
-        stop=Stop.PROVED if proved else request.budget.stop,
+        stop=Stop.PROVED if proved else whole.stop,
         trajectory=tuple(trajectory),
         notes=notes,
     )
 
 
 def _best(
-    part: Instance, terms: _Terms, request: Request, budget: Budget, improved: Callable[[], None]
+    part: Instance,
+    terms: _Terms,
+    arguments: Arguments,
+    budget: Budget,
+    improved: Callable[[], None],
 ) -> _Best:
     """Return the best schedule of a component over the choices of its periods."""
     listed, others = _choices(part)
-    most = {job.name: job.max_stretch for job in part.jobs}
+    longest = {job.name: job.max_stretch for job in part.jobs}
     quick_budget = budget.fraction(_QUICK_SHARE)
     left: list[tuple[Values, _Stretch]] = []
     best: _Best | None = None
@@ -252,27 +252,27 @@ def _best(
     assert best is not None  # noqa: S101 (there is a choice, or an error)
     open_bounds: list[Values] = []  # of choices that may still be better
     if others is not None:
-        open_bounds.append(terms.lower_bounds(_load_bound(part, most), others))
+        open_bounds.append(terms.lower_bounds(_load_bound(part, longest), others))
     for _, stretch in sorted(left, key=lambda each: each[0]):
         low = terms.lower_bounds(_load_bound(part, stretch), price_of(part, stretch))
         if low < best.values and not budget.stopped:
-            mine = request.budget.child(budget.fraction(_SOLVE_SHARE).remaining)
-            solved = _solve(part, stretch, terms, replace(request, budget=mine), best)
+            mine = arguments.budget.child(budget.fraction(_SOLVE_SHARE).remaining)
+            solved = _solve(part, stretch, terms, replace(arguments, budget=mine), best)
             if solved.values < best.values:
                 best = solved
                 improved()
             low = solved.values if solved.proved else max(low, (solved.bound, *low[1:]))
         open_bounds.append(low)
-    least = min(open_bounds)
-    proved = least >= best.values
-    return replace(best, bound=best.values[0] if proved else least[0], proved=proved)
+    minimum = min(open_bounds)
+    proved = minimum >= best.values
+    return replace(best, bound=best.values[0] if proved else minimum[0], proved=proved)
 
 
 def _solve(
-    part: Instance, stretch: _Stretch, terms: _Terms, request: Request, best: _Best
+    part: Instance, stretch: _Stretch, terms: _Terms, arguments: Arguments, best: _Best
 ) -> _Best:
     """Choose offsets at some stretches; give up as soon as they are no better than the best."""
-    names, budget = terms.names, request.budget
+    names, budget = terms.names, arguments.budget
     price = price_of(part, stretch)
 
     def is_enough(event: Event) -> bool:
@@ -281,10 +281,9 @@ def _solve(
         return budget.stopped or (event.bound, price) >= best.values[:2]
 
     offsets_only = tuple(name for name in names if name != STRETCH)
-    goal = replace(request.goal, objectives=offsets_only or ("contention",))
     found = solve_offsets(
-        terms.at_periods(part, stretch),
-        replace(request, goal=goal, callback=is_enough),
+        replace(arguments, instance=terms.at_periods(part, stretch), callback=is_enough),
+        make_goal(offsets_only or ("contention",)),
         terms.original,
     )
     if found.stop is Stop.INTERRUPTED:
@@ -312,8 +311,8 @@ def _quick(instance: Instance) -> dict[str, int]:
 
 
 def front_stretched(
-    instance: Instance,
-    request: Request,
+    arguments: Arguments,
+    names: tuple[str, ...],
     cushion_slots: int,
     callback: Callable[[FrontEvent], bool | None] | None,
 ) -> tuple[list[Row], bool]:
@@ -322,7 +321,7 @@ def front_stretched(
     Also whether it is proved complete. The other objective is minimised at each choice of periods,
     the cheapest first; the callback is notified of each.
     """
-    names = request.goal.objectives
+    instance, whole = arguments.instance, arguments.budget
     (other,) = (name for name in names if name != STRETCH)
     terms = _Terms(extend_bursts(instance, cushion_slots), cushion_slots, names)
     fronts = []
@@ -333,23 +332,23 @@ def front_stretched(
         ranked = sorted(listed, key=partial(price_of, part))
         found: list[Candidate] = []
         for number, stretch in enumerate(ranked):
-            event = FrontEvent(request.budget.elapsed, number, len(ranked), len(found))
+            event = FrontEvent(whole.elapsed, number, len(ranked), len(found))
             if callback is not None and callback(event):
-                request.budget.end(Stop.RULE)
-            if found and request.budget.stopped:
+                whole.end(Stop.RULE)
+            if found and whole.stopped:
                 complete = False
                 break
             low = terms.lower_bounds(_load_bound(part, stretch), price_of(part, stretch))
             if any(all(map(Fraction.__le__, each.values, low)) for each in found):
                 continue
             mine = replace(
-                request,
-                goal=make_goal([other]),
-                budget=request.budget.fraction(max(_SOLVE_SHARE, 1 / (len(ranked) - number))),
+                arguments,
+                instance=terms.at_periods(part, stretch),
+                budget=whole.fraction(max(_SOLVE_SHARE, 1 / (len(ranked) - number))),
             )
-            solved = solve_offsets(terms.at_periods(part, stretch), mine, terms.original)
+            solved = solve_offsets(mine, make_goal([other]), terms.original)
             if solved.stop is Stop.INTERRUPTED:
-                request.budget.interrupt()
+                whole.interrupt()
             complete = complete and all(level.proved for level in solved.levels)
             values = terms.values(part, solved.offsets, stretch)
             found = nondominated([*found, Candidate(values, ((solved.offsets, stretch),))])

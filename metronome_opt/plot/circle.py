@@ -1,4 +1,4 @@
-"""The circle of a link: one turn is its hyperperiod, one ring is a job, one arc is a burst."""
+"""The circle of a link: its circumference is the hyperperiod, a ring is a job, an arc a burst."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def plot_circle(
         If there is no such link, or an offset is missing, unknown or out of range.
     """
     drawing = prepare(instance, offsets, stretch)
-    shown = find_link(drawing.instance, link)
+    chosen = find_link(drawing.instance, link)
     ax = ax or new_axes(_WIDTH, _HEIGHT, projection="polar")
     axes: Any = ax  # matplotlib does not say which axes a projection makes
-    slots = drawn_slots(drawing.instance, shown)
-    demand = drawing.demand(shown, slots)
+    slots = drawn_slots(drawing.instance, chosen)
+    demand = drawing.demand(chosen, slots)
     count = max(1, len(demand.jobs))
     hole = max(_HOLE, 0.35 * count)
     _prepare(axes, drawing.instance, slots, hole + count + _RIM)
@@ -93,7 +93,7 @@ def plot_circle(
     _draw_arcs(axes, late, hole + count, slots, gid="circle-overload", **style.OVERLOAD)
     axes.set_title(_title(drawing, link) if title is None else title, loc="center", pad=8)
     if legend:
-        labels = job_labels(drawing.instance, shown)
+        labels = job_labels(drawing.instance, chosen)
         legend_beside(ax, [*job_entries(labels, "no job uses this link"), overload_entry()])
     return ax
 

@@ -33,7 +33,7 @@ def plot_classes(instance: Instance, times: Times, *, ax: Axes | None = None) ->
     """Draw how long an iteration of each job takes, the heaviest jobs on top.
 
     Circles are before, arrows after; a change of no more than 1 % is none. Within a class the jobs
-    that gain most come first.
+    with the largest gain come first.
 
     Parameters
     ----------

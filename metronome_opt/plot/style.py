@@ -1,8 +1,8 @@
 """Colours, hatches, sizes and texts that all figures share.
 
 The colours are those of Okabe and Ito, "Color Universal Design" (2008), which colour-blind readers
-tell apart; black is left to overload and replaced by grey. Each job has a hatch besides, so that
-a print in black and white keeps the difference.
+can distinguish; black is left to overload and replaced by grey. Each job has a hatch besides, so
+that a print in black and white keeps the difference.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _policy_lines() -> dict[str, tuple[str, Any, float]]:
 
 
 def in_order(policies: Collection[str]) -> tuple[str, ...]:
-    """Return policies in the order in which they are shown, unknown ones last."""
+    """Return policies in their usual order, unknown ones last."""
     known = list(_policy_lines())
     return tuple(sorted(policies, key=lambda p: (known.index(p) if p in known else 99, p)))
 

@@ -84,27 +84,27 @@ def plot_timeline(
         If there is no such link, or an offset is missing, unknown or out of range.
     """
     drawing = prepare(instance, offsets, stretch)
-    shown = find_link(drawing.instance, link)
+    chosen = find_link(drawing.instance, link)
     ax = ax or new_axes(_WIDTH, _HEIGHT)
-    slots = drawn_slots(drawing.instance, shown)
-    demand = drawing.demand(shown, slots)
+    slots = drawn_slots(drawing.instance, chosen)
+    demand = drawing.demand(chosen, slots)
     # Slots in which nothing changes are drawn together.
     changes = np.flatnonzero((np.diff(demand.rates, axis=1) != 0).any(axis=0)) + 1
     edges = np.concatenate(([0], changes, [slots]))
     times, rates = edges * float(instance.slot_ms), demand.rates[:, edges[:-1]]
     total = rates.sum(axis=0)
-    highest = max(shown.capacity, int(total.max()))
-    _prepare_axes(ax, (0.0, float(times[-1])), highest, shown.capacity)
+    highest = max(chosen.capacity, int(total.max()))
+    _prepare_axes(ax, (0.0, float(times[-1])), highest, chosen.capacity)
     ax.set_xlabel("time (ms)")
     _stack(ax, times, rates, [f"timeline-job-{n}" for n in range(1, len(rates) + 1)])
-    floor = np.full(len(total), shown.capacity)
+    floor = np.full(len(total), chosen.capacity)
     _draw_area(ax, times, floor, total, total > floor, gid="timeline-overload", **_EXCESS)
     if title is None:
         contention = style.contention_text(drawing.contention[link])
-        title = f"{link_title(drawing.instance, shown)}; {contention}"
+        title = f"{link_title(drawing.instance, chosen)}; {contention}"
     ax.set_title(title)
     if legend:
-        legend_beside(ax, timeline_entries(drawing.instance, shown))
+        legend_beside(ax, timeline_entries(drawing.instance, chosen))
     return ax
 
 
@@ -168,7 +168,7 @@ class LinkTrace:
         By policy: a table with the columns ``time_ms``, ``link``, ``job`` and ``rate_mbps``, a row
         for each change of what a job sends; rows of other links are left out.
     start_ms, end_ms
-        The time that is shown.
+        Begin and end of the time axis.
     """
 
     link: str
@@ -187,7 +187,7 @@ def plot_link(trace: LinkTrace) -> Figure:
     Raises
     ------
     InputError
-        If there is no policy, or no time is shown.
+        If there is no policy, or the time axis is empty.
     """
     if not trace.traces:
         raise InputError("traces: there are none; name at least one policy")

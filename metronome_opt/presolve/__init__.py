@@ -1,4 +1,4 @@
-"""The structure of an instance: smaller instances with the same optimum, and the way back."""
+"""Presolve: smaller instances with the same optimum, and the way back."""
 
 from metronome_opt.presolve.blocks import Split, restrict, split
 from metronome_opt.presolve.orbits import Orbits, orbits

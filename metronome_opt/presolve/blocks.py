@@ -30,14 +30,14 @@ class Split:
     instance
         The whole.
     blocks
-        Instances whose links are disjoint; a free job in several of them is where they meet.
+        Instances whose links are disjoint; they may share free jobs.
     """
 
     instance: Instance
     blocks: tuple[Instance, ...]
 
     def join(self, parts: Sequence[Offsets]) -> dict[str, int]:
-        """Put schedules of the blocks together; the contention is the sum of theirs.
+        """Join schedules of the blocks; the contention is the sum of theirs.
 
         A job that is in no block stays unshifted.
         """
@@ -46,9 +46,9 @@ class Split:
         for index in self._order:
             free = [job for job in self.blocks[index].jobs if job.fixed_offset is None]
             shared = [job.name for job in free if job.name in settled]
-            turn = placed[shared[0]] - parts[index][shared[0]] if shared else 0
+            rotation = placed[shared[0]] - parts[index][shared[0]] if shared else 0
             for job in free:
-                placed[job.name] = (parts[index][job.name] + turn) % job.period
+                placed[job.name] = (parts[index][job.name] + rotation) % job.period
                 settled.add(job.name)
         return placed
 
@@ -62,7 +62,7 @@ class Split:
         for index, names in enumerate(free):
             for name in names:
                 within[name].append(index)
-        # Blocks that meet settled ones come first, then those that cannot be turned.
+        # Blocks that share jobs with settled ones come first, then those that cannot be rotated.
         queue = [
             (1 if len(names) < len(self.blocks[index].jobs) else 2, index)
             for index, names in enumerate(free)
@@ -108,7 +108,7 @@ def _graph(instance: Instance) -> nx.Graph:
 
 
 def _link_groups(component: nx.Graph) -> list[set[str]]:
-    """Return the links of each block: biconnected parts, joined where they meet in a link."""
+    """Return the links of each block: biconnected parts, joined where they share a link."""
     together = nx.utils.UnionFind(name for kind, name in component if kind == "link")
     for part in nx.biconnected_components(component):
         together.union(*(name for kind, name in part if kind == "link"))
@@ -121,7 +121,7 @@ def restrict(instance: Instance, links: Collection[str]) -> Instance:
 
 
 def _part(instance: Instance, links: Sequence[Link]) -> Instance:
-    """Return an instance of some links in their order; it takes no longer than they are many."""
+    """Return an instance of some links in their order, in time linear in these links."""
     names = {link.name for link in links}
     jobs = []
     for index in sorted({index for name in names for index in instance.jobs_on[name]}):

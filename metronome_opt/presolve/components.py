@@ -1,7 +1,7 @@
 """Components: jobs that share links, directly or through others, and nothing with the rest.
 
-Unlike blocks (`split`) they share no job, so whatever is said of single jobs, when they start, say,
-adds up over them as well.
+Unlike blocks (`split`) they share no job, so objectives of single jobs, such as `wait`, add up over
+them as well.
 """
 
 from __future__ import annotations

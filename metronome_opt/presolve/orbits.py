@@ -1,12 +1,12 @@
-"""Smaller domains: of the schedules that are rotations of one another, one will do.
+"""Smaller domains: one representative of all schedules that are rotations of one another.
 
-Free jobs that meet on links, directly or through others, form a component. Rotating all of it by
+Free jobs that share links, directly or through others, form a component. Rotating all of it by
 the same number of slots changes no link's contention if that number is a multiple of the periods
 of the fixed jobs on its links. So, going through the component's jobs in any order, job j needs
 only offsets in ``[0, gcd(T_j, L_j))``, L_j the least common multiple of the periods of those fixed
 jobs and of the jobs before j: a multiple of L_j leaves those where they are and takes j there.
 
-Whatever the order, what is left of a component is ``prod T_j * L / L'`` combinations, L the
+In any order, a component keeps ``prod T_j * L / L'`` combinations, L the
 multiple of the fixed jobs' periods and L' that of all periods: each gcd is ``T_j L_j / L_{j+1}``.
 The order decides only whose domains are the small ones.
 """
@@ -48,8 +48,8 @@ class _Component(NamedTuple):
 class Orbits:
     """One representative of the schedules that are rotations of one another.
 
-    Offsets within the domains are offsets of the instance as they stand: there is no way back to
-    go. `turn` leads there from any other schedule, an incumbent say.
+    Offsets within the domains are offsets of the instance: no way back is needed. `rotate` leads
+    there from any other schedule, such as an incumbent.
 
     Attributes
     ----------
@@ -75,22 +75,22 @@ class Orbits:
 
     def rotate(self, offsets: Offsets) -> dict[str, int]:
         """Rotate a schedule into the domains, component by component; its contention is kept."""
-        turned = dict(offsets)
+        rotated = dict(offsets)
         for component in self.components:
             total = 0
             for job, common in component.steps():
                 offset = (offsets[job.name] + total) % job.period
                 domain = self.domains[job.name]
-                # inverse * common = domain modulo the period: so much turns the job by one domain.
+                # inverse * common = domain modulo the period: this rotates the job by one domain.
                 inverse = pow(common // domain, -1, job.period // domain)
                 total -= offset // domain * inverse * common
             for job in component.jobs:
-                turned[job.name] = (offsets[job.name] + total) % job.period
-        return turned
+                rotated[job.name] = (offsets[job.name] + total) % job.period
+        return rotated
 
 
 def orbits(instance: Instance, order: Sequence[int] | None = None) -> Orbits:
-    """Find the components of an instance and the domains that their rotations leave.
+    """Return the components of an instance and the domains that their rotations leave.
 
     Only contention is invariant, and with it latency, cushion and score: not for `wait` or `moves`.
 
@@ -100,27 +100,27 @@ def orbits(instance: Instance, order: Sequence[int] | None = None) -> Orbits:
         Indices of the jobs, every free one among them: the earlier a job, the smaller its domain.
         The longest period comes first if left out, which leaves few offsets in all.
     """
-    together = nx.utils.UnionFind(link.name for link in instance.links)
+    shared = nx.utils.UnionFind(link.name for link in instance.links)
     for job in instance.jobs:
         if job.fixed_offset is None and job.links:
-            together.union(*job.links)
+            shared.union(*job.links)
     held: dict[str, int] = defaultdict(lambda: 1)
     for job in instance.jobs:
         if job.fixed_offset is not None:
             for link in job.links:
-                held[together[link]] = math.lcm(held[together[link]], job.period)
+                held[shared[link]] = math.lcm(held[shared[link]], job.period)
     if order is None:
         order = sorted(range(len(instance.jobs)), key=lambda index: -instance.jobs[index].period)
-    meeting: dict[str, list[Job]] = defaultdict(list)
+    connected: dict[str, list[Job]] = defaultdict(list)
     alone: list[Job] = []
     for index in order:
         job = instance.jobs[index]
         if job.fixed_offset is None:
-            (meeting[together[next(iter(job.links))]] if job.links else alone).append(job)
+            (connected[shared[next(iter(job.links))]] if job.links else alone).append(job)
     return Orbits(
         instance,
         (
-            *(_Component(held[root], tuple(jobs)) for root, jobs in meeting.items()),
+            *(_Component(held[root], tuple(jobs)) for root, jobs in connected.items()),
             *(_Component(1, (job,)) for job in alone),
         ),
     )

@@ -5,7 +5,7 @@ and distances matter. Take an optimal schedule and let g divide all periods, dis
 boundaries and fixed offsets. Jobs whose offsets agree modulo g form a class. Shift one class
 rigidly: as long as no boundary of it meets one of another class, the contention changes linearly,
 so one of the two directions does no harm. Go there until two classes agree. In the end all do, and,
-unless a fixed job already says so, rotating everything brings them to 0 modulo g.
+unless a fixed job determines it, rotating everything brings them to 0 modulo g.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Reduction:
 
 
 def _grid_of(instance: Instance) -> int:
-    """Return the largest slot length, in slots, that loses nothing."""
-    marks = []
+    """Return the largest slot length, in slots, that keeps the optimum."""
+    lengths = []
     for job in instance.jobs:
         first = _first(job)
-        marks.append(job.period)
-        marks += [mark for phase in job.phases for mark in (phase.start - first, phase.length)]
+        lengths.append(job.period)
+        lengths += [size for phase in job.phases for size in (phase.start - first, phase.length)]
         if job.fixed_offset is not None:
-            marks.append(job.fixed_offset + first)
-    return math.gcd(*marks)
+            lengths.append(job.fixed_offset + first)
+    return math.gcd(*lengths)
 
 
 def coarsen(instance: Instance) -> Reduction:
@@ -99,16 +99,16 @@ def simplify_links(instance: Instance) -> Reduction:
     amount at the same time. n of them become one link, called like the first, with n times the
     capacity and n times the flows, so that the contention stays as it is.
     """
-    alike: dict[tuple[int, tuple[tuple[int, int], ...]], list[Link]] = defaultdict(list)
+    equal: dict[tuple[int, tuple[tuple[int, int], ...]], list[Link]] = defaultdict(list)
     for link in instance.links:
         users = tuple(
             (index, instance.jobs[index].links[link.name]) for index in instance.jobs_on[link.name]
         )
         if sum(instance.jobs[index].peak * flows for index, flows in users) > link.capacity:
-            alike[link.capacity, users].append(link)
+            equal[link.capacity, users].append(link)
     links = []
     flows_of: list[dict[str, int]] = [{} for _ in instance.jobs]
-    for (capacity, users), group in alike.items():
+    for (capacity, users), group in equal.items():
         first = group[0].name
         links.append(Link(name=first, capacity=capacity * len(group)))
         for index, flows in users:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from metronome_opt.objectives import format_number, format_share
-from metronome_opt.report.tables import NODES_SHOWN, on_nodes, plain_table
+from metronome_opt.report.tables import MAX_NODES, on_nodes, plain_table
 
 if TYPE_CHECKING:
     from metronome_opt.cluster.state import ClusterState
@@ -51,7 +51,7 @@ def _jobs_table(state: ClusterState) -> Table:
             str(len({hosts[node].rack for node in claim.nodes})),
             f"{claim.period * slot_ms:,}",
             f"{claim.offset * slot_ms:,}",
-            on_nodes(claim.nodes, NODES_SHOWN),
+            on_nodes(claim.nodes, MAX_NODES),
         )
         for job, claim in state.claims.items()
     ]
@@ -61,7 +61,7 @@ def _jobs_table(state: ClusterState) -> Table:
 
 
 def _links_table(state: ClusterState) -> Table:
-    """Return the links of most jobs, then of most demand; only those that jobs share."""
+    """Return the shared links, by number of jobs, then by demand, descending."""
     users = Counter(link for job in state.claims for link in state.flows(job))
     rows = []
     for link, jobs in users.items():
@@ -70,9 +70,9 @@ def _links_table(state: ClusterState) -> Table:
             carries = int(state.capacity[state.link_index(link)])
             used = Fraction(int((carries - left).sum()), len(left) * max(1, carries))
             rows.append((-jobs, -used, link, carries, Fraction(int((left < 0).sum()), len(left))))
-    shown = [
+    texts = [
         (link, str(-jobs), f"{carries:,}", format_share(-used), format_share(late))
         for jobs, used, link, carries, late in sorted(rows)[:_BUSIEST]
     ]
     headings = ("shared link", "jobs", "Mbit/s", "mean demand", "slots with more than fits")
-    return plain_table(headings, shown)
+    return plain_table(headings, texts)

@@ -34,10 +34,10 @@ CUSHION_LEGEND = (
     "cushion: by how much all bursts may grow before a link without contention has some; "
     "0: by no whole slot, no limit: there is no such link"
 )
-NODES_SHOWN = 3
+MAX_NODES = 3
 _WIDE = 200
 _MANY_JOBS, _MOST_AFFECTED = 40, 20
-_BY_CHANCE = 2e-3  # of a mean slowdown: so much do plays differ
+_BY_CHANCE = 2e-3  # of a mean slowdown: so much do simulations differ
 
 
 def terminal() -> Console:
@@ -52,7 +52,7 @@ def terminal() -> Console:
 def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = ()
 ) -> Table:
-    """Return a table: names to the left, numbers and what else there is to the right.
+    """Return a table: names are aligned to the left, other columns to the right.
 
     Parameters
     ----------
@@ -75,20 +75,20 @@ def plain_table(
     return table
 
 
-def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
+def on_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
     """Return where the tasks of a job run, each node once, and of many the first ones only.
 
     Parameters
     ----------
     nodes
         The node of each task.
-    most
+    limit
         How many nodes are named; None for all.
     """
     tasks = Counter(nodes)
     named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
-    more = len(named[most:]) if most is not None else 0
-    return ", ".join(named[:most]) + (f" and {more} more" if more else "")
+    more = len(named[limit:]) if limit is not None else 0
+    return ", ".join(named[:limit]) + (f" and {more} more" if more else "")
 
 
 def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
@@ -96,7 +96,7 @@ def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
     nodes: dict[str, list[str]] = {}
     for task in placed.tasks if placed else ():
         nodes.setdefault(task.job, []).append(task.node)
-    return {job: on_nodes(its, NODES_SHOWN) for job, its in nodes.items()}
+    return {job: on_nodes(its, MAX_NODES) for job, its in nodes.items()}
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
@@ -105,7 +105,7 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     Parameters
     ----------
     before, after
-        What the judge says of two schedules; what is not known before is shown as a dash.
+        Evaluations of two schedules; values that are not known before are dashes.
     """
     rows = []
     for name in OBJECTIVES:
@@ -122,7 +122,7 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
 
 
 def traffic_table(problem: Problem) -> Table:
-    """Return one row per job of a scenario: what it is, what it sends, and where it runs.
+    """Return one row per job of a scenario: workload, traffic and nodes.
 
     Iterations are as they would be alone, exactly; periods as they are in slots.
     """
@@ -203,7 +203,7 @@ def jobs_table(
 
 
 def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
-    """Return the jobs to write a row of: all, or of many those whose iteration changes most."""
+    """Return the jobs of the table: all, or of many those with the largest changes."""
     jobs = instance.jobs
     if len(jobs) <= _MANY_JOBS:
         return jobs
@@ -214,7 +214,7 @@ def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
 def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     """Return a line: how many jobs are gated, and the mean slowdown with that and without.
 
-    And one more where slots make the jobs slower, as those of least contention may.
+    And one more where slots make the jobs slower, as those of minimum contention may.
     """
     alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
@@ -252,7 +252,7 @@ def fit_table(instance: Instance, kept: Kept) -> Table:
 def front_table(front: Front, files: Sequence[str]) -> Table:
     """Return one row per point of a front: its number, its values on the axes, its file.
 
-    As many digits are shown as it takes to tell the values of an objective apart, up to six.
+    Values have as many digits as it takes to distinguish them, up to six.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
 
 
 def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:
-    """Return values as people read them, with digits enough that different ones look different."""
+    """Return values as text, with enough digits that different ones differ."""
     for digits in range(1, 7):
         texts = [find_objective(name).format(value, digits) for value in values]
         if len(set(texts)) == len(set(values)):

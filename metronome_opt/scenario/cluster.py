@@ -124,12 +124,6 @@ class UniformCluster(Record):
         return math.floor(self.nodes // self.rack_count * self.nic / self.ratio)
 
     @property
-    def node_names(self) -> tuple[str, ...]:
-        """The names of the nodes, in order."""
-        digits = max(2, len(str(self.nodes - 1)))
-        return tuple(f"node-{index:0{digits}}" for index in range(self.nodes))
-
-    @property
     def listed(self) -> Cluster:
         """The same cluster with its machines one by one.
 
@@ -143,9 +137,11 @@ class UniformCluster(Record):
         is_tree = self.topology == "leaf-spine"
         racks = [f"rack-{index}" for index in range(self.rack_count)] if is_tree else []
         size = self.nodes // self.rack_count
+        digits = max(2, len(str(self.nodes - 1)))
+        names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
         nodes = [
             Host(name=name, has=has, interface=name, rack=racks[index // size] if is_tree else None)
-            for index, name in enumerate(self.node_names)
+            for index, name in enumerate(names)
         ]
         return Cluster(
             nodes=tuple(nodes),

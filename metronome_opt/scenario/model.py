@@ -184,7 +184,7 @@ class DescribedJob(Record):
 
     @property
     def is_measured(self) -> bool:
-        """True if its traffic is that of a record."""
+        """Return True if its traffic is that of a record."""
         return self.traffic == MEASURED
 
     @property

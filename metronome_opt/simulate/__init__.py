@@ -1,4 +1,4 @@
-"""Simulations of what a schedule brings: iteration times, completion times, utilisation."""
+"""Simulations: iteration times, completion times and utilisation of schedules and policies."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from metronome_opt.simulate.conditions import Conditions
     from metronome_opt.simulate.measures import Run
     from metronome_opt.simulate.policies import POLICIES
-    from metronome_opt.simulate.run import play, simulate
+    from metronome_opt.simulate.run import simulate, simulate_schedule
 
-__all__ = ["POLICIES", "Conditions", "Run", "play", "simulate"]
+__all__ = ["POLICIES", "Conditions", "Run", "simulate", "simulate_schedule"]
 
 _HOMES = {
     "POLICIES": "policies",
     "Conditions": "conditions",
     "Run": "measures",
-    "play": "run",
+    "simulate_schedule": "run",
     "simulate": "run",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: names of policies do without the kernels."""
+    """Import a name on first use: names of policies do without the kernels."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -22,7 +22,7 @@ class TcpShares(NamedTuple):
     spread
         Standard deviation of the logarithm of a burst's share.
     newcomer
-        How many times as large the share of a burst is that meets another one when it begins.
+        Factor on the share of a burst that meets another one when it begins.
     """
 
     spread: float
@@ -30,7 +30,7 @@ class TcpShares(NamedTuple):
 
 
 TCP = TcpShares(spread=0.2, newcomer=0.7)
-"""As fitted to bursts of real connections, see benchmarks/testbed/README.md."""
+"""Fitted to bursts of real connections, see benchmarks/testbed/README.md."""
 
 
 class Conditions(Record):
@@ -46,12 +46,12 @@ class Conditions(Record):
         The claims' computing times and volumes are off by up to this share, uniformly, each job by
         factors of its own; what the jobs really do stays the same.
     sharing
-        How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or by
-        chance as bursts over ``tcp`` share them; None for what the policy asks of the network.
+        How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or at
+        random as bursts over ``tcp`` do; None for the sharing of the policy.
     cushions
         Whether policies that reserve cushions against jitter do so.
     horizon_s
-        When the simulation ends; None for when the last job has left.
+        End of the simulation; None for the departure of the last job.
     """
 
     jitter: Annotated[float, Field(ge=0, le=0.3, allow_inf_nan=False)] = 0.0
@@ -64,12 +64,12 @@ class Conditions(Record):
     @model_validator(mode="before")
     @classmethod
     def _without_retired(cls, data: Any) -> Any:
-        """Drop conditions of earlier records that are gone, where they disturbed nothing."""
+        """Drop removed conditions of earlier records if they disturbed nothing."""
         if not isinstance(data, dict):
             return data
         return {key: value for key, value in data.items() if (key, value) not in _RETIRED}
 
     @property
     def random(self) -> bool:
-        """True if anything about the jobs is random."""
+        """Return True if anything about the jobs is random."""
         return bool(self.jitter or self.drift_ppm)

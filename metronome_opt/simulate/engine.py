@@ -1,4 +1,4 @@
-"""Jobs in motion: the event loop with names, and what has come of each job and link."""
+"""Simulation engine: the compiled event loop, and results of jobs and links by name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _SAMPLE = 4096  # iteration times kept of each job; beyond, an even sample of so many
 _ALL_SAMPLES = 2**25  # the same, of all jobs together
-_TRACE = 1 << 16  # records until the trace is carried off
-_CHUNK = 1_000_000  # events between two looks at Ctrl-C
+_TRACE = 1 << 16  # records until the trace is flushed
+_CHUNK = 1_000_000  # events between two checks for Ctrl-C
 
 
 class Engine:
@@ -35,15 +35,15 @@ class Engine:
     sharing
         How links are shared.
     conditions
-        What disturbs the jobs.
+        Disturbances.
     seed
-        Of all that is random.
+        Seed of all random numbers.
     watched
         Links whose rates are traced.
     contends
         Whether links carry no more than their capacity; otherwise no job delays another.
     tcp
-        What shares are like where they are those of TCP.
+        Distribution of TCP shares.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Engine:
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
         if conditions.random or sharing == "tcp":
-            self._set_chance(conditions, seed)
+            self._set_disturbances(conditions, seed)
         self._set_classes(sharing, tcp)
         self._groups = 0
         self._traces: list[Rows] = []
         self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
 
-    # ------------------------------------------------------------------ jobs come and go
+    # ------------------------------------------------------------------ arrivals and departures
 
     def enter(
         self,
@@ -141,19 +141,19 @@ class Engine:
             loop.wait_for(self._world, job, max(self.now, start))
 
     def end(self, job: int) -> None:
-        """Let a job leave with the end of the iteration that it is in, or waits for."""
+        """Let a job leave at the end of its current or next iteration."""
         row = self._world.jobs[job]
         row["total"] = row["done"] + 1
 
     def new_group(self) -> int:
-        """Return a group with few members, if any: the one that was made longest ago."""
+        """Return the group that was returned longest ago; it has few members, if any."""
         self._groups = (self._groups + 1) % len(self._world.shifts)
         return self._groups
 
     def will_start(self, job: int) -> float:
-        """Return when a job is going to begin its next iteration, in ms, if all goes as planned.
+        """Return when a job begins its next iteration as planned, in ms.
 
-        Now, for a job that is not there yet.
+        Now, for a job that has not entered.
         """
         row = self._world.jobs[job]
         ready = self.can_start(job)
@@ -162,9 +162,9 @@ class Engine:
         return max(ready, float(row["planned"] + row["period"]))
 
     def can_start(self, job: int) -> float:
-        """Return when a job could begin its next iteration, in ms, if it did not wait for a slot.
+        """Return when a job could begin its next iteration without waiting for a slot, in ms.
 
-        A job that waits already could begin when it is going to.
+        Its planned start, for a job that waits already.
         """
         row = self._world.jobs[job]
         if row["stage"] == world.AWAY:
@@ -183,10 +183,10 @@ class Engine:
         return self.now + left + float(under_way / rest["rate"][0])
 
     def count_rephasing(self, job: int) -> None:
-        """Count that a job has to stop and wait for a new slot."""
+        """Count a stop of a job that waits for a new slot."""
         self._world.jobs[job]["rephasings"] += 1
 
-    # ------------------------------------------------------------------ time passes
+    # ------------------------------------------------------------------ time
 
     @property
     def now(self) -> float:
@@ -213,12 +213,12 @@ class Engine:
             if why == loop.REACHED:
                 return None
             if why == loop.FULL:
-                self._carry_off()
+                self._flush_trace()
 
-    # ------------------------------------------------------------------ what has come of it
+    # ------------------------------------------------------------------ results
 
     def done(self, job: int) -> int:
-        """Return how many iterations a job has ended."""
+        """Return the number of iterations that a job has ended."""
         return int(self._world.jobs[job]["done"])
 
     def times(self, job: int) -> Floats:
@@ -244,11 +244,11 @@ class Engine:
         return float(row["shortest"]), float(row["longest"])
 
     def waited(self, job: int) -> float:
-        """Return for how long a job was held back for its slot, in ms."""
+        """Return the time that a job has waited for slots, in ms."""
         return float(self._world.jobs[job]["waited"])
 
     def rephasings(self, job: int) -> int:
-        """Return how often a job had to stop and wait."""
+        """Return the number of times that a job was re-phased."""
         return int(self._world.jobs[job]["rephasings"])
 
     def busy(self) -> tuple[Floats, Floats]:
@@ -258,7 +258,7 @@ class Engine:
         return links["busy"].copy(), links["over"].copy()
 
     def carried(self) -> Floats:
-        """Return what each link has carried, in Mbit/s * ms."""
+        """Return the volume that each link has carried, in Mbit/s * ms."""
         sent = np.zeros(len(self._world.jobs))
         loop.add_sent(self._world, sent)
         uses = self._world.uses
@@ -275,7 +275,7 @@ class Engine:
 
     def traced(self) -> dict[str, NDArray[Any]]:
         """Return the columns of `trace`."""
-        self._carry_off()
+        self._flush_trace()
         records = np.concatenate(self._traces) if self._traces else np.empty(0, world.TRACE)
         uses = self._world.uses[records["use"]]
         names = np.array([runner.name for runner in self.runners], dtype=object)
@@ -286,10 +286,10 @@ class Engine:
             "rate_mbps": records["rate"] * uses["flows"],
         }
 
-    # ------------------------------------------------------------------ making
+    # ------------------------------------------------------------------ setup
 
-    def _carry_off(self) -> None:
-        """Keep what the trace holds, and empty it."""
+    def _flush_trace(self) -> None:
+        """Move the records of the trace to `_traces`."""
         count = int(self._world.clock["traced"][0])
         self._traces.append(self._world.trace[:count].copy())
         self._world.clock["traced"] = 0
@@ -307,8 +307,8 @@ class Engine:
                 row["volume"] = float(pattern.volume[segment])
                 row["rate"] = min(float(pattern.rate[segment]), limit)
 
-    def _set_chance(self, conditions: Conditions, seed: int) -> None:
-        """Give every job its own chance, which does not depend on what else there is."""
+    def _set_disturbances(self, conditions: Conditions, seed: int) -> None:
+        """Seed every job separately, so that its random numbers do not depend on other jobs."""
         jobs, clock = self._world.jobs, self._world.clock
         clock["jitter"] = conditions.jitter
         for job in range(len(self.runners)):
@@ -330,7 +330,7 @@ class Engine:
 
 
 def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world.World:
-    uses = sum(runner.most_links for runner in runners)
+    uses = sum(runner.max_links for runner in runners)
     made = world.empty_world(
         jobs=len(runners),
         links=links,
@@ -345,5 +345,5 @@ def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world
         row["first_use"] = use
         row["total"] = -1 if runner.iterations is None else runner.iterations
         segment += len(runner.pattern.compute)
-        use += runner.most_links
+        use += runner.max_links
     return made

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A simulation that is over. The same arguments give the same run.
+    """Result of a simulation. Equal arguments give equal runs.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Run:
         Of the watched links: time_ms, link, job, rate_mbps (of all flows of the job there, from
         then on).
     makespan_s
-        When the last job left, or the horizon.
+        Departure of the last job, or the horizon.
     events
-        How many events happened.
+        Number of events.
     """
 
     jobs: pd.DataFrame
@@ -79,10 +79,10 @@ def make_run(
     used_ms: Mapping[str, float],
     samples: Sequence[Sample] = (),
 ) -> Run:
-    """Return the tables of a run that is over.
+    """Return the tables of a finished run.
 
-    There are `facts` for each runner of the engine, and `used_ms` says for how long jobs were
-    placed across links, 0 for those that it leaves out.
+    `facts` has an entry for each runner of the engine; `used_ms` is the time in which jobs were
+    placed across a link, 0 for links that it leaves out.
     """
     import pandas as pd
 
@@ -117,7 +117,7 @@ def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
     times = engine.times(index)
     shortest, longest = engine.extremes(index)
     median, p99 = np.quantile(times, [0.5, 0.99]) if len(times) else (math.nan, math.nan)
-    found = {
+    row = {
         **fact,
         "queueing_s": fact["start_s"] - fact["arrival_s"],
         "completion_s": fact["end_s"] - fact["arrival_s"],
@@ -131,4 +131,4 @@ def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
         "waited_s": engine.waited(index) / 1000,
         "rephasings": engine.rephasings(index),
     }
-    return {column: found[column] for column in _COLUMNS}
+    return {column: row[column] for column in _COLUMNS}

@@ -1,4 +1,4 @@
-"""Simulations: a scenario under a policy, or the schedule of an instance as it happens."""
+"""Simulation of a scenario under a policy, or of a schedule of an instance."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def simulate(
     watch: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Run:
-    """Let the jobs of a scenario run under a policy.
+    """Simulate the jobs of a scenario under a policy.
 
-    Waiting jobs are looked at by priority, then by arrival, whenever something has changed; each
-    that the policy finds a place for starts. A job whose nodes the scenario gives runs there.
+    Whenever a job comes or leaves, waiting jobs are considered by priority, then by arrival; each
+    that the policy places starts. A job whose nodes the scenario gives runs there.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ def simulate(
     policy
         One of `POLICIES`.
     seed
-        Of all that is random. Jobs meet the same chance under every policy.
+        Seed of all random numbers, which do not depend on the policy.
     conditions
-        What disturbs them; nothing if None.
+        Disturbances; none if None.
     sample_s
         Time between two samples; None for none.
     watch
-        Links whose rates are kept.
+        Links whose rates are traced.
     progress
-        Called with the share of iterations that are done, now and then.
+        Called with the share of iterations that are done.
 
     Raises
     ------
@@ -128,7 +128,7 @@ class _Simulation:
         self._used: Counter[str] = Counter()
 
     def run(self, progress: Progress | None) -> Run:
-        """Go through all arrivals and departures."""
+        """Process all arrivals and departures."""
         arrivals = sorted(
             ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
         )
@@ -174,10 +174,10 @@ class _Simulation:
             samples=self._samples,
         )
 
-    # ------------------------------------------------------------------ coming and going
+    # ------------------------------------------------------------------ arrivals and departures
 
     def _change(self, left: Sequence[Running]) -> None:
-        """Start waiting jobs that there is a place for, and plan anew if anything has changed."""
+        """Start waiting jobs that can be placed, and plan again if any came or left."""
         came: dict[int, None] = {}
         free = self._room.free_gpus
         for index in sorted(self._queue, key=self._urgency) if free else ():
@@ -268,7 +268,7 @@ class _Simulation:
         self._carried = carried
 
 
-def play(
+def simulate_schedule(
     instance: Instance,
     offsets: Mapping[str, int],
     stretch: Mapping[str, int] | None = None,
@@ -280,7 +280,7 @@ def play(
     enforce: bool = True,
     trace: bool = False,
 ) -> Run:
-    """Let the jobs of an instance run as a schedule says.
+    """Simulate the jobs of an instance with the slots of a schedule.
 
     Parameters
     ----------
@@ -290,13 +290,13 @@ def play(
         The share of its period by which a job may be stretched, where that is more than its
         `max_stretch`.
     iterations
-        How many each job runs.
+        Number of iterations of each job.
     conditions, seed
-        What disturbs them; errors of claims make no sense here, as the instance is the truth.
+        Disturbances; claim errors are refused, as an instance has no claims.
     enforce
-        Whether jobs keep their slots, all of them in step; otherwise they only start in them.
+        Whether jobs keep their slots, as one group; otherwise they only start in them.
     trace
-        Whether the rates on all links are kept.
+        Whether the rates on all links are traced.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A job that runs: its iteration, and the slots that are given to it."""
+"""Running jobs: their iterations and slots."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pattern:
 
     @cached_property
     def alone_ms(self) -> float:
-        """The same as a number for the event loop."""
+        """The duration as a float."""
         return float(self.duration)
 
     @cached_property
@@ -62,7 +62,7 @@ class Pattern:
 
     @classmethod
     def of_iteration(cls, iteration: Iteration) -> Pattern:
-        """Return the pattern of an iteration that nothing holds up."""
+        """Return the pattern of an iteration without delays."""
         return cls(
             (*(burst.after for burst in iteration.bursts), iteration.rest),
             tuple(1000 * burst.volume for burst in iteration.bursts),
@@ -105,27 +105,27 @@ class Lateness(IntEnum):
 
 @dataclass(frozen=True)
 class Runner:
-    """A job that may enter.
+    """A job that may enter the engine.
 
     Attributes
     ----------
     pattern, weight
         Its iteration, and its priority.
     iterations
-        How many it runs; None for no end.
-    most_links
-        How many links it will cross at most.
+        Number of iterations; None for no end.
+    max_links
+        Maximum number of links that it crosses.
     """
 
     name: str
     pattern: Pattern
     weight: int = 1
     iterations: int | None = None
-    most_links: int = 1
+    max_links: int = 1
 
     @classmethod
     def of_instance(cls, instance: Instance, iterations: int | None = None) -> list[Self]:
-        """Return all jobs of an instance, that run so many iterations each."""
+        """Return all jobs of an instance with the given number of iterations."""
         return [
             cls(
                 job.name,
@@ -147,15 +147,15 @@ class Slot:
     period_ms
         From one beginning to the next.
     cushion_ms
-        How far off it may be without being re-phased. If bursts have slots and it yields, only how
-        far off its clock may be without being set.
+        Deviation that does not cause re-phasing. If bursts have slots and the job yields, only the
+        deviation of its clock that does not cause a correction.
     bursts_ms
         When each burst is due, from the beginning of the iteration: then bursts wait for their
         times, and iterations begin at once. Empty for iterations that wait, and bursts that do not.
     lateness
-        What it does if it is late by more.
+        Behaviour if it is late by more.
     group
-        Jobs of one group wait for one another where one of them holds the others.
+        Jobs of one group wait for each other if their lateness is `HOLD`.
     """
 
     period_ms: float

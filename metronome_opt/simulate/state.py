@@ -26,23 +26,23 @@ SLOT_MS = 1
 """The grid of the policies, fine enough for rounding to cost little.
 
 That of the scenario, and its hyperperiod, are for instances, where all periods have to fit; here
-jobs keep in step with those that they meet.
+only jobs that share links need common periods.
 """
 
 
 class TrainingJob:
-    """One job of a scenario.
+    """A job of a scenario.
 
     Parameters
     ----------
     index
         Its place in the scenario.
     work, source
-        What the scenario says of it, and what its traffic comes from; None where it is stated.
+        Its entry in the scenario, and the source of its traffic; None where traffic is stated.
     scenario
-        Where it stands.
+        The scenario.
     compute_error, volume_error
-        By what factors its claim is off.
+        Factors by which its claim deviates.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class TrainingJob:
         return self.work.iterations
 
     def iteration(self, rate: int) -> Iteration:
-        """Return what it really does if each worker may send at `rate` Mbit/s.
+        """Return its true iteration if each worker may send at `rate` Mbit/s.
 
         Raises
         ------
@@ -101,31 +101,31 @@ class TrainingJob:
         return self._iterations[rate]
 
     def pattern(self, rate: int) -> Pattern:
-        """Return the same as the simulator takes it."""
+        """Return its true iteration as a pattern."""
         return Pattern.of_iteration(self.iteration(rate))
 
     def claimed(self, rate: int) -> Pattern:
-        """Return what it claims to do."""
+        """Return its claimed iteration as a pattern."""
         if rate not in self._patterns:
             self._patterns[rate] = Pattern.of_iteration(self.claimed_iteration(rate))
         return self._patterns[rate]
 
     def slowness(self, rate: int) -> float:
-        """Return how many times as long as ideal its iterations take at a rate, as it claims."""
+        """Return its claimed iteration time at a rate over that at the full rate."""
         return self.claimed(rate).alone_ms / self.claimed(self._scenario.cluster.nic).alone_ms
 
     def claim(self, rate: int) -> Rounded:
-        """Return what it claims in slots of `SLOT_MS`, without idle time at the end."""
+        """Return its claim in slots of `SLOT_MS`, without idle time at the end."""
         if rate not in self._claims:
             self._claims[rate] = self.claimed_iteration(rate).to_slots(SLOT_MS)
         return self._claims[rate]
 
     def slots(self, rate: int) -> int:
-        """Return how many slots an iteration takes that nothing holds up, as it claims."""
+        """Return the slots of a claimed iteration without delays."""
         return max(self.claim(rate).busy, math.ceil(self.claimed(rate).duration / SLOT_MS))
 
     def claimed_iteration(self, rate: int) -> Iteration:
-        """Return the iteration that it claims, exactly."""
+        """Return its claimed iteration, exactly."""
         true, (compute, volume) = self.iteration(rate), self._errors
         bursts = tuple(
             replace(burst, after=burst.after * compute, volume=burst.volume * volume)
@@ -172,7 +172,7 @@ def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[Tra
     return jobs
 
 
-_MAX_AROUND = 24  # jobs that are looked at together
+_MAX_AROUND = 24  # jobs that are planned together
 
 
 @dataclass
@@ -182,7 +182,7 @@ class Running:
     Attributes
     ----------
     slot
-        When its iterations are to begin; None if it is never held back.
+        Slot of its iterations; None if it never waits.
     score, elongation_ms
         Compatibility and elongation of an iteration as its policy predicts them; None if it does
         not.
@@ -195,23 +195,23 @@ class Running:
     elongation_ms: float | None = None
 
     def follow(self, order: Order) -> None:
-        """Take down what it is to do from now on."""
+        """Store the instruction of a policy."""
         self.slot, self.score = order.slot, order.score
         self.elongation_ms = order.elongation_ms
 
     @property
     def peak(self) -> int:
-        """The fastest that a task of it sends there, in Mbit/s."""
+        """Maximum rate of a task in this placement, in Mbit/s."""
         return max(burst.rate for burst in self.job.iteration(self.placement.rate).bursts)
 
     @property
     def claim(self) -> Rounded:
-        """Its claim there, in slots."""
+        """Its claim in this placement, in slots."""
         return self.job.claim(self.placement.rate)
 
     @property
     def slots(self) -> int:
-        """The slots of an iteration there that nothing delays, as it claims."""
+        """The slots of a claimed iteration in this placement without delays."""
         return self.job.slots(self.placement.rate)
 
 
@@ -224,9 +224,9 @@ class Order:
     index
         Of the job.
     slot
-        None to go on as soon as it can.
+        None to begin as soon as it can.
     start_ms
-        When the next iteration is to begin.
+        Start of the next iteration.
     score, elongation_ms
         As in `Running`.
     """
@@ -247,7 +247,7 @@ class SimState:
     room
         Nodes, links and free resources.
     engine
-        The jobs in motion: to be asked, not to be changed.
+        The engine, read only.
     cushions
         Whether cushions are to be reserved.
     sharing
@@ -259,7 +259,7 @@ class SimState:
     now
         In ms.
     changes
-        How often jobs have come or gone for good.
+        Number of arrivals and departures.
     """
 
     room: Room
@@ -272,14 +272,14 @@ class SimState:
     changes: int = 0
 
     def add(self, placed: Running) -> None:
-        """Take a job in."""
+        """Add a job."""
         self.room.take(placed.placement.nodes, placed.job.work.each)
         self.running[placed.job.index] = placed
         for link in placed.placement.links:
             self.users.setdefault(link, []).append(placed.job.index)
 
     def remove(self, index: int) -> Running:
-        """Let a job go."""
+        """Remove a job."""
         placed = self.running.pop(index)
         self.room.release(placed.placement.nodes, placed.job.work.each)
         for link in placed.placement.links:
@@ -293,7 +293,7 @@ class SimState:
         return peak > self.room.cluster.capacities[link]
 
     def next_start(self, index: int) -> tuple[float, Slot | None]:
-        """Return when a job is going to begin its next iteration, in ms, and the slot it keeps."""
+        """Return when a job begins its next iteration as planned, in ms, and its slot."""
         return max(self.now, self.engine.will_start(index)), self.running[index].slot
 
     def can_start(self, index: int) -> float:
@@ -301,17 +301,17 @@ class SimState:
         return max(self.now, self.engine.can_start(index))
 
     def left_ms(self, index: int) -> float:
-        """Return how long a job is going to run if nothing holds it up."""
+        """Return the remaining time of a job without delays."""
         job = self.running[index].job
         return (job.iterations - self.engine.done(index)) * job.ideal.alone_ms
 
     def near(self, index: int) -> list[int]:
         """Return a job and all that cross a contended link with it."""
-        found = {index: None}
+        members = {index: None}
         for link in self.running[index].placement.links:
             if self.is_contended(link):
-                found.update(dict.fromkeys(self.users[link]))
-        return list(found)
+                members.update(dict.fromkeys(self.users[link]))
+        return list(members)
 
     def neighbours(self, left: Iterable[Running]) -> list[int]:
         """Return the jobs on links of jobs that have left."""
@@ -320,7 +320,7 @@ class SimState:
 
     @contextmanager
     def trying(self, placed: Running) -> Iterator[None]:
-        """Take a job in for a moment, to see what it would be like."""
+        """Add a job temporarily."""
         self.add(placed)
         try:
             yield
@@ -328,11 +328,11 @@ class SimState:
             self.remove(placed.job.index)
 
     def around(self, seed: int) -> list[int]:
-        """Return a job and those that may get in its way, directly or through others.
+        """Return a job and those that may delay it, directly or through others.
 
-        Of very many only the nearest ones.
+        Only the nearest 24.
         """
-        found = {seed: None}
+        members = {seed: None}
         queue = [seed]
         contended: dict[str, bool] = {}
         for index in queue:
@@ -340,17 +340,17 @@ class SimState:
                 if link not in contended:
                     contended[link] = self.is_contended(link)
                     for other in self.users[link] if contended[link] else ():
-                        if other not in found:
-                            if len(found) >= _MAX_AROUND:
-                                return list(found)
-                            found[other] = None
+                        if other not in members:
+                            if len(members) >= _MAX_AROUND:
+                                return list(members)
+                            members[other] = None
                             queue.append(other)
-        return list(found)
+        return list(members)
 
     def changed(self, came: Iterable[int], left: Iterable[Running]) -> Iterator[list[int]]:
         """Yield the jobs around each that came, and around neighbours of those that left.
 
-        A job that has been among some already is not begun with again.
+        A job that was yielded already does not start another group.
         """
         seen: set[int] = set()
         for index in [*came, *self.neighbours(left)]:

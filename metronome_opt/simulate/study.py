@@ -1,4 +1,4 @@
-"""Studies: documents that say which scenarios are simulated, under what conditions, how often."""
+"""Study documents: scenarios, conditions and seeds of a comparison of policies."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ Setting = bool | int | float | str
 
 
 def _setting(value: Any) -> Any:
-    """Take what can stand in a table and a command line."""
+    """Accept values that fit in a table and a command line."""
     if isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value)):
         return value
     raise PydanticCustomError("setting", "must be a number, text, true or false")
 
 
 def _draw(value: Any) -> Any:
-    """Read a draw, whose fields are the generators that are installed."""
+    """Read a draw; its fields are the installed generators."""
     return Draw.model_validate(value)
 
 
@@ -87,7 +87,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """The settings as a person reads them, such as ``load=0.8, mix=any``."""
+        """The settings as text, such as ``load=0.8, mix=any``."""
         words = (
             f"{name}={str(value).lower() if isinstance(value, bool) else value}"
             for name, value in self.settings.items()
@@ -101,7 +101,7 @@ class Study(Record):
     Parameters
     ----------
     name, about
-        What it is, the latter in a sentence or two.
+        Its name, and its question in a sentence or two.
     cluster, slot_ms, hyperperiod_ms, workloads, measured
         As in a `Scenario`.
     draw
@@ -110,11 +110,11 @@ class Study(Record):
         Values of parameters of the generator, or of fields of `Conditions`, that differ from cell
         to cell. The cells are all combinations, the last parameter changing fastest.
     conditions
-        What is the same in all cells.
+        Conditions of all cells, but for those of the grid.
     policies
-        Those to compare.
+        Policies to compare.
     seeds
-        How many; they are counted from 0.
+        Number of seeds, counted from 0.
     sample_s
         Seconds between samples of the utilisation; None for none.
     """
@@ -155,7 +155,7 @@ class Study(Record):
         return self
 
     def _check_values(self, name: str, values: tuple[Setting, ...]) -> None:
-        """Refuse a parameter that is not known, and values that it cannot have."""
+        """Refuse an unknown parameter, and invalid values."""
         generator = self.draw.generator
         owner: Record = generator if name in type(generator).model_fields else self.conditions
         if name not in type(owner).model_fields:
@@ -179,7 +179,7 @@ class Study(Record):
     def of_scenario(
         cls, scenario: Scenario, conditions: Conditions | None = None, seeds: int = 10
     ) -> Self:
-        """Return the study of one scenario as it is, where the seed changes disturbances only."""
+        """Return the study of one scenario, where the seed changes disturbances only."""
         return cls(
             name=scenario.name,
             cluster=scenario.cluster,
@@ -202,7 +202,7 @@ class Study(Record):
 
     @property
     def is_one_scenario(self) -> bool:
-        """True if the jobs are given, so that seeds change disturbances only."""
+        """Return True if the jobs are given, so that seeds change disturbances only."""
         return isinstance(self.draw.generator, Given) and not self.grid
 
     def scenario(self, cell: Cell, seed: int) -> Scenario:
@@ -253,7 +253,7 @@ def _own(record: Record, cell: Cell) -> dict[str, Setting]:
 
 
 def _with(record: R, settings: Mapping[str, Setting]) -> R:
-    """Return a record with some fields set anew, checked as those of a file are."""
+    """Return a record with some fields replaced, validated like those of a file."""
     try:
         return type(record).model_validate({**dict(record), **settings})
     except ValidationError as error:
@@ -282,17 +282,16 @@ def read_study(path: str | Path) -> Study:
 
 
 def shipped_folder(name: str) -> Path:
-    """Return a folder of ``benchmarks`` that comes with the package, or lies in its checkout."""
+    """Return a folder of ``benchmarks`` that is shipped with the package, or in its checkout."""
     installed = data_folder() / name
     return installed if installed.is_dir() else data_folder().parent / "benchmarks" / name
 
 
 def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
-    """Return the study that a user names.
+    """Return a study by file or by name.
 
-    By file, or by the name of a study in ``benchmarks/studies`` of `start` or of the nearest folder
-    above it that has one, or of a study or a scenario that comes with the package. An `InputError`
-    lists the names.
+    Known names are those of the studies in ``benchmarks/studies`` of `start` or of the nearest
+    folder above it that has one, and of shipped studies and scenarios. An `InputError` lists them.
     """
     path = Path(start) / wanted
     if path.is_file():

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
-from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
@@ -24,11 +22,11 @@ from metronome_opt.solvers.solve import (
     Exact,
     exact,
     load_kernels,
+    make_schedule,
     solve_contention,
-    versions_of,
     warm_up_instance,
 )
-from metronome_opt.verify import Evaluation, evaluate
+from metronome_opt.verify import evaluate
 
 _MAX_WAITING = 100  # jobs of which it is said which ones delay which
 _NOTICEABLE = 0.005  # of an iteration
@@ -38,7 +36,6 @@ _VALUES = 3  # of all simulations that there has to be time for
 
 def solve_slowdown(
     arguments: Arguments,
-    budget: Budget,
     *,
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
@@ -57,7 +54,7 @@ def solve_slowdown(
     InputError
         If the stretch limit or the sharing makes no sense, or jobs have to be stretched.
     """
-    instance, start = arguments.instance, arguments.start
+    instance, start, budget = arguments.instance, arguments.start, arguments.budget
     if instance.needs_stretch:
         raise InputError(
             f"{instance.name}: jobs have to be stretched before links have hyperperiods; "
@@ -74,7 +71,7 @@ def solve_slowdown(
     )
     minimum = _min_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
-        return _without_simulation(arguments, terms, budget, math.ceil(minimum))
+        return _without_simulation(arguments, terms, math.ceil(minimum))
     trajectory: list[Event] = []
 
     def report(slowdown: Fraction) -> None:
@@ -84,28 +81,26 @@ def solve_slowdown(
         budget.note(event)
 
     outcome = minimise(instance, terms, budget, report)
-    return _simulated(arguments, outcome, terms, budget, trajectory)
+    return _simulated(arguments, outcome, terms, trajectory)
 
 
-def _without_simulation(
-    arguments: Arguments, terms: Terms, budget: Budget, enough_s: int
-) -> Result:
+def _without_simulation(arguments: Arguments, terms: Terms, enough_s: int) -> Result:
     """Return a schedule of little contention; its slowdown is not known."""
-    instance, slots = arguments.instance, terms.cushion_slots
+    instance, slots, budget = arguments.instance, terms.cushion_slots, arguments.budget
     longer = extend_bursts(instance, slots)
     if seconds := budget.remaining:
         load_kernels(arguments.solver)
         budget.limit_to(seconds)
-    found = solve_contention(replace(arguments, instance=longer, callback=None, start=None), budget)
+    found = solve_contention(replace(arguments, instance=longer, callback=None, start=None))
     evaluation = evaluate(instance, found.offsets, longer=slots)
     # Not the contention, which is 0 where jobs without weight overload a link.
     fits = not any(link.late for link in evaluation.links)
-    schedule = _schedule(
+    schedule = make_schedule(
         arguments,
-        Plan(found.offsets),
-        evaluation,
-        budget,
-        value=None,
+        found.offsets,
+        {},
+        {SLOWDOWN: None, **evaluation.objectives},
+        Fraction(1),
         proved=False,
         cushion_slots=slots,
         gated=dict.fromkeys(instance.unshifted, fits),
@@ -163,7 +158,6 @@ def _simulated(
     arguments: Arguments,
     outcome: Outcome,
     terms: Terms,
-    budget: Budget,
     trajectory: list[Event],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
@@ -182,12 +176,12 @@ def _simulated(
     expected = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, expected)
     proved = value == 1 and not outcome.simulated
-    schedule = _schedule(
+    schedule = make_schedule(
         arguments,
-        plan,
-        evaluation,
-        budget,
-        value=value,
+        plan.offsets,
+        stretch,
+        {SLOWDOWN: value, **evaluation.objectives},
+        Fraction(1),  # no slowdown is below 1
         proved=proved,
         cushion_slots=terms.cushion_slots,
         gated={job.name: job.name in plan.periods for job in instance.jobs},
@@ -204,39 +198,13 @@ def _simulated(
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=Stop.PROVED if proved else budget.stop,
+        stop=Stop.PROVED if proved else arguments.budget.stop,
         evaluation=evaluation,
         build_s=0.0,
         solve_s=schedule.runtime_s,
         trajectory=tuple(trajectory),
         levels=(Level(SLOWDOWN, value, proved),),
         simulated=simulated,
-    )
-
-
-def _schedule(
-    arguments: Arguments,
-    plan: Plan,
-    evaluation: Evaluation,
-    budget: Budget,
-    *,
-    value: Fraction | None,
-    proved: bool,
-    **stated: Any,
-) -> Schedule:
-    """Return the schedule of a plan; no slowdown is below 1."""
-    return Schedule(
-        instance=arguments.instance.name,
-        offsets=dict(plan.offsets),
-        stretch=plan.stretch(arguments.instance),
-        status=Status.OPTIMAL if proved else Status.FEASIBLE,
-        objectives={SLOWDOWN: value, **{n: evaluation.objectives[n] for n in OBJECTIVES}},
-        lower_bound=Fraction(1),
-        solver=arguments.solver.name,
-        seed=arguments.seed,
-        runtime_s=round(budget.elapsed, 6),
-        versions=versions_of(arguments.solver),
-        **stated,
     )
 
 

@@ -4,7 +4,7 @@ And branch and bound by itself, which goes the same way with one kind of proof a
 
 How time is split: first schedules take `local.SHARE` of it at most, each block an equal part. After
 that there are rounds. A round of proof goes to the prover, of all those of all open blocks, that
-has done least so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
+has had the least effort so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
 (`elimination`). A round of improvement goes to the block that had fewest. With one worker the two
 take turns, and improvement has `_ALONE_SHARE` of what is left at most; with several, one worker
 improves for as long as that is promising, and the others prove.
@@ -52,7 +52,7 @@ def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
 
 
 class _Portfolio:
-    """The workers of a run: of all provers of open blocks, the one that has done least goes on.
+    """The workers of a run: of all provers of open blocks, the one with the least effort goes on.
 
     With `only_branch` the only way is branch and bound, and no better schedule is searched for.
     """
@@ -63,7 +63,7 @@ class _Portfolio:
         self.blocks = Blocks(search)
         self._provers: list[Prover] = []  # those that no thread works with now
         self._proving = 0  # how many are worked with
-        # Of what time is left, the most that one generation may take, for all blocks together.
+        # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE
         self._lock = threading.Lock()
 
@@ -109,7 +109,7 @@ class _Portfolio:
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
         """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""
-        if self._search.workers == 1:  # no looks by the clock: the run is to be repeatable
+        if self._search.workers == 1:  # independent of the clock: the run is to be repeatable
             for task in tasks:
                 if not self._search.stopped:
                     task()
@@ -133,7 +133,7 @@ class _Portfolio:
         self._prove()
 
     def _prove_one(self) -> bool:
-        """Let the prover that did least go a round further; return False if there is none."""
+        """Let the prover with the least effort go on; return False if there is none."""
         with self._lock:
             if self._search.stopped or not self._provers:
                 return False

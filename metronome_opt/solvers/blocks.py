@@ -20,7 +20,7 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _OFTEN = 32  # times that all of many blocks are put together while each is worked on once
-_POLL_S = 0.2  # between two looks at what the blocks have come to
+_POLL_S = 0.2  # between two joins of the blocks' schedules and bounds
 
 
 class BlockRun:
@@ -113,20 +113,19 @@ class Blocks:
         Of a block without a better schedule, that which the whole had at first is taken.
         """
         whole = self._whole
-        found: list[Offsets] = []
+        chosen: list[Offsets] = []
         parts = [run.search for run in self.runs]
         for coarse, part, (offsets, value) in zip(self._coarse, parts, self._at_first, strict=True):
             named = part.named()
             better = part.incumbent is not None and part.incumbent < value
-            found.append(coarse.restore(named) if better and named is not None else offsets)
-        joined = self._fewer_links.restore(self._split.join(found))
+            chosen.append(coarse.restore(named) if better and named is not None else offsets)
+        joined = self._fewer_links.restore(self._split.join(chosen))
         whole.offer([joined[job.name] for job in whole.instance.jobs], "blocks")
         whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
-        whole.blocks = parts
 
     def collect_notes(self) -> None:
         """Note what was proved by what, and what the searches of the blocks have noted."""
-        blocks = self._whole.blocks
+        blocks = [run.search for run in self.runs]
         proved = Counter(block.bound_by for block in blocks if block.proved)
         ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
         left = [block for block in blocks if not block.proved]

@@ -11,10 +11,10 @@ from metronome_opt.result import Event, Stop
 from metronome_opt.stopping import Watch
 
 T = TypeVar("T")
-_TICK_S = 0.01  # between two looks at the clock
-_LONGEST_TICK_S = 0.1  # the same where each look takes long
-_POLL_S = 0.05  # between two looks at a call that holds its thread
-# A thread may have to wait for the interpreter before it can look at anything. Slices measured with
+_TICK_S = 0.01  # between two readings of the clock
+_LONGEST_TICK_S = 0.1  # the same where waits are long
+_POLL_S = 0.05  # between two checks of a call that holds its thread
+# A thread may have to wait for the interpreter before it can check anything. Slices measured with
 # these waits would become ever shorter, so work is measured by what the thread computes, and takes
 # so many times as long as the wait.
 _WORK_PER_WAIT = 4
@@ -26,7 +26,7 @@ class Stoppable(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """True if it is time to return."""
+        """Return True if it is time to return."""
 
     @property
     def stop(self) -> Stop:
@@ -55,7 +55,7 @@ class Budget:
     Attributes
     ----------
     slice
-        Number of steps that `slices` allows until the next look at the clock.
+        Number of steps that `slices` allows until the clock is read again.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Budget:
 
     @property
     def had_time(self) -> bool:
-        """True if there was any time at the start."""
+        """Return True if there was any time at the start."""
         return self._seconds != 0
 
     def limit_to(self, seconds: float | None, parts: int = 1) -> None:
@@ -117,8 +117,8 @@ class Budget:
 
     @property
     def stopped(self) -> bool:
-        """True if it is time to return."""
-        if self._parent is None and self._watch is not None and self._watch.look():
+        """Return True if it is time to return."""
+        if self._parent is None and self._watch is not None and self._watch.poll():
             self.end(Stop.RULE)
         return (
             self._ended is not None

@@ -47,7 +47,7 @@ from metronome_opt.solvers.search import Search
 
 _Rotations = Mapping[str, Mapping[str, int]]
 _STEPS = 72  # of 5 degrees
-_CHUNK = 10_000_000  # slots to score between two looks at the clock, some 20 ms
+_CHUNK = 10_000_000  # slots to score between two readings of the clock, some 20 ms
 _CHUNKS = 200  # per link, at most: not a number of seconds, so that runs can be repeated
 
 
@@ -95,7 +95,7 @@ def _rotations(
 ) -> tuple[_Rotations, int, int]:
     """Return the rotations that links want, how many of them may want better ones, and of what.
 
-    Links take turns, so that a hard one does not take the time of all others.
+    Links are searched alternately, so that a hard one does not take the time of all others.
     """
     simple = simplify_links(instance).instance
     shared = [link for link in simple.links if len(simple.jobs_on[link.name]) > 1]
@@ -161,7 +161,7 @@ class _Circle:
 
     @property
     def is_best(self) -> bool:
-        """True if no other rotations score better."""
+        """Return True if no other rotations score better."""
         return is_done(self._rotations)
 
     @property
@@ -209,10 +209,10 @@ def _time_shifts(instance: Instance, rotations: _Rotations) -> _TimeShifts:
                     continue
                 visited.add(link)
                 wanted = rotations[link]
-                turn = offsets[name] - wanted[name]
+                shift = offsets[name] - wanted[name]
                 for other, rotation in wanted.items():
                     if other not in offsets:
-                        offsets[other] = (turn + rotation) % periods[other]
+                        offsets[other] = (shift + rotation) % periods[other]
                         waiting.append(other)
                     elif other != name and instance.job(other).fixed_offset is None:
                         closing += 1

@@ -1,7 +1,7 @@
 """Exact where few jobs meet at a time: tables of the links, and jobs eliminated one by one.
 
 A block is solved as a cost network (see `network`). Where its tables would become too large, one
-of the jobs is given each of its offsets in turn, those with the least lower bound first, and what
+of the jobs is given its offsets one after the other, by ascending lower bound, and what
 is left is solved in the same way: depth first, with the bound of the tables, and links without a
 table bounded by what their jobs add to those that are decided (see `network.condition`).
 
@@ -48,7 +48,7 @@ _CELLS = 2300
 
 @dataclass
 class _Branching:
-    """A network in which one job is given its offsets in turn."""
+    """A network in which one job is given its offsets one after the other."""
 
     network: CostNetwork
     gone: tuple[Eliminated, ...]  # before
@@ -57,9 +57,10 @@ class _Branching:
     floors: Ints  # that they lead to
     following: int = 0  # the next of them
 
-    def bound(self) -> int | None:
-        """Return a lower bound of what has not been looked at, in units; None if nothing is."""
-        return int(self.floors[self.following]) if self.following < len(self.floors) else None
+    @property
+    def open(self) -> Ints:
+        """Lower bounds of what has not been searched, ascending, in units."""
+        return self.floors[self.following :]
 
 
 def run(search: Search) -> None:
@@ -75,7 +76,7 @@ def prove(search: Search) -> None:
 
 
 class Elimination:
-    """Searches with small and with large tables that take turns, each further in every round.
+    """Alternating searches with small and with large tables, each further in every round.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ class _Attempt:
 
     @property
     def _limit(self) -> int:
-        """The most units that a schedule better than the incumbent of now may have."""
+        """The maximum units of a schedule that is better than the present incumbent."""
         return int((self._search.incumbent or Fraction(0)) / self._scale) - 1
 
     def _leave_and_bound(self) -> None:
@@ -174,11 +175,10 @@ class _Attempt:
         if self._search.stopped:
             return  # what was just begun may have been left amid
         limit = self._limit
-        while self._path and not _promises(self._path[-1], limit):
+        while self._path and not (self._path[-1].open <= limit).any():
             self._path.pop()
-        ahead = (each.bound() for each in self._path)
-        floor = min((bound for bound in ahead if bound is not None), default=limit + 1)
-        self._search.raise_bound(min(floor, limit + 1) * self._scale, _SOURCE)
+        bounds = [int(each.open[0]) for each in self._path if len(each.open)]
+        self._search.raise_bound(min([limit + 1, *bounds]) * self._scale, _SOURCE)
 
     def _settle_or_branch(self, network: CostNetwork, gone: tuple[Eliminated, ...]) -> None:
         """Offer what is solved, branch on what is not, leave what cannot be better."""
@@ -200,12 +200,6 @@ def _effort(network: CostNetwork) -> int:
     """Return what it takes to make such a network, in nodes of branch and bound."""
     cells = sum(cost.excess.size for cost in network.costs if cost.excess is not None)
     return (_A_COST * len(network.costs) + cells // _CELLS) // 2
-
-
-def _promises(here: _Branching, limit: int) -> bool:
-    """Return whether there may be better schedules in what has not been looked at."""
-    bound = here.bound()
-    return bound is not None and bound <= limit
 
 
 def _job_to_branch_on(network: CostNetwork) -> int:

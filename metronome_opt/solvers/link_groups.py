@@ -1,13 +1,13 @@
 """Lower bounds of ever larger groups of links, up to a proof of the whole (Russian dolls).
 
 The optima of the links, each alone, add up to a lower bound. Two groups that share at least two
-jobs may cost more together than apart: branch and bound finds out, and uses what is known of the
-parts to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly if at
-most one of them has fixed jobs, since the other can be rotated until they agree; else the sum is a
-bound. So groups are put together, the small ones first, as long as
-the proofs succeed within a budget of nodes that grows from round to round. When everything is one
-group, its optimum is proved. Until then, pairs whose proof was left half done may still say more
-than their sum: the best matching of groups into such pairs counts.
+jobs may cost more together than that: branch and bound proves it, and uses the bounds of the parts
+to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly if at most one
+of them has fixed jobs, since the other can be rotated until they agree; else the sum is a bound. So
+groups are put together, the small ones first, as long as the proofs succeed within a budget of
+nodes that grows from round to round. When everything is one group, its optimum is proved. Until
+then, pairs whose proof was left half done may still say more than their sum: the best matching of
+groups into such pairs counts.
 
 The idea of solving nested subproblems for their bounds is that of Russian doll search (Verfaillie,
 Lemaitre, Schiex, AAAI 1996).
@@ -147,17 +147,16 @@ class LinkGroups:
 
         Those that share several jobs come first, then the fewer jobs in all the better.
         """
-        best = None
-        least: tuple[bool, int, int] | None = None
+        best: tuple[tuple[bool, int, int], tuple[_Group, _Group]] | None = None
         for one, other in combinations(self._groups, 2):
             shared = len(one.jobs & other.jobs)
             jobs = len(one.jobs | other.jobs)
             if not shared or jobs > max_jobs or one.known.links | other.known.links in refused:
                 continue
             key = (shared == 1, jobs, -shared)
-            if least is None or key < least:
-                best, least = (one, other), key
-        return best
+            if best is None or key < best[0]:
+                best = key, (one, other)
+        return None if best is None else best[1]
 
     def _join(self, one: _Group, other: _Group, nodes: int) -> _Group | None:
         """Return two groups as one, None if its optimum is not proved within the budget."""

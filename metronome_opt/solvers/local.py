@@ -72,7 +72,7 @@ _MAX_ENTRIES = 2**22  # of 8 bytes
 
 
 def run(search: Search) -> None:
-    """Improve the greedy schedule until the time is over or nothing better turns up for long."""
+    """Improve the greedy schedule until the time is over or nothing better is found for long."""
     greedy.run(search)
     improve(search, share=1.0)
 
@@ -94,7 +94,7 @@ def begin(search: Search, *, share: float = 1.0) -> Population | None:
     Parameters
     ----------
     share
-        Of the time that is left, the most that it may take.
+        Its maximum share of the time that is left.
     """
     if search.best is None or search.stopped:
         return None
@@ -150,7 +150,7 @@ class Population:
 
     @property
     def is_movable(self) -> bool:
-        """True if there is any job to move."""
+        """Return True if there is any job to move."""
         return len(self._around.free) > 0
 
     def set_budget(self, share: float) -> None:
@@ -160,13 +160,13 @@ class Population:
 
     @property
     def fits(self) -> bool:
-        """True if the time does for another whole generation."""
+        """Return True if the time does for another whole generation."""
         if self.budget.stopped:
             return False
         return not self._effort or self._plan()[0] == _MEMBERS
 
     def step(self) -> None:
-        """Go through a generation; the first time only look around the incumbent.
+        """Go through a generation; the first time only search around the incumbent.
 
         Where the time does not do for another generation, use what there is of it.
         """
@@ -214,8 +214,8 @@ class Population:
             done = 0
             for part in self.budget.slices(len(free)):
                 jobs = free[done : done + part]
-                found = spreads(self._state, self._offsets, jobs)
-                self._scale[jobs] += found / _SAMPLES
+                deviations = spreads(self._state, self._offsets, jobs)
+                self._scale[jobs] += deviations / _SAMPLES
                 done += part
 
     def _anneal(self, count: int) -> None:

@@ -148,8 +148,8 @@ class StrongForm:
     the jobs, its excess is the cost. Any other link is stated slot by slot as in the textbook form,
     with three differences: slots in which the same may happen are one row with their common cost;
     slots that cannot be overloaded any more have none; and the cost of the link is bounded from
-    below, by what is known of it alone and by what it costs at the least with each offset of each
-    of its jobs. Only better schedules than the incumbent are asked for.
+    below, by what is known of it alone and by its minimum with each offset of each of its
+    jobs. Only better schedules than the incumbent are asked for.
 
     Parameters
     ----------
@@ -330,8 +330,8 @@ class StrongForm:
         if cost.excess is None or len(cost.scope) < 2:
             return
         for job in cost.scope:
-            least = np.minimum(cost.minimum([job]), self._network.slack)
-            if job in program.choices and least.any():
-                pairs = zip(self._network.domains[job], least, strict=True)
+            minimum = np.minimum(cost.minimum([job]), self._network.slack)
+            if job in program.choices and minimum.any():
+                pairs = zip(self._network.domains[job], minimum, strict=True)
                 marginal = [(program.choices[job][int(o)], int(e)) for o, e in pairs if e]
                 program.add([*marginal, (total, -1)], "<=", 0, f"least_{number}_{job}")

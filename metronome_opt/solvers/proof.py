@@ -35,7 +35,7 @@ from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.search import Search, load_bound
 
 _SOURCE = "branch-bound"
-_TURN = 250  # nodes of a tree before it is the other's turn
+_SLICE = 250  # nodes that a tree grows by before the other one does
 # What is learned of the jobs decides how to branch, most of all near the root: so begin anew after
 # that many nodes, with what has been learned, and again after that many times more.
 _FIRST_RESTART = 1_000
@@ -62,7 +62,7 @@ class Proof:
     """Trees that grow from the incumbent of a search, in slices, until one of them is done.
 
     How long a tree takes depends on how it branches, by orders of magnitude, and which way is
-    better is not known beforehand. So two trees that branch by different rules take turns.
+    better is not known beforehand. So two trees that branch by different rules grow alternately.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Proof:
     def grow(self, max_nodes: int | None = None, *, threads: int = 1) -> bool:
         """Go on until done, stopped or `max_nodes` nodes further; return whether it is done.
 
-        With two threads the trees grow at the same time instead of in turns.
+        With two threads the trees grow at the same time.
         """
         target = None if max_nodes is None else self.nodes + max_nodes
 
@@ -161,11 +161,11 @@ class _Attempt:
         search = shared.search
         set_cutoff(tree, shared.best[1])
         value = incumbent(tree)
-        for nodes in self._budget.slices(_TURN):
+        for nodes in self._budget.slices(_SLICE):
             grow(self._search, nodes)
             if self.done:
                 break
-        self.nodes += _TURN
+        self.nodes += _SLICE
         if incumbent(tree) < value:
             search.offer(tree.jobs["best"], _SOURCE)
         search.raise_bound(dual_bound(tree) * shared.unit, _SOURCE)
@@ -193,20 +193,20 @@ class _Attempt:
 def _check_sum(compiled: Compiled) -> None:
     """Refuse an instance whose links fit 64 bits one by one, but not all together."""
     jobs, scale = compiled.instance.jobs, int(compiled.tables.jobs["scale"][0])
-    most = 0
+    largest = 0
     for link in compiled.links:
         users = zip(link.jobs, link.flows, strict=True)
         peak = sum(jobs[job].peak // compiled.unit * flows for job, flows in users)
-        most += scale * link.weights[-1] * peak
-    if most >= NONE:
+        largest += scale * link.weights[-1] * peak
+    if largest >= NONE:
         raise CostTooLargeError(
             f"{compiled.instance.name}: the contention of all its links over {scale} "
-            f"slots may reach {quote(most)}, which does not fit 64-bit integers"
+            f"slots may reach {quote(largest)}, which does not fit 64-bit integers"
         )
 
 
 def _first_pseudocosts(search: Search) -> Pseudocosts:
-    """Return what is thought of the jobs beforehand: those with the most traffic matter most."""
+    """Return first pseudocosts of the jobs, in proportion to their traffic."""
     traffic = np.array(
         [
             float(Fraction(job.weight * job.volume * sum(job.links.values()), job.period))

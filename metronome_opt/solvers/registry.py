@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,10 +71,7 @@ class Solver:
         if callable(self.where):
             return self.where
         if ".py:" in self.where:
-            from metronome_opt.solvers.from_file import load_from_file
-
-            in_file: Run = load_from_file(self.where)
-            return in_file
+            return _load_from_file(self.where)
         point = EntryPoint(self.name, self.where, GROUP)
         function: Run = point.load() if self.is_own else load_plugin(point, "solver")
         return function
@@ -178,10 +176,32 @@ def find_solver(solver: str | Run | Solver) -> Solver:
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
     if ".py:" in solver:
-        from metronome_opt.solvers.from_file import load_from_file
-
-        load_from_file(solver)
+        _load_from_file(solver)
         return _custom(solver, str(Path(solver).resolve()))
     if solver not in SOLVERS:
         raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
     return SOLVERS[solver]
+
+
+def _load_from_file(name: str) -> Run:
+    """Return the function that ``file.py:function`` names.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be run, or has no such function.
+    """
+    path, _, function = name.rpartition(":")
+    spec = spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise InputError(f"solver: {quote(name)}: there is no file {quote(path)}")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"solver: {quote(name)}: the file fails ({quote(reason)})") from None
+    run: Run | None = getattr(module, function, None)
+    if not callable(run):
+        raise InputError(f"solver: {quote(name)}: {path} has no function {quote(function)}")
+    return run

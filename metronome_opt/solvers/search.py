@@ -88,7 +88,6 @@ class Search(Budget):
         self.bound: Fraction | None = None
         self.found_by = ""
         self.bound_by = ""
-        self.blocks: list[Search] = []
         self.notes: list[str] = []
         self.trajectory: list[Event] = []
         self.compiled: Compiled = compile_instance(instance)
@@ -107,12 +106,12 @@ class Search(Budget):
 
     @property
     def stopped(self) -> bool:
-        """True if the solver has to return now."""
+        """Return True if the solver has to return now."""
         return self.proved or super().stopped
 
     @property
     def barred(self) -> bool:
-        """True if not even greedy may go on; on the whole problem any time above 0 allows it."""
+        """Return True if not even greedy may go on; the whole problem needs any time above 0."""
         if self._is_part:
             return self.stopped
         return self._had_no_time or super().stop is Stop.INTERRUPTED
@@ -125,7 +124,7 @@ class Search(Budget):
 
     @property
     def proved(self) -> bool:
-        """True if the bound meets the incumbent."""
+        """Return True if the bound meets the incumbent."""
         return self.incumbent is not None and self.incumbent == self.bound
 
     # ---------------------------------------------------------------- parts
@@ -243,14 +242,26 @@ def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
     What is unserved is convex in demand, so in each layer it is on average at least what it would
     be if the demand were spread evenly (Jensen's inequality).
     """
-    jobs = compiled.instance.jobs
-    capacity = link.capacity * compiled.unit
+    users = [
+        (compiled.instance.jobs[job], flows)
+        for job, flows in zip(link.jobs, link.flows, strict=True)
+    ]
+    means = [(job.weight, Fraction(flows * job.volume, job.period)) for job, flows in users]
+    return mean_excess(means, link.capacity * compiled.unit)
+
+
+def mean_excess(means: Sequence[tuple[int, Fraction]], capacity: int) -> Fraction:
+    """Return the excess of jobs over a capacity, layer by layer, were their demand even.
+
+    Parameters
+    ----------
+    means
+        Weight and mean demand of each job.
+    """
     total = Fraction(0)
-    for layer, price in enumerate(link.prices):
-        demand = sum(
-            Fraction(flows * jobs[job].volume, jobs[job].period)
-            for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True)
-            if class_ >= layer
-        )
-        total += price * max(Fraction(0), demand - capacity)
+    below = 0
+    for weight in sorted({weight for weight, _ in means}):
+        demand = sum(mean for other, mean in means if other >= weight)
+        total += (weight - below) * max(Fraction(0), demand - capacity)
+        below = weight
     return total

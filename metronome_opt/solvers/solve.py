@@ -7,7 +7,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Rational, Real
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, MetronomeError, SolverError, quote, reason
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -47,6 +47,8 @@ class Arguments:
 
     Attributes
     ----------
+    budget
+        Its time; the run may end it.
     workers
         Threads of the back end.
     callback
@@ -57,13 +59,14 @@ class Arguments:
 
     instance: Instance
     solver: Solver
+    budget: Budget
     seed: int = 0
     workers: int = 1
     callback: Callback | None = None
     start: Schedule | None = None
 
 
-def solve_contention(arguments: Arguments, budget: Budget) -> Result:
+def solve_contention(arguments: Arguments) -> Result:
     """Choose an offset for every job such that contention is minimal.
 
     Returns
@@ -81,7 +84,8 @@ def solve_contention(arguments: Arguments, budget: Budget) -> Result:
     """
     from metronome_opt.solvers.search import Search  # with compiled kernels: only where it is used
 
-    instance, solver, start = arguments.instance, arguments.solver, arguments.start
+    instance, solver, budget = arguments.instance, arguments.solver, arguments.budget
+    start = arguments.start
     if start is not None and any(start.stretch.values()):
         raise InputError("start: stretches jobs, which this solver does not; name one without")
     seconds = budget.remaining
@@ -110,7 +114,7 @@ def solve_contention(arguments: Arguments, budget: Budget) -> Result:
         if search.found_by in ("", _UNSHIFTED):
             raise failure from error
         search.notes.append(f"stopped by an error: {failure}")
-    return _result(search, solver)
+    return _result(arguments, search)
 
 
 def _run(solver: Solver, search: Search, start: Schedule | None) -> None:
@@ -315,28 +319,17 @@ def check_start(instance: Instance, start: object) -> None:
             )
 
 
-def _result(search: Search, solver: Solver) -> Result:
-    instance = search.instance
+def _result(arguments: Arguments, search: Search) -> Result:
+    instance, name = arguments.instance, arguments.solver.name
     if search.best is None:
         search.offer([job.unshifted for job in instance.jobs], _UNSHIFTED)
     offsets = search.named() or {}
-    stretch = dict.fromkeys(offsets, 0)
-    evaluation = evaluate(instance, offsets, stretch)
-    stop, runtime = search.stop, search.elapsed
-    notes = list(search.notes)
-    if solver.name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
-        notes.append(f"{solver.name} found no better schedule ({stop}): all jobs start when ready")
-    schedule = Schedule(
-        instance=instance.name,
-        offsets=offsets,
-        stretch=stretch,
-        status=Status.OPTIMAL if search.proved else Status.FEASIBLE,
-        objectives=evaluation.objectives,
-        lower_bound=search.bound,
-        solver=solver.name,
-        seed=search.seed,
-        runtime_s=round(runtime, 6),
-        versions=versions_of(solver),
+    evaluation = evaluate(instance, offsets)
+    stop, notes = search.stop, list(search.notes)
+    if name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
+        notes.append(f"{name} found no better schedule ({stop}): all jobs start when ready")
+    schedule = make_schedule(
+        arguments, offsets, {}, evaluation.objectives, search.bound, proved=search.proved
     )
     return Result(
         instance=instance,
@@ -344,9 +337,48 @@ def _result(search: Search, solver: Solver) -> Result:
         stop=stop,
         evaluation=evaluation,
         build_s=search.build_s,
-        solve_s=runtime - search.build_s,
+        solve_s=schedule.runtime_s - search.build_s,
         trajectory=tuple(search.trajectory),
         notes=tuple(notes),
+    )
+
+
+def make_schedule(
+    arguments: Arguments,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int],
+    objectives: Mapping[str, Fraction | None],
+    bound: Fraction | None,
+    *,
+    proved: bool,
+    **stated: Any,
+) -> Schedule:
+    """Return the schedule of a run that ends now.
+
+    Parameters
+    ----------
+    offsets, stretch
+        By job name; without stretch where left out.
+    objectives
+        As they are stated, that of the bound first.
+    proved
+        Whether it is optimal.
+    stated
+        Further fields of the schedule.
+    """
+    instance, solver = arguments.instance, arguments.solver
+    return Schedule(
+        instance=instance.name,
+        offsets={job.name: offsets[job.name] for job in instance.jobs},
+        stretch={job.name: stretch.get(job.name, 0) for job in instance.jobs},
+        status=Status.OPTIMAL if proved else Status.FEASIBLE,
+        objectives=dict(objectives),
+        lower_bound=bound,
+        solver=solver.name,
+        seed=arguments.seed,
+        runtime_s=round(arguments.budget.elapsed, 6),
+        versions=versions_of(solver),
+        **stated,
     )
 
 

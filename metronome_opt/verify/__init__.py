@@ -1,6 +1,6 @@
-"""The judge: every number of a schedule, from the definitions, in exact arithmetic.
+"""Verification: every number of a schedule, from the definitions, in exact arithmetic.
 
-Nothing here is shared with a solver or a kernel, and nothing is clever.
+No code is shared with a solver or a kernel.
 """
 
 from __future__ import annotations

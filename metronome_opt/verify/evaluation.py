@@ -1,8 +1,8 @@
 """The objectives of a schedule, from the definitions, in exact arithmetic.
 
-A demand is looked up slot by slot in the pattern of its job, the unserved bandwidth is taken from
-the lightest jobs first (the linear program that defines contention, solved as it stands), and only
-slots in which all jobs of a link burst at the same rates are counted at once.
+A hyperperiod is cut where a rate changes. Unserved bandwidth is taken from the lightest jobs first
+(the linear program that defines contention, solved as it stands). Only slots in which all jobs of a
+link burst at the same rates are counted at once, and only jobs that burst are visited.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import mul
 from types import MappingProxyType
 
 from metronome_opt.errors import InputError, quote
@@ -21,7 +22,7 @@ from metronome_opt.schedule import OBJECTIVES
 
 @dataclass(frozen=True)
 class Violation:
-    """A statement of a schedule file that is not true."""
+    """False statement of a schedule file."""
 
     place: str
     stated: str
@@ -46,7 +47,7 @@ class LinkReport:
     score
         CASSINI's compatibility, ``1 - late / capacity``.
     jobs
-        How many jobs use the link.
+        Number of jobs on the link.
     cushion
         The largest number of slots by which every burst may grow before the link is overloaded;
         None where the link is overloaded already or never can be.
@@ -63,7 +64,7 @@ class LinkReport:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Every objective and what leads to it, exact; docs/model.md defines them.
+    """Objectives of a schedule and their parts, exact; docs/model.md defines them.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class Evaluation:
 
     @property
     def contention(self) -> Fraction:
-        """The contention, for short."""
+        """The contention."""
         value = self.objectives["contention"]
         assert value is not None  # noqa: S101 (only the cushion can be None)
         return value
@@ -145,23 +146,20 @@ def evaluate(
     check_hyperperiods(instance, instance.jobs, stretch)
     runs = [Run(job, offsets[job.name], stretch.get(job.name, 0), longer) for job in instance.jobs]
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
-    missing = {run.job.name: Fraction(0) for run in runs}
+    mean_unserved = {run.job.name: Fraction(0) for run in runs}
     reports = []
-    users_of: dict[str, list[Run]] = {link.name: [] for link in instance.links}
-    for run in runs:
-        for name in run.job.links:
-            users_of[name].append(run)
-    seen: dict[tuple[str, ...], _Rates] = {}  # links of the same jobs see the same rates
+    users_of = runs_by_link(instance, runs)
+    known: dict[tuple[str, ...], _Rates] = {}  # links of the same jobs have the same rates
     for link in instance.links:
         users = users_of[link.name]
         names = tuple(run.job.name for run in users)
-        if names not in seen:
-            seen[names] = _Rates.of(users)
-        report, unserved = _judge_link(link, users, seen[names])
+        if names not in known:
+            known[names] = _Rates.of(users)
+        report, unserved = _evaluate_link(link, users, known[names])
         reports.append(report)
         for run, volume in zip(users, unserved, strict=True):
             mean = volume / report.hyperperiod
-            missing[run.job.name] += mean
+            mean_unserved[run.job.name] += mean
             elongation[run.job.name] += _slots_lost(run, link, mean)
     cushions = [report.cushion for report in reports if report.cushion is not None]
     weights = {job.name: job.weight for job in instance.jobs}
@@ -187,7 +185,7 @@ def evaluate(
         MappingProxyType({name: objectives[name] for name in OBJECTIVES}),
         tuple(reports),
         MappingProxyType(elongation),
-        MappingProxyType(missing),
+        MappingProxyType(mean_unserved),
     )
 
 
@@ -226,7 +224,7 @@ def assignment_faults(
 
 
 def check_hyperperiods(instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]) -> None:
-    """Refuse stretched periods whose common multiple would take for ever to walk through."""
+    """Refuse stretched periods whose common multiple exceeds the limit of the instance."""
     for name, length in too_long(instance, jobs, stretch):
         raise InputError(
             f"stretch: makes the hyperperiod of link {quote(name)} {quote(length)} slots, "
@@ -250,7 +248,13 @@ def too_long(
 
 
 class Run:
-    """A job as it runs: its offset, its stretched period, its pattern over one period."""
+    """A job as it runs: its offset, its stretched period, its pattern over one period.
+
+    Attributes
+    ----------
+    pattern
+        (slot, slots, rate) of the parts of a period with one rate, slots counted from the offset.
+    """
 
     def __init__(self, job: Job, offset: int, stretch: int, longer: int) -> None:
         self.job = job
@@ -258,12 +262,13 @@ class Run:
         self.stretch = stretch
         self.longer = longer
         self.period = job.period + stretch
-        self.rates = [0] * self.period
-        for phase in job.phases:
-            for slot in range(phase.start, phase.start + min(phase.length + longer, self.period)):
-                # A burst that grows into another one of its job does not add to it.
-                within = slot % self.period
-                self.rates[within] = max(self.rates[within], phase.rate)
+        bounds = {phase.start for phase in job.phases}
+        bounds |= {(phase.end + longer) % self.period for phase in job.phases}
+        slots = sorted(bounds)
+        self.pattern = [
+            (slot, following - slot, self.rate(offset + slot))
+            for slot, following in zip(slots, [*slots[1:], slots[0] + self.period], strict=True)
+        ]
 
     def grown(self, slots: int) -> Run:
         """Return the job with bursts that are longer still."""
@@ -271,94 +276,137 @@ class Run:
 
     def rate(self, slot: int) -> int:
         """Return the rate of a flow in a slot."""
-        return self.rates[(slot - self.offset) % self.period]
+        # A burst that grows into another one of its job does not add to it.
+        return max(
+            (
+                phase.rate
+                for phase in self.job.phases
+                if (slot - self.offset - phase.start) % self.period < phase.length + self.longer
+            ),
+            default=0,
+        )
 
-    def changes(self, hyperperiod: int) -> Iterator[int]:
-        """Yield the slots in [0, hyperperiod) at which the rate differs from the slot before."""
-        within = [x for x in range(self.period) if self.rates[x] != self.rates[x - 1]]
-        for begin in range(0, hyperperiod, self.period):
-            for x in within:
-                yield (begin + x + self.offset) % hyperperiod
+    def changes(self, hyperperiod: int) -> Iterator[tuple[int, int]]:
+        """Yield (slot, rate) in [0, hyperperiod) where a part of the pattern begins."""
+        for slot, _, rate in self.pattern:
+            for begin in range(0, hyperperiod, self.period):
+                yield (begin + slot + self.offset) % hyperperiod, rate
 
 
-def pieces(runs: list[Run], hyperperiod: int) -> Iterator[tuple[int, int]]:
-    """Yield (slot, length) of the pieces of a hyperperiod in which no demand changes."""
-    marks = sorted({0, *(slot for run in runs for slot in run.changes(hyperperiod))})
-    yield from (
-        (slot, following - slot)
-        for slot, following in zip(marks, [*marks[1:], hyperperiod], strict=True)
-    )
+def runs_by_link(instance: Instance, runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Return the jobs of each link."""
+    users: dict[str, list[Run]] = {link.name: [] for link in instance.links}
+    for run in runs:
+        for name in run.job.links:
+            users[name].append(run)
+    return users
+
+
+def pieces(runs: list[Run], hyperperiod: int) -> Iterator[tuple[int, int, dict[int, int]]]:
+    """Yield (slot, length, rates) of the pieces of a hyperperiod in which no rate changes.
+
+    The rates are those of a flow of each job that bursts, by its index, until the next piece.
+    """
+    changes: dict[int, list[tuple[int, int]]] = {0: []}
+    for index, run in enumerate(runs):
+        for slot, rate in run.changes(hyperperiod):
+            changes.setdefault(slot, []).append((index, rate))
+    slots = sorted(changes)
+    rates = {index: run.rate(0) for index, run in enumerate(runs) if run.rate(0)}
+    for slot, following in zip(slots, [*slots[1:], hyperperiod], strict=True):
+        for index, rate in changes[slot]:
+            if rate:
+                rates[index] = rate
+            else:
+                rates.pop(index, None)
+        yield slot, following - slot, rates
 
 
 @dataclass(frozen=True)
 class _Rates:
-    """Rates of the jobs of a link in a hyperperiod: combinations, and the slots that each takes.
+    """Rates of the jobs of a link in a hyperperiod.
 
     Attributes
     ----------
     hyperperiod
         Of these jobs, in slots.
     slots
-        For the rates of a flow of each job, Mbit/s, in how many slots they are these.
+        Number of slots for each combination of (index, rate of a flow in Mbit/s) of the jobs that
+        burst.
     """
 
     hyperperiod: int
-    slots: Mapping[tuple[int, ...], int]
+    slots: Mapping[frozenset[tuple[int, int]], int]
 
     @classmethod
     def of(cls, runs: list[Run]) -> _Rates:
         """Return those of some jobs."""
         hyperperiod = math.lcm(*(run.period for run in runs))
-        slots: Counter[tuple[int, ...]] = Counter()
-        for slot, length in pieces(runs, hyperperiod):
-            slots[tuple([run.rate(slot) for run in runs])] += length
+        slots: Counter[frozenset[tuple[int, int]]] = Counter()
+        for _, length, rates in pieces(runs, hyperperiod):
+            slots[frozenset(rates.items())] += length
         return cls(hyperperiod, slots)
 
 
-def _judge_link(link: Link, runs: list[Run], seen: _Rates) -> tuple[LinkReport, list[Fraction]]:
+def _evaluate_link(
+    link: Link, runs: list[Run], combined: _Rates
+) -> tuple[LinkReport, list[Fraction]]:
     """Return the link's report and each run's unserved volume in a hyperperiod."""
     flows = [run.job.links[link.name] for run in runs]
     weights = [run.job.weight for run in runs]
     weighted = 0
     late = 0
-    unserved = [Fraction(0)] * len(runs)
-    for rates, length in seen.slots.items():
-        demands = [count * rate for count, rate in zip(flows, rates, strict=True)]
-        excess = max(0, sum(demands) - link.capacity)
-        if not excess:
+    # Volume by denominator of each run: integers are added, fractions only at the end.
+    unserved: list[Counter[int]] = [Counter() for _ in runs]
+    for rates, length in combined.slots.items():
+        demands = {index: flows[index] * rate for index, rate in rates}
+        excess = sum(demands.values()) - link.capacity
+        if excess <= 0:
             continue
         late += length * excess
-        for weight in sorted(set(weights)):
-            members = [index for index, value in enumerate(weights) if value == weight]
-            demand = sum(demands[index] for index in members)
+        members: dict[int, list[int]] = {}
+        for index in demands:
+            members.setdefault(weights[index], []).append(index)
+        for weight in sorted(members):
+            demand = sum(demands[index] for index in members[weight])
             taken = min(demand, excess)
             excess -= taken
             weighted += length * weight * taken
-            for index in members:
-                if taken:
-                    unserved[index] += Fraction(length * taken * demands[index], demand)
-    mean_late = Fraction(late, seen.hyperperiod)
+            share = Fraction(length * taken, demand)
+            for index in members[weight]:
+                unserved[index][share.denominator] += share.numerator * demands[index]
+            if not excess:
+                break
+    mean_late = Fraction(late, combined.hyperperiod)
     return LinkReport(
         name=link.name,
-        hyperperiod=seen.hyperperiod,
-        contention=Fraction(weighted, seen.hyperperiod),
+        hyperperiod=combined.hyperperiod,
+        contention=Fraction(weighted, combined.hyperperiod),
         late=mean_late,
         score=1 - mean_late / link.capacity,
         jobs=len(runs),
-        cushion=None if late else _link_cushion(link, runs, seen.hyperperiod),
-    ), unserved
+        cushion=None if late else _link_cushion(link, runs, combined.hyperperiod),
+    ), [_total(volumes) for volumes in unserved]
+
+
+def _total(volumes: Mapping[int, int]) -> Fraction:
+    """Return the sum of numerators given by denominator."""
+    common = math.lcm(*volumes)
+    return Fraction(sum(volume * (common // each) for each, volume in volumes.items()), common)
 
 
 def _link_cushion(link: Link, runs: list[Run], hyperperiod: int) -> int | None:
     """Return the largest growth of all bursts that an uncontended link bears, None if any."""
-    if sum(run.job.links[link.name] * max(run.rates) for run in runs) <= link.capacity:
+    flows = [run.job.links[link.name] for run in runs]
+    peaks = [max(phase.rate for phase in run.job.phases) for run in runs]
+    if sum(map(mul, flows, peaks)) <= link.capacity:
         return None
 
     def bears(slots: int) -> bool:
         grown = [run.grown(slots) for run in runs]
         return all(
-            sum(run.job.links[link.name] * run.rate(slot) for run in grown) <= link.capacity
-            for slot, _ in pieces(grown, hyperperiod)
+            sum(flows[index] * rate for index, rate in rates.items()) <= link.capacity
+            for _, _, rates in pieces(grown, hyperperiod)
         )
 
     low, high = 0, max(run.period for run in runs)  # borne, not borne: growth only adds demand
@@ -370,20 +418,25 @@ def _link_cushion(link: Link, runs: list[Run], hyperperiod: int) -> int | None:
 
 def _slots_lost(run: Run, link: Link, unserved: Fraction) -> Fraction:
     """Return the mean unserved bandwidth as slots of an iteration at the job's mean burst rate."""
-    bursting = sum(rate > 0 for rate in run.rates)
-    mean_rate = Fraction(sum(run.rates), bursting)
+    bursting = sum(slots for _, slots, rate in run.pattern if rate)
+    mean_rate = Fraction(_volume(run), bursting)
     return unserved * run.period / (run.job.links[link.name] * mean_rate)
 
 
+def _volume(run: Run) -> int:
+    """Return the volume of a flow in a period, Mbit/s * slots."""
+    return sum(slots * rate for _, slots, rate in run.pattern)
+
+
 def _latency(unstretched: list[Run], reports: list[LinkReport]) -> Fraction:
-    """Return the late share of all traffic; 0 where there is no traffic to be late.
+    """Return the late share of all traffic; 0 where there is no traffic.
 
     The traffic is that of jobs that are not stretched: stretching must not look like less of it.
     """
     late = sum((report.late for report in reports), Fraction(0))
     traffic = sum(
         (
-            Fraction(flows * sum(run.rates), run.period)
+            Fraction(flows * _volume(run), run.period)
             for run in unstretched
             for flows in run.job.links.values()
         ),

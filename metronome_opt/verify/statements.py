@@ -1,4 +1,4 @@
-"""Statements of a schedule, held against what is true."""
+"""Check of the statements of a schedule."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from metronome_opt.verify.evaluation import (
     check_hyperperiods,
     evaluate,
     pieces,
+    runs_by_link,
     too_long,
 )
 
@@ -25,13 +26,12 @@ _SLOWDOWN = "slowdown"  # simulated, so that `evaluate` does not have it
 def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     """Return every statement of `schedule` that is not true of `instance`; empty if all are.
 
-    A bound cannot be proved by looking at it. It is false if the value is better, that of the
-    schedule or that of the unshifted one, and a schedule that calls itself optimal must state a
-    bound that meets its value. Statements of a schedule with a reserved cushion are held against
-    the longer bursts that it was made for.
+    A bound is not proved here. It is false if the value of the schedule or of the unshifted one is
+    better, and a schedule with status optimal must state a bound equal to its value. Statements of
+    a schedule with a reserved cushion are checked for the extended bursts that it was made for.
 
-    Iteration times are simulated, which nobody repeats here. They are false where they are known
-    without, and a slowdown is false if it is not that of the stated times.
+    Iteration times are not simulated again. They are false if shorter than without contention, and
+    a slowdown is false if it is not that of the stated times.
     """
     faults: list[Violation] = []
     if schedule.instance != instance.name:
@@ -58,9 +58,9 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     for name, stated in schedule.objectives.items():
         known = name in truth
         if not known or stated != truth[name]:
-            right = f"it is {_written(truth[name])}" if known else "there is no such objective"
+            right = f"it is {_format(truth[name])}" if known else "there is no such objective"
             place = f"objectives.{name if known else quote(name)}"
-            faults.append(Violation(place, _written(stated), right))
+            faults.append(Violation(place, _format(stated), right))
     faults.extend(_bound_faults(schedule, truth))
     if not any(fault.place == "lower_bound" for fault in faults):
         faults.extend(_refuted_bound(instance, schedule))
@@ -85,21 +85,21 @@ def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, S
 
 
 def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
-    """Return the true values of what is stated."""
+    """Return the true values of the stated objectives."""
     truth: dict[str, Fraction | None] = {}
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
     # stated is computed.
     bounded = schedule.lower_bound is not None or schedule.status is Status.OPTIMAL
     asked = schedule.objectives or ((schedule.first,) if bounded else ())
     if any(name in OBJECTIVES for name in asked):
-        judged = evaluate(
+        evaluation = evaluate(
             instance,
             schedule.offsets,
             schedule.stretch,
             longer=schedule.cushion_slots,
             stretch_limit=schedule.stretch_limit,
         )
-        truth.update(judged.objectives)
+        truth.update(evaluation.objectives)
     if _SLOWDOWN in schedule.objectives:
         times = schedule.expected_ms or {}
         whole = all(job.name in times for job in instance.jobs)  # else that is the fault
@@ -123,7 +123,7 @@ def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction]) -> Fracti
 
 
 def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield what is false of the jobs that keep slots: each link must bear them together."""
+    """Yield false statements about gated jobs; each link must carry all of them."""
     if schedule.gated is None:
         return
     wrong = list(_naming_faults(instance, "gated", schedule.gated))
@@ -141,26 +141,24 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
         )
         for job in kept
     ]
+    users_of = runs_by_link(instance, runs)
     for link in instance.links:
-        users = [run for run in runs if link.name in run.job.links]
-        for slot, _ in pieces(users, math.lcm(*(run.period for run in users))):
-            demands = {
-                run.job.name: run.job.links[link.name] * run.rate(slot)
-                for run in users
-                if run.rate(slot)
-            }
-            asked = sum(demands.values())
+        users = users_of[link.name]
+        flows = [run.job.links[link.name] for run in users]
+        for slot, _, rates in pieces(users, math.lcm(*(run.period for run in users))):
+            asked = sum(flows[index] * rate for index, rate in rates.items())
             if asked > link.capacity:
+                names = ", ".join(users[index].job.name for index in sorted(rates))
                 yield Violation(
                     "gated",
-                    f"jobs {', '.join(demands)} keep slots on link {link.name}",
+                    f"jobs {names} keep slots on link {link.name}",
                     f"at slot {slot} they ask for {asked} of its {link.capacity} Mbit/s",
                 )
                 break
 
 
 def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield iteration times that cannot be: nobody is faster than alone, or than its slots."""
+    """Yield impossible iteration times: no job is faster than alone, or than its slots."""
     expected_ms = schedule.expected_ms
     if expected_ms is None:
         if schedule.objectives.get(_SLOWDOWN) is not None:  # None: it was not simulated
@@ -196,30 +194,30 @@ def _naming_faults(
 
 
 def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Violation]:
-    """Yield a bound that the value breaks, and `optimal` without a bound that meets the value."""
+    """Yield a bound that the value violates, and `optimal` without a bound equal to the value."""
     name, bound = schedule.first, schedule.lower_bound
     if name not in truth:
         return
-    value = _written(truth[name])
+    value = _format(truth[name])
     if bound is not None and _breaks(name, truth[name], bound):
         yield Violation("lower_bound", str(bound), f"the {name} is {value}")
     if schedule.status is Status.OPTIMAL and (bound is None or bound != truth[name]):
         yield Violation(
-            "status", "optimal", f"the bound is {_written(bound)} and the {name} {value}"
+            "status", "optimal", f"the bound is {_format(bound)} and the {name} {value}"
         )
 
 
 def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield a fault if the unshifted schedule is better than a bound says any can be."""
+    """Yield a violation if the unshifted schedule is better than the bound."""
     name, bound = schedule.first, schedule.lower_bound
     if bound is None or name not in OBJECTIVES:
         return
     if any(too_long(instance, instance.jobs, {})):
-        return  # jobs that have to be stretched: nobody knows what unshifted ones come to
-    judged = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
-    value = judged.objectives[name]
+        return  # jobs must be stretched: unshifted ones have no common hyperperiod
+    evaluation = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
+    value = evaluation.objectives[name]
     if _breaks(name, value, bound):
-        yield Violation("lower_bound", str(bound), f"the {name} unshifted is {_written(value)}")
+        yield Violation("lower_bound", str(bound), f"the {name} unshifted is {_format(value)}")
 
 
 def _breaks(name: str, value: Fraction | None, bound: Fraction) -> bool:
@@ -229,5 +227,5 @@ def _breaks(name: str, value: Fraction | None, bound: Fraction) -> bool:
     return value is not None and bound > value
 
 
-def _written(value: Fraction | None) -> str:
+def _format(value: Fraction | None) -> str:
     return "null" if value is None else str(value)

@@ -10,8 +10,8 @@ from typing import Any, Generic
 
 from metronome_opt.bench.campaign import Case, Pool, R, local_pool, run_campaign
 from metronome_opt.bench.process import Limits
+from metronome_opt.bench.solver_runs import SolverRecord, plan
 from metronome_opt.bench.suites import INDEX, read_suite
-from metronome_opt.bench.trials import Trial, plan
 from metronome_opt.instance import Instance, write_instance
 from metronome_opt.journal import Journal
 from metronome_opt.solvers.registry import Solver
@@ -42,8 +42,10 @@ def write_suite(folder: Path, instances: Iterable[tuple[Instance, str]]) -> Path
     return folder
 
 
-def trials(suite: str | Path, *names: str, seeds: int = 1, limits: Limits = LIMITS) -> list[Trial]:
-    """Return the trials of fake solvers on a suite."""
+def solver_cases(
+    suite: str | Path, *names: str, seeds: int = 1, limits: Limits = LIMITS
+) -> list[Case[SolverRecord]]:
+    """Return cases of fake solvers on a suite."""
     solvers = [Solver(name, "fake", "none") for name in names]
     return plan(
         read_suite(suite).members(),

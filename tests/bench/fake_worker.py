@@ -47,11 +47,6 @@ def progress(
     send("progress", elapsed_s=0.1, incumbent=value, bound=bound, source="fake", **more)
 
 
-def slow(send: Send) -> None:
-    time.sleep(0.3)
-    state("well", send)
-
-
 def abort(_: Send) -> NoReturn:
     os.write(2, b"free(): invalid pointer\n")
     os.abort()
@@ -117,7 +112,7 @@ def refuse(send: Send) -> None:
 FAKES: dict[str, Callable[[Send], None]] = {
     each.__name__: each
     for each in (
-        *(slow, abort, abort_after_schedule, abort_after_end, fail, refuse),
+        *(abort, abort_after_schedule, abort_after_end, fail, refuse),
         *(eat, abort_without_memory, hang, hang_after_schedule, hang_in_child),
         *(fork_and_abort, say_where),
     )

@@ -9,12 +9,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 from metronome_opt.bench.cases import Section, measure, whole
-from metronome_opt.bench.trials import TrialRecord
+from metronome_opt.bench.solver_runs import SolverRecord
 
 MACHINE = {"processor": "a chip", "cores": 2, "memory_mb": 8000, "system": "Linux"}
 
 
-def record(instance: str, solver: str, objective: object = None, **changes: Any) -> TrialRecord:
+def record(instance: str, solver: str, objective: object = None, **changes: Any) -> SolverRecord:
     """Return a record: without an objective of a run that found nothing, else of its schedule.
 
     A `lower_bound` that meets the objective makes it optimal. The incumbent is found at the end
@@ -53,7 +53,7 @@ def record(instance: str, solver: str, objective: object = None, **changes: Any)
         "versions": {"python": "3.11.2"},
         "commit": "abc1234",
     }
-    return TrialRecord(**{**fields, **changes})
+    return SolverRecord(**{**fields, **changes})
 
 
 def moments(*steps: tuple[float, object]) -> tuple[tuple[float, Fraction, None, str], ...]:
@@ -61,7 +61,7 @@ def moments(*steps: tuple[float, object]) -> tuple[tuple[float, Fraction, None, 
     return tuple((elapsed, Fraction(str(value)), None, "") for elapsed, value in steps)
 
 
-def section_of(*records: TrialRecord) -> Section:
+def section_of(*records: SolverRecord) -> Section:
     """Return one section of all records."""
     return whole(measure(records))
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
-import sys
 import threading
-from collections import Counter
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from fractions import Fraction
@@ -26,10 +22,10 @@ from metronome_opt.bench.process import (
     find_commit,
     run_task,
 )
-from metronome_opt.bench.trials import TrialRecord, read_records
+from metronome_opt.bench.solver_runs import SolverRecord, read_records
 from metronome_opt.errors import InputError
 from metronome_opt.journal import Journal, dump_line
-from tests.bench.examples import FAKE_WORKER, LIMITS, campaign, trials, write_suite
+from tests.bench.examples import FAKE_WORKER, LIMITS, campaign, solver_cases, write_suite
 from tests.bench.report_examples import moments, record
 from tests.builders import two_jobs
 from tests.running import wait_until
@@ -58,7 +54,7 @@ ENDINGS = {
 
 
 @pytest.fixture(scope="module")
-def outcomes(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
+def outcomes(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, SolverRecord]:
     """Run all the fakes in one campaign; their records by name."""
     assert processes(scratch) == []
     folder = tmp_path_factory.mktemp("fakes")
@@ -66,9 +62,9 @@ def outcomes(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     # Only those that hang are to meet the limit of time, however slow the machine is.
     patient = Limits(time_s=60, memory_mb=LIMITS.memory_mb)
     hanging = ["hang", "hang_after_schedule"]
-    cases = trials(suite, *(name for name in ENDINGS if name not in hanging), limits=patient)
-    cases += trials(suite, *hanging)
-    watcher = campaign(cases, folder / "records.jsonl", kind=TrialRecord)
+    cases = solver_cases(suite, *(name for name in ENDINGS if name not in hanging), limits=patient)
+    cases += solver_cases(suite, *hanging)
+    watcher = campaign(cases, folder / "records.jsonl", kind=SolverRecord)
     assert watcher.losses == []
     written = read_records([folder / "records.jsonl"])
     assert written == watcher.records
@@ -76,7 +72,7 @@ def outcomes(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-def test_every_ending_is_a_record_of_its_own(name: str, outcomes: dict[str, TrialRecord]) -> None:
+def test_every_ending_is_a_record_of_its_own(name: str, outcomes: dict[str, SolverRecord]) -> None:
     kind, status, words = ENDINGS[name]
     record = outcomes[name]
     assert (record.kind, record.status) == (kind, status)
@@ -88,7 +84,7 @@ def test_every_ending_is_a_record_of_its_own(name: str, outcomes: dict[str, Tria
     assert record.versions["python"]
 
 
-def test_last_schedule_of_a_killed_solver_is_kept(outcomes: dict[str, TrialRecord]) -> None:
+def test_last_schedule_of_a_killed_solver_is_kept(outcomes: dict[str, SolverRecord]) -> None:
     record = outcomes["hang_after_schedule"]
     assert record.offsets == {"a": 0, "b": 0}
     assert record.value == 6000
@@ -98,7 +94,7 @@ def test_last_schedule_of_a_killed_solver_is_kept(outcomes: dict[str, TrialRecor
     assert record.trajectory == ((0.1, Fraction(6000), Fraction(0), "fake"),)
 
 
-def test_no_process_and_no_file_is_left(outcomes: dict[str, TrialRecord], scratch: Path) -> None:
+def test_no_process_and_no_file_is_left(outcomes: dict[str, SolverRecord], scratch: Path) -> None:
     assert len(outcomes) == len(ENDINGS)
     assert processes(scratch) == []
     assert list(scratch.iterdir()) == []
@@ -107,31 +103,9 @@ def test_no_process_and_no_file_is_left(outcomes: dict[str, TrialRecord], scratc
 def test_a_task_that_never_gets_ready_is_killed(suite: Path, tmp_path: Path) -> None:
     limits = Limits(time_s=100, startup_s=0.5)
     (record,) = campaign(
-        trials(suite, "never_ready", limits=limits), tmp_path / "r", kind=TrialRecord
+        solver_cases(suite, "never_ready", limits=limits), tmp_path / "r", kind=SolverRecord
     ).records
     assert (record.kind, record.error) == ("crash", "killed, not ready 0.5 s after its start")
-
-
-@pytest.mark.slow
-def test_a_campaign_killed_in_the_middle_resumes(
-    suite: Path, tmp_path: Path, scratch: Path
-) -> None:
-    output = tmp_path / "records.jsonl"
-    seeds = 8
-    command = [sys.executable, "-m", "tests.bench.fake_campaign", str(suite), str(output)]
-    with subprocess.Popen([*command, str(seeds)], cwd=os.environ["PYTHONPATH"]) as process:
-        wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") >= 3)
-        process.send_signal(signal.SIGKILL)
-    wait_until(lambda: not processes(scratch))  # the workers notice the end of their input
-    before = read_records([output])
-    assert 3 <= len(before) < seeds
-    with output.open("ab") as stream:
-        stream.write(b'{"format":"metronome-record/1","kind":"sch')
-    subprocess.run([*command, str(seeds)], cwd=os.environ["PYTHONPATH"], check=True)
-    after = read_records([output])
-    assert after[: len(before)] == before
-    assert Counter(record.seed for record in after) == Counter(range(seeds))
-    assert {record.kind for record in after} == {"schedule"}
 
 
 class Unlucky(Executor):
@@ -149,7 +123,9 @@ class Unlucky(Executor):
 def test_a_lost_case_is_not_recorded_and_the_others_go_on(suite: Path, tmp_path: Path) -> None:
     with local_pool() as local:
         pool = Pool(Unlucky(), 1, local.stop)
-        watcher = campaign(trials(suite, "well", seeds=3), tmp_path / "r", pool, kind=TrialRecord)
+        watcher = campaign(
+            solver_cases(suite, "well", seeds=3), tmp_path / "r", pool, kind=SolverRecord
+        )
     assert [record.seed for record in watcher.records] == [0, 2]
     ((case, error),) = watcher.losses
     assert str(case) == "two-jobs well seed 1"
@@ -168,7 +144,7 @@ def processes(scratch: Path) -> list[int]:
 
 
 def test_leaving_a_pool_kills_its_tasks(suite: Path, scratch: Path) -> None:
-    (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
+    (trial,) = solver_cases(suite, "hang", limits=Limits(time_s=600))
     with local_pool() as pool:
         future = pool.submit(trial.task())
         wait_until(lambda: future.running() and bool(processes(scratch)))
@@ -231,7 +207,7 @@ def test_a_line_that_is_no_record_is_named(line: str, message: str, tmp_path: Pa
     with pytest.raises(InputError, match=rf"r\.jsonl: line 2: {message}"):
         read_records([path])
     with pytest.raises(InputError, match="line 2"):
-        Journal(path, TrialRecord, resume=True)
+        Journal(path, SolverRecord, resume=True)
 
 
 # ------------------------------------------------------------------ provenance

@@ -19,10 +19,10 @@ from metronome_opt.__main__ import main
 from metronome_opt.bench import campaign as campaigns
 from metronome_opt.bench.campaign import dask_pool, run_campaign
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.trials import TrialRecord, read_records
+from metronome_opt.bench.solver_runs import SolverRecord, read_records
 from metronome_opt.errors import InputError, MissingBackendError
 from metronome_opt.journal import Journal
-from tests.bench.examples import Memory, campaign, trials, write_suite
+from tests.bench.examples import Memory, solver_cases, write_suite
 from tests.bench.test_campaign import processes
 from tests.builders import two_jobs
 from tests.running import wait_until
@@ -71,26 +71,10 @@ def dask(*arguments: str) -> Iterator[None]:
             process.terminate()
 
 
-@pytest.mark.slow
-def test_cases_run_on_a_cluster(cluster: str, suite: Path, tmp_path: Path) -> None:
-    patient = Limits(time_s=60, memory_mb=400)
-    cases = trials(suite, "well", "abort", "eat", "overlap_denied", limits=patient)
-    cases += trials(suite, "hang_after_schedule")
+def test_leaving_a_cluster_kills_its_tasks(cluster: str, suite: Path, scratch: Path) -> None:
+    (trial,) = solver_cases(suite, "hang", limits=Limits(time_s=600))
     with dask_pool(cluster) as pool:
         assert pool.width == 2
-        watcher = campaign(cases, tmp_path / "r", pool, kind=TrialRecord)
-    assert {record.solver: record.kind for record in watcher.records} == {
-        "well": "schedule",
-        "abort": "crash",
-        "eat": "out_of_memory",
-        "hang_after_schedule": "schedule",
-        "overlap_denied": "invalid",
-    }
-
-
-def test_leaving_a_cluster_kills_its_tasks(cluster: str, suite: Path, scratch: Path) -> None:
-    (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
-    with dask_pool(cluster) as pool:
         future = pool.submit(trial.task())
         wait_until(lambda: bool(processes(scratch)))
     wait_until(future.done)
@@ -114,10 +98,10 @@ def test_the_command_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
 def test_a_campaign_notes_that_no_worker_is_left_and_goes_on(
     scratch: Path, suite: Path, tmp_path: Path
 ) -> None:
-    watcher: Memory[TrialRecord] = Memory()
-    (trial,) = trials(suite, "slow")
+    watcher: Memory[SolverRecord] = Memory()
+    (trial,) = solver_cases(suite, "well")
     with (
-        Journal(tmp_path / "r", TrialRecord, resume=False) as file,
+        Journal(tmp_path / "r", SolverRecord, resume=False) as file,
         scheduler(tmp_path) as address,
         ExitStack() as first,
     ):

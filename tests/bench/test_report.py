@@ -13,7 +13,7 @@ import pytest
 from metronome_opt.bench.figures import plot_profile
 from metronome_opt.bench.pages import exact, three_digits
 from metronome_opt.bench.report import write_report
-from metronome_opt.bench.trials import TrialRecord
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.errors import InputError
 from tests.bench.report_examples import moments, record, rows, section_of, violations
 
@@ -120,7 +120,7 @@ def test_csv_has_each_case_and_leaves_unknown_values_empty(folder: Path) -> None
 # ------------------------------------------------------------------ other campaigns
 
 
-def report(folder: Path, *records: TrialRecord, best_known: Path | None = None) -> str:
+def report(folder: Path, *records: SolverRecord, best_known: Path | None = None) -> str:
     return write_report(records, folder, best_known=best_known).read_text(encoding="utf-8")
 
 

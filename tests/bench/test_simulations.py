@@ -11,10 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.campaign import remaining_cases
+from metronome_opt.bench.campaign import Case, remaining_cases
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.simulations import (
-    SimulationCase,
     SimulationRecord,
     check_own,
     check_scenarios,
@@ -66,7 +65,7 @@ def a_study(**changes: Any) -> Study:
 
 def cases(
     *policies: str, seeds: int = 1, limits: Limits = LIMITS, **changes: Any
-) -> list[SimulationCase]:
+) -> list[Case[SimulationRecord]]:
     """Return simulations of the first cell by the fake worker."""
     study = a_study(**changes)
     return plan(study, study.cells[:1], policies, seeds=seeds, limits=limits, module=FAKE_WORKER)
@@ -75,7 +74,6 @@ def cases(
 ENDINGS = {
     "simulated": ("done", None),
     "abort": ("crash", "signal 6"),
-    "fail": ("crash", "ValueError: a fault of two lines"),
     "hang": ("out_of_time", "killed 0.6 s after its limit of 1 s"),
     "eat": ("out_of_memory", "more memory than 400 MB was needed"),
     "refuse": ("refused", "jobs[0].batch: is not to be had"),
@@ -133,22 +131,21 @@ def test_crashes_are_repeated_and_limited_runs_under_wider_limits(
 ) -> None:
     def left(limits: Limits) -> set[str]:
         return {
-            case.policy
+            case.fields["policy"]
             for case in remaining_cases(cases(*ENDINGS, limits=limits), outcomes.values())
         }
 
-    crashed = {"abort", "fail"}
-    assert left(LIMITS) == crashed
-    assert left(Limits(time_s=1, memory_mb=300)) == crashed
-    assert left(Limits(time_s=2, memory_mb=400)) == crashed | {"hang"}
-    assert left(Limits(time_s=1, memory_mb=500)) == crashed | {"eat"}
-    assert left(Limits(time_s=2)) == crashed | {"hang", "eat"}
+    assert left(LIMITS) == {"abort"}
+    assert left(Limits(time_s=1, memory_mb=300)) == {"abort"}
+    assert left(Limits(time_s=2, memory_mb=400)) == {"abort", "hang"}
+    assert left(Limits(time_s=1, memory_mb=500)) == {"abort", "eat"}
+    assert left(Limits(time_s=2)) == {"abort", "hang", "eat"}
 
 
 def test_other_studies_and_conditions_are_refused() -> None:
     study = a_study()
     (case,) = cases("simulated")
-    held = simulation("simulated", cell=case.cell.settings)
+    held = simulation("simulated", cell=case.fields["cell"])
     mine = replace(held, study_sha256=checksum(study))
     check_own([mine], study, {})
     with pytest.raises(InputError, match="holds simulations of the study 'example', which is"):
@@ -200,7 +197,7 @@ def test_a_real_simulation_is_recorded_as_it_is_simulated(tmp_path: Path) -> Non
     (record,) = campaign([case], tmp_path / "r.jsonl", kind=SimulationRecord).records
     assert record.error is None
     run = simulate(
-        study.scenario(case.cell, 0),
+        study.scenario(study.cells[2], 0),
         "default",
         conditions=Conditions(jitter=0.05),
         sample_s=1,
@@ -257,7 +254,7 @@ def test_a_setting_named_like_a_column_gets_a_prefix_and_failures_are_left_out(
 def test_an_undisturbed_scenario_is_simulated_once(conditions: dict[str, Any], seeds: int) -> None:
     given = a_study(grid={})
     planned = plan(given, given.cells, ["x"], seeds=None, limits=LIMITS, overrides=conditions)
-    assert [case.seed for case in planned] == list(range(seeds))
+    assert [case.fields["seed"] for case in planned] == list(range(seeds))
 
 
 def test_conditions_are_those_of_the_cell_with_changes() -> None:
@@ -265,7 +262,7 @@ def test_conditions_are_those_of_the_cell_with_changes() -> None:
     planned = plan(
         study, study.cells[-1:], ["x"], seeds=1, limits=LIMITS, overrides={"drift_ppm": 10}
     )
-    assert planned[0].conditions == Conditions(
+    assert planned[0].fields["conditions"] == Conditions(
         jitter=0.05, cushions=False, claim_error=0.2, drift_ppm=10
     )
     for overrides, message in (

@@ -57,9 +57,10 @@ def test_changes_are_means_of_ratios_of_pairs(text: str) -> None:
     table = rows(text, "Change against default, in pairs of runs")
     assert "default" not in table
     # 160 / 200 and 150 / 200; slowdowns 1.03 / 1.10 and 1.01 / 1.10.
-    assert table["metronome"][0] == "-22.5 % (-25.0 to -20.0)"
-    assert table["metronome"][2] == "-7.3 % (-8.2 to -6.4)"
-    assert table["exclusive"][0] == "+25.0 %"
+    changes = dict(zip(table[""][1:], table["metronome"], strict=True))
+    assert changes["mean completion (s)"] == "-22.5 % (-25.0 to -20.0)"
+    assert changes["slowdown, mean over jobs"] == "-7.3 % (-8.2 to -6.4)"
+    assert "+25.0 %" in table["exclusive"]
     against = rows(text, "Change against exclusive, in pairs of runs")
     assert against["metronome"] == ["+25.0 %"] * 2
 
@@ -98,7 +99,7 @@ def test_grid_is_reported_whole_and_cell_by_cell(tmp_path: Path) -> None:
         *("Definitions", "Threats to validity"),
     ]
     assert text.count("<img") == 2
-    cells = rows(text, "Change of mean completion time against default")
+    cells = rows(text, "Change of mean completion against default")
     # 80 / 100 and 81 / 101
     assert cells[""] == ["cell", "metronome"]
     assert cells["load=0.5"] == cells["load=0.95"] == ["-19.9 % (-20.0 to -19.8)"]
@@ -171,7 +172,6 @@ def test_a_seed_that_did_not_run_everywhere_is_left_out_and_marked(tmp_path: Pat
     part = whole(records)
     interval = completion(part, "metronome")
     assert interval == Interval(60.0, 50.0, 70.0, 2)
-    assert not part.complete(interval)
     text = write_simulation_report(records, tmp_path).read_text()
     assert rows(text, "Means")["metronome"][0] == "60.0 (50.0 to 70.0) *"
     assert rows(text, "How the runs ended")["metronome"] == ["2", "1", "2", "0"]

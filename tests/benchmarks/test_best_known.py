@@ -23,8 +23,8 @@ from benchmarks.best_known import (
 from benchmarks.families import FAMILIES, Family
 from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, write_suite
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Suite, read_suite
-from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.journal import dump_line
 from metronome_opt.schedule import Status, read_schedule
@@ -92,7 +92,7 @@ def suite(tmp_path: Path) -> Suite:
     return read_suite(tmp_path / "suites" / "pair")
 
 
-def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> TrialRecord:
+def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> SolverRecord:
     """Return the record of a run that found the offsets 0 and `shift` and states `value`."""
     fields: dict[str, Any] = {
         "instance": NAME,
@@ -106,7 +106,7 @@ def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> T
     return record(fields.pop("instance"), fields.pop("solver"), value, **fields)
 
 
-def known(suite: Suite, *runs: TrialRecord) -> BestKnown:
+def known(suite: Suite, *runs: SolverRecord) -> BestKnown:
     update = take_over(NOTHING, runs, [suite])
     assert update.refused == ()
     return update.known

@@ -16,7 +16,7 @@ from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.testbed.network import missing
 from metronome_opt.cluster.store import Store
-from metronome_opt.kubernetes.client import PODS, claims_of, listed
+from metronome_opt.kubernetes.client import CLAIMS, PODS, listed
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from tests.kubernetes.cluster.server import wait_for
 
@@ -57,7 +57,7 @@ def annotated(bed: Bed, job: str) -> list[dict[str, str]]:
 
 
 def claims(bed: Bed, job: str) -> list[dict[str, Any]]:
-    found = listed(bed.client, claims_of(DEFAULT_GROUP), NAMESPACE)
+    found = listed(bed.client, CLAIMS, NAMESPACE)
     return [item for item in found if item["spec"]["job"] == f"{NAMESPACE}/{job}"]
 
 

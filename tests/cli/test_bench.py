@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.bench.suites import SUITES
-from metronome_opt.bench.trials import read_records
 from metronome_opt.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs
@@ -30,7 +30,6 @@ def checkout(two: Path) -> Path:
     for folder, instance in (("mine", two_jobs()), ("coprime", two_jobs().replace(jobs=jobs))):
         (two / folder).mkdir()
         write_instance(instance, two / folder / f"{folder}.json")
-    (two / "empty" / "folder.json").mkdir(parents=True)
     (two / "mine.py").write_text("def run(search):\n    search.offer([0, 8])\n")
     (two / "broken.py").write_text("raise ValueError('no')\n")
     return two
@@ -112,13 +111,10 @@ def test_a_signal_keeps_records_and_names_resume(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("run --suite mine --split tune", "mine has no instances to tune"),
-        ("run --suite empty", "empty: has neither index.json nor a file"),
         ("run --suite mine,coprime", "coprime/coprime.json: jobs have to be stretched"),
         ("run --suite easy --solvers nowhere.py:run", "there is no file 'nowhere.py'"),
         ("run --suite easy --solvers mine.py:walk", "mine.py has no function 'walk'"),
         ("run --suite easy --solvers broken.py:run", "the file fails ('ValueError: no')"),
-        ("report none.jsonl --output report", "none.jsonl: cannot be read"),
     ],
 )
 def test_wrong_folders_and_solvers_are_one_line(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from metronome_opt.cli.app import COMMANDS
-from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
+from metronome_opt.instance import write_instance
 from metronome_opt.schedule import read_schedule
 from tests.builders import job, network, two_jobs
 from tests.cli.typed import Captured, metronome, printed, row
@@ -105,21 +105,8 @@ def test_unshifted_values_are_unknown_where_jobs_must_be_stretched(capsys: Captu
 def test_names_that_look_like_markup_are_printed_as_they_are(capsys: Captured) -> None:
     names = ("j[/b]", "[red]x", ":smile:", "é日")
     # Unshifted, 4 times 51 in one slot of 999 on a link of 100, all of weight 1: 104 / 999.
-    instance = Instance(
-        name="odd [bold]",
-        slot_ms=1,
-        links=(Link(name="l", capacity=100),),
-        jobs=tuple(
-            Job(
-                name=name,
-                period=999,
-                phases=(Phase(start=0, length=1, rate=51),),
-                links={"l": 1},
-                fixed_offset=0,
-            )
-            for name in names
-        ),
-    )
+    jobs = (job(name, 999, (0, 1, 51), fixed_offset=0) for name in names)
+    instance = network(*jobs).replace(name="odd [bold]")
     write_instance(instance, "odd[1].json")
     assert metronome(f"solve odd[1].json {GREEDY} --output 'odd [x].json'") == 0
     out, error = capsys.readouterr()

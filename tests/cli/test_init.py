@@ -35,20 +35,6 @@ def test_init_writes_a_scenario_that_solves(mine: Path, capsys: Captured) -> Non
     assert page.count('"where":"node-00, node-01"') == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("mine.yaml", "mine.yaml: is there already; name another file"),
-        ("mine.json", "mine.json: the example is YAML; name a file that ends in .yaml"),
-        ("nowhere/mine.yaml", "mine.yaml: cannot be written"),
-    ],
-)
-def test_init_replaces_nothing(mine: Path, name: str, said: str, capsys: Captured) -> None:
-    before = {path.name: path.read_bytes() for path in mine.parent.iterdir()}
-    assert said in error_of(capsys, f"init {name}")
-    assert {path.name: path.read_bytes() for path in mine.parent.iterdir()} == before
-
-
 NODE = {"name": "n", "has": {"gpus": 4}, "interface": "nic"}
 JOB = {"format": "metronome-job/1", "name": "new", "model": "VGG19", "batch": 64, "workers": 2}
 CLUSTER = {

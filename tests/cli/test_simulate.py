@@ -14,6 +14,7 @@ import pytest
 
 from metronome_opt.bench.simulations import FILE, SimulationRecord
 from metronome_opt.journal import read_journal
+from tests.bench.test_campaign import processes
 from tests.cli.simulating import write_files
 from tests.cli.typed import COMMAND, Captured, error_of, metronome, printed
 from tests.running import wait_until
@@ -133,6 +134,7 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
         wait_until(lambda: any(folder.glob("metronome-*")))
         process.send_signal(number)
         _, told = process.communicate(timeout=60)
+    wait_until(lambda: not processes(folder))  # they notice the end of their input
     (record,) = records(output)
     assert record.cell == {"horizon_s": 1}
     assert "Traceback" not in told

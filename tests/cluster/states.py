@@ -17,15 +17,15 @@ RATE = 900
 """Of a burst, in Mbit/s; two of them do not fit a link of 1,000."""
 
 
-def spec(nodes: int = 2) -> ClusterSpec:
-    """Return nodes n0, n1, ... of 4 GPUs and 1,000 Mbit/s; 400 slots of 5 ms are 2 s."""
-    names = [f"n{index}" for index in range(nodes)]
+def spec(nodes: int = 2, mbps: int = 1000, hyperperiod: int = 400, gpus: int = 4) -> ClusterSpec:
+    """Return nodes n0, n1, ... with an interface each; 400 slots of 5 ms are 2 s."""
+    names, has = [f"n{index}" for index in range(nodes)], Resources(gpus=gpus)
     return ClusterSpec(
         name="wired",
         slot_ms=5,
-        hyperperiod=400,
-        nodes=tuple(Host(name=name, has=Resources(gpus=4), interface=name) for name in names),
-        links=tuple(Link(name=name, capacity=1000) for name in names),
+        hyperperiod=hyperperiod,
+        nodes=tuple(Host(name=name, has=has, interface=name) for name in names),
+        links=tuple(Link(name=name, capacity=mbps) for name in names),
     )
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.happenings import differences, rebuilt
 from metronome_opt.cluster.gang import Reservation, Revised
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
+from tests.cluster.events import differences, rebuilt
 from tests.cluster.small import A, B, cluster, gang, running, state_of
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pydantic_core import PydanticSerializationError
 
-from benchmarks.happenings import differences, rebuilt, small_cluster
-from benchmarks.killed import kill_a_writer
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
+from tests.cluster.events import differences, rebuilt, small_cluster
 from tests.cluster.small import A, B, running, usual
+from tests.cluster.writer import kill_a_writer
 
 _INTERRUPTED = {"demand.py", "journal.py", "state.py", "store.py"}
 

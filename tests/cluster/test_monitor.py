@@ -1,6 +1,6 @@
 """The monitor: claims of a state, decisions about them, and what is applied.
 
-How jobs fare under it is in tests/kubernetes/controller/test_rephase.py.
+Iteration times under it are in test_rephase.py.
 """
 
 from __future__ import annotations

@@ -10,58 +10,54 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pydantic import TypeAdapter
 
-from benchmarks.happenings import differences, draw, rebuilt, small_cluster, somewhere
 from metronome_opt.cluster.gang import Event, Reservation, Reserved
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of, schedule_of
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.verify import evaluate
-from tests.cluster.small import cluster, running, state_of
+from tests.cluster.events import differences, draw, rebuilt, small_cluster
+from tests.cluster.small import A, B, cluster, running, state_of
 from tests.tiers import examples
-
-# On node 0, slots 2 to 5 of 12, and 7 and 0 of 8; they meet in slots 15 and 16.
-HEAVY = running("heavy", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
-LIGHT = running("light", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
 
 
 def test_gpus_that_are_left_over_and_jobs_of_a_node() -> None:
-    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    state = state_of(cluster([2, 2]), A, B)
     assert state.free[:, 0].tolist() == [0, 1, 1, 2]
     assert state.fragments == 2
-    assert (state.jobs_on("n0"), state.jobs_on("n3")) == (["heavy", "light"], [])
+    assert (state.jobs_on("n0"), state.jobs_on("n3")) == (["a", "b"], [])
 
 
 def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
     events: list[Event] = []
     state = ClusterState(cluster([2, 2]))
     state.note = events.append
-    assert state.reserve(HEAVY)
+    assert state.reserve(A)
     before = rebuilt(state)
-    assert not state.reserve(HEAVY)
-    assert not state.revise([HEAVY])
+    assert not state.reserve(A)
+    assert not state.revise([A])
     assert not state.revise([])
     assert not state.set_capacity("n0", 100)
     assert not state.set_node("n0", up=True)
     assert not state.unreserve("nobody")
-    assert events == [Reserved(claim=HEAVY)]
+    assert events == [Reserved(claim=A)]
     assert differences(state, before) == []
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), InputError("no")])
 def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
-    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    state = state_of(cluster([2, 2]), A, B)
     before = rebuilt(state)
 
     def note(_: Event) -> None:
         raise error
 
     state.note = note
-    heavier = HEAVY.model_copy(update={"offset": 3})
+    shifted = A.model_copy(update={"offset": 3})
     calls: list[Callable[[], object]] = [
         lambda: state.reserve(running("c", "n3 n2")),
-        lambda: state.unreserve("heavy"),
-        lambda: state.revise([heavier]),
+        lambda: state.unreserve("a"),
+        lambda: state.revise([shifted]),
         lambda: state.set_capacity("n0", 5),
         lambda: state.set_node("n0", up=False),
     ]
@@ -74,14 +70,14 @@ def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
 @pytest.mark.parametrize("changes", [{"offset": -3}, {"offset": 1.5}, {"stretch": -50}])
 def test_claims_that_were_copied_with_wrong_fields_are_refused(changes: dict[str, float]) -> None:
     events: list[Event] = []
-    state = state_of(cluster([2, 2]), LIGHT)
+    state = state_of(cluster([2, 2]), B)
     state.note = events.append
     before = rebuilt(state)
     (field,) = changes
     calls: list[Callable[[], object]] = [
-        lambda: state.reserve(HEAVY.model_copy(update=changes)),
-        lambda: state.revise([LIGHT.model_copy(update=changes)]),
-        lambda: state.apply(Reserved(claim=HEAVY.model_copy(update=changes))),
+        lambda: state.reserve(A.model_copy(update=changes)),
+        lambda: state.revise([B.model_copy(update=changes)]),
+        lambda: state.apply(Reserved(claim=A.model_copy(update=changes))),
     ]
     for call in calls:
         with pytest.raises(InputError, match=rf"claims?(\[0\])?\.{field}: must be "):
@@ -130,7 +126,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule(chance=st.randoms(use_true_random=False))
     def something_happens(self, chance: random.Random) -> None:
-        event = draw(chance, self.state, somewhere).event
+        event = draw(chance, self.state)
         if event is None:
             return
         before = len(self.journal), self.state.sequence

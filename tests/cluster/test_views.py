@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.happenings import differences
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import (
@@ -20,6 +19,7 @@ from metronome_opt.cluster.views import (
 )
 from metronome_opt.errors import InputError
 from metronome_opt.verify import check
+from tests.cluster.events import differences
 from tests.cluster.small import A, B, cluster, gang, running, state_of, usual
 
 # ------------------------------------------------------------------ documents

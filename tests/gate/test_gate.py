@@ -20,20 +20,6 @@ def test_bursts_wait_for_their_slots() -> None:
     assert max(clock.slept) <= 0.1  # seconds, so that Ctrl-C has its turn
 
 
-def test_each_burst_of_an_iteration_has_a_slot() -> None:
-    clock = Clock()
-    bursts = run(clock, clock.gate(claim(10, 100, 0, 50)), 5, 0, 5, 5, 80, 5)
-    assert began_ms(bursts) == [10, 60, 110, 195, 210]
-    assert [(burst.iteration, burst.phase) for burst in bursts] == [
-        (0, 0),
-        (0, 1),
-        (1, 0),
-        (1, 1),
-        (2, 0),
-    ]
-    assert bursts[3].late_ns == 35 * MS
-
-
 def test_ungated_burst_never_waits_and_is_counted() -> None:
     clock = Clock()
     gate = clock.gate(Claim(10 * MS, 100 * MS, (0, 50 * MS), gated=False))

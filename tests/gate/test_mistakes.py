@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.gate import Gate
-from metronome_opt.gate.plan import Claim
 from tests.gate.clock import MS, Clock, claim, total
 
 # ------------------------------------------------------------------ which burst it is
@@ -36,9 +35,7 @@ def test_named_bursts_stay_in_step() -> None:
     assert seen == [(0, 50), (1, 80), (0, 150), (0, 250), (1, 280)]
 
 
-def test_claim_amid_an_iteration_does_not_swap_bursts(
-    tmp_path: Path,
-) -> None:
+def test_claim_amid_an_iteration_does_not_swap_bursts(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "claim.json"
     gate = clock.gate(file=path)
     assert [phase for phase, _ in iterate(clock, gate, 0)] == [0]
@@ -60,9 +57,7 @@ def test_unknown_phase_is_a_warning(phase: int, caplog: pytest.LogCaptureFixture
 # ------------------------------------------------------------------ bursts that never end
 
 
-def test_burst_that_never_ended_is_forgotten(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_burst_that_never_ended_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     gate = clock.gate(claim(40, 100))
     lost = gate.burst()
@@ -77,32 +72,6 @@ def test_burst_that_never_ended_is_forgotten(
     assert total(gate, "bursts") == 3
     (record,) = caplog.records
     assert "never ended" in record.getMessage()
-
-
-# ------------------------------------------------------------------ whatever a file holds
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'{"offset_ms": 1e99999999999999999999, "period_ms": 100}',
-        b'{"offset_ms": "' + b"1" * 300_000 + b'", "period_ms": 100}',
-        b"a: !!timestamp foo",
-    ],
-)
-def test_no_file_content_raises(
-    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "claims"
-    path.write_bytes(content)
-    clock = Clock()
-    gate = clock.gate(file=path)
-    assert gate.claim is None
-    path.write_text('{"offset_ms": 40, "period_ms": 100}')
-    iterate(clock, gate, *[None] * 8)
-    assert gate.claim == Claim(40 * MS, 100 * MS)
-    (record,) = caplog.records
-    assert str(path) in record.getMessage()
 
 
 def test_invalid_unicode_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

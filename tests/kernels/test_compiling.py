@@ -15,9 +15,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def test_kernels_are_kept_in_a_folder_of_their_sources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_are_cached_by_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path), raising=False)
     assert compiling.kernel(double)(4) == 8
     (folder,) = tmp_path.glob("kernels-*")
@@ -25,7 +23,7 @@ def test_kernels_are_kept_in_a_folder_of_their_sources(
     assert str(tmp_path) == numba.config.CACHE_DIR  # type: ignore[attr-defined]
 
 
-def test_kernels_work_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_work_without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     njit: Any = numba.njit
 
     def refusing(**options: bool) -> object:

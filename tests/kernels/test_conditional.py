@@ -92,7 +92,7 @@ def hanging_together(instance: Instance) -> np.ndarray:
 
 
 @given(assigned(crowded()))
-def test_the_landscape_is_that_of_the_judge(case: tuple[Instance, dict[str, int]]) -> None:
+def test_landscape_matches_evaluate(case: tuple[Instance, dict[str, int]]) -> None:
     instance, offsets = case
     value = landscape(instance)[held(instance, offsets)]
     assert Fraction(int(value), scale_of(instance)) == evaluate(instance, offsets).contention
@@ -100,13 +100,13 @@ def test_the_landscape_is_that_of_the_judge(case: tuple[Instance, dict[str, int]
 
 @given(crowded(most_schedules=500))
 @examples(60)
-def test_some_optimal_schedule_hangs_together(instance: Instance) -> None:
+def test_some_optimal_schedule_is_connected(instance: Instance) -> None:
     values = landscape(instance)
     assert values[hanging_together(instance)].min() == values.min()
 
 
 @given(crowded(max_jobs=6, most_schedules=10**5))
-def test_contacts_are_those_of_the_rates(instance: Instance) -> None:
+def test_contacts_match_rates(instance: Instance) -> None:
     contacts = contacts_of(compile_instance(instance))
     expected = possible(instance)
     found = {}
@@ -190,7 +190,7 @@ def questions(draw: st.DrawFn) -> tuple[Compiled, list[tuple[int, dict[str, int]
 @pytest.mark.slow
 @given(questions())
 @examples(80)
-def test_one_memory_answers_many_questions(
+def test_memory_is_shared_by_queries(
     case: tuple[Compiled, list[tuple[int, dict[str, int]]]],
 ) -> None:
     compiled, asked = case
@@ -203,7 +203,7 @@ def test_one_memory_answers_many_questions(
         assert answer(compiled, forgetful, offsets, link) == truth
 
 
-def test_a_question_that_takes_too_long_is_given_up() -> None:
+def test_long_query_is_abandoned() -> None:
     """Where hyperperiods are long nobody looked at the clock for minutes."""
     few, many = ([(4000 * n + n * step, 1, 10) for n in range(20)] for step in (0, 1))
     for length, bursts, least in ((10**5, few, 4), (10**5, many, 0), (1000, [(0, 1, 10)], 4)):
@@ -219,7 +219,7 @@ def test_a_question_that_takes_too_long_is_given_up() -> None:
 
 @given(assigned(CASES))
 @examples(60)
-def test_the_uses_of_a_job_add_up_to_it(case: tuple[Instance, dict[str, int]]) -> None:
+def test_uses_of_job_add_up(case: tuple[Instance, dict[str, int]]) -> None:
     instance, offsets = case
     compiled = compile_instance(instance, common_scale=True)
     names = list(offsets)
@@ -248,7 +248,7 @@ def test_the_uses_of_a_job_add_up_to_it(case: tuple[Instance, dict[str, int]]) -
         ((2,) * 6, 2000, 0),  # 2001 ** 6 is above 2 ** 62
     ],
 )
-def test_links_are_nameable_if_a_number_tells_all_relative_offsets(
+def test_nameable_links_have_unique_numbers(
     lengths: tuple[int, ...], period: int, nameable: int
 ) -> None:
     jobs = [builders.job(f"j{i}", period, (0, m, 60)) for i, m in enumerate(lengths)]

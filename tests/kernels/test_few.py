@@ -30,7 +30,7 @@ def release(case: Scheduled, members: np.ndarray) -> Few:
 
 @given(schedules(max_jobs=5), st.integers(1, 3), st.integers(0, 99), st.integers(1, 5))
 @examples(40)
-def test_the_best_combination_is_found(case: Scheduled, size: int, seed: int, nodes: int) -> None:
+def test_best_combination_is_returned(case: Scheduled, size: int, seed: int, nodes: int) -> None:
     before, value = case.offsets.copy(), case.scaled()
     members = np.random.default_rng(seed).permutation(case.around.free)[:size]
     room = release(case, members)
@@ -49,7 +49,7 @@ def test_the_best_combination_is_found(case: Scheduled, size: int, seed: int, no
 
 @given(schedules(), st.integers(0, 6), st.integers(0, 99))
 @examples(40)
-def test_it_may_be_broken_off(case: Scheduled, nodes: int, seed: int) -> None:
+def test_search_can_be_interrupted(case: Scheduled, nodes: int, seed: int) -> None:
     before, value = case.offsets.copy(), case.scaled()
     members = np.random.default_rng(seed).permutation(case.around.free)[:4]
     room = release(case, members)
@@ -61,7 +61,7 @@ def test_it_may_be_broken_off(case: Scheduled, nodes: int, seed: int) -> None:
 
 @given(schedules())
 @examples(40)
-def test_blame_is_what_a_job_adds(case: Scheduled) -> None:
+def test_blame_is_marginal_cost(case: Scheduled) -> None:
     free = case.around.free
     found = blames(case.state, case.offsets, free)
     case.check(case.offsets)

@@ -40,7 +40,7 @@ def all_costs(compiled: Compiled, state: DemandState, job: int) -> np.ndarray:
 
 
 @given(assigned(VARIED))
-def test_contention_is_that_of_the_judge(case: Assigned) -> None:
+def test_contention_matches_evaluate(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
     state = state_of(compiled, list(offsets.values()))
@@ -49,7 +49,7 @@ def test_contention_is_that_of_the_judge(case: Assigned) -> None:
 
 @given(assigned(VARIED))
 @examples(60)
-def test_marginal_costs_are_differences_of_the_judge(case: Assigned) -> None:
+def test_marginal_costs_match_evaluate(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
     state = state_of(compiled, list(offsets.values()))
@@ -65,7 +65,7 @@ def test_marginal_costs_are_differences_of_the_judge(case: Assigned) -> None:
 
 @given(assigned(VARIED))
 @examples(60)
-def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
+def test_descent_improves_and_stays_consistent(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
     chosen = np.array(list(offsets.values()), dtype=np.int64)
@@ -80,7 +80,7 @@ def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 5, 11])
-def test_the_best_offset_has_the_largest_cushion_of_the_judge(start: int) -> None:
+def test_best_offset_has_maximum_cushion(start: int) -> None:
     # b repeats three times while a repeats twice: free runs differ from period to period.
     instance = network(job("a", 18, (start, 4, 60)), job("b", 12, (1, 2, 60)))
     compiled = compile_instance(instance)
@@ -96,7 +96,7 @@ def test_the_best_offset_has_the_largest_cushion_of_the_judge(start: int) -> Non
     assert cushions[offset] == max(cushion for cushion in cushions.values() if cushion is not None)
 
 
-def test_costs_that_leave_64_bits_are_refused() -> None:
+def test_costs_beyond_64_bits_are_refused() -> None:
     instance = network(job("a", 4, (0, 2, 10**18)), job("b", 4, (0, 2, 10**18 + 1)))
     with pytest.raises(InputError, match=r"jobs\[0\] \(a\).*64-bit"):
         compile_instance(instance)
@@ -104,7 +104,7 @@ def test_costs_that_leave_64_bits_are_refused() -> None:
 
 @given(VARIED.filter(lambda instance: len(instance.jobs) > 1))
 @examples(40)
-def test_two_jobs_cost_what_each_adds_to_the_other(instance: Instance) -> None:
+def test_pair_cost_is_added_cost(instance: Instance) -> None:
     first, second = instance.jobs[:2]
     alone = instance.replace(jobs=(first, second))
     compiled = compile_instance(alone)

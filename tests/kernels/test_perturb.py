@@ -44,7 +44,7 @@ def draw_on(
 @pytest.mark.slow
 @given(schedules(), st.integers(0, 60), st.floats(0, 1000), st.integers(0, 99))
 @examples(60)
-def test_demand_and_offsets_stay_together(
+def test_demand_and_offsets_stay_consistent(
     case: Scheduled, steps: int, temperature: float, seed: int
 ) -> None:
     before = case.offsets.copy()
@@ -64,7 +64,7 @@ def two_jobs() -> Scheduled:
 
 
 @pytest.mark.slow
-def test_offsets_come_from_the_boltzmann_distribution() -> None:
+def test_offsets_have_boltzmann_distribution() -> None:
     case = two_jobs()
     # Overlaps of 2, 1, 0, 0, 0, 1 slots, 20 unserved in each; the unit is gcd(60, 100) = 20.
     cost = np.array([2, 1, 0, 0, 0, 1])
@@ -101,9 +101,7 @@ def walk_on(case: Scheduled, walk: Walk, generator: np.random.Generator, steps: 
 
 @given(schedules(), st.lists(st.integers(0, 40), max_size=5), st.integers(0, 99))
 @examples(60)
-def test_the_running_value_is_that_of_the_judge(
-    case: Scheduled, parts: list[int], seed: int
-) -> None:
+def test_running_value_matches_evaluate(case: Scheduled, parts: list[int], seed: int) -> None:
     before, value = case.offsets.copy(), case.scaled()
     walk, generator = start_walk(case.offsets, case.around, no_kicks()), np.random.default_rng(seed)
     for steps in parts:
@@ -117,7 +115,7 @@ def test_the_running_value_is_that_of_the_judge(
 @pytest.mark.slow
 @given(schedules())
 @examples(40)
-def test_a_walk_first_settles(case: Scheduled) -> None:
+def test_walk_settles_first(case: Scheduled) -> None:
     walk, generator = start_walk(case.offsets, case.around, no_kicks()), np.random.default_rng(0)
     while walk.counters[WAITING]:
         walk_on(case, walk, generator, 1)

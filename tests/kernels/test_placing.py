@@ -49,7 +49,7 @@ def brute_cost(
     seed=st.integers(0, 2**32 - 1),
     dtype=st.sampled_from([np.int32, np.int64]),
 )
-def test_costs_are_those_counted_slot_by_slot(
+def test_costs_match_count_per_slot(
     job: Job, repeats: int, flows: int, weights: list[int], seed: int, dtype: type
 ) -> None:
     generator = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def test_costs_are_those_counted_slot_by_slot(
     ]
 
 
-def test_a_conflict_counts_wherever_something_is_paid() -> None:
+def test_conflict_counts_where_cost_is_positive() -> None:
     job = Job(name="new", period=4, phases=(Phase(start=0, length=1, rate=60),), links={})
     demand: Ints = np.array([[[80, 40, 41, 0]], [[0, 0, 0, 0]]], dtype=np.int32)
     rows = np.empty((2, 4), dtype=np.int64)
@@ -80,7 +80,7 @@ def test_a_conflict_counts_wherever_something_is_paid() -> None:
     tables=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), min_size=1, max_size=3),
     tasks=st.integers(1, 4),
 )
-def test_merging_places_one_by_one_is_a_knapsack(tables: list[list[int]], tasks: int) -> None:
+def test_merging_tables_solves_knapsack(tables: list[list[int]], tasks: int) -> None:
     cost = np.full((tasks + 1, 1), NEVER)
     cost[0] = 0
     second = np.zeros_like(cost)

@@ -100,7 +100,7 @@ def truth(case: Grown) -> Fraction:
 
 @given(starts())
 @examples(80)
-def test_it_ends_with_the_optimum(case: Grown) -> None:
+def test_search_ends_with_optimum(case: Grown) -> None:
     best = truth(case)
     assert is_done(case.grow(10**9))
     assert case.best == best == evaluate(case.instance, case.found).contention
@@ -111,7 +111,7 @@ def test_it_ends_with_the_optimum(case: Grown) -> None:
 
 @given(starts())
 @examples(40)
-def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: Grown) -> None:
+def test_nodes_keep_bound_and_demand(case: Grown) -> None:
     best = truth(case)
     while not is_done(case.tree):
         tree = case.grow(1)
@@ -127,7 +127,7 @@ def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: G
 
 @given(starts(), st.integers(2, 9))
 @examples(40)
-def test_how_often_it_is_left_does_not_matter(case: Grown, budget: int) -> None:
+def test_interruptions_do_not_change_result(case: Grown, budget: int) -> None:
     other = Grown(case.instance, case.offsets, case.stay, case.sharpness)
     while not is_done(case.tree):
         case.grow(budget)
@@ -139,9 +139,7 @@ def test_how_often_it_is_left_does_not_matter(case: Grown, budget: int) -> None:
 
 @given(starts(), st.booleans(), st.integers(0, 5))
 @examples(60)
-def test_a_value_from_elsewhere_ends_it_early_but_not_wrong(
-    case: Grown, optimal: bool, later: int
-) -> None:
+def test_external_value_prunes_correctly(case: Grown, optimal: bool, later: int) -> None:
     """Cut off by the optimum or by the value of any schedule, at once or after some nodes."""
     values = landscape(case.instance)
     index = held(case.instance, {name: case.offsets[name] for name in case.stay})
@@ -153,7 +151,7 @@ def test_a_value_from_elsewhere_ends_it_early_but_not_wrong(
     assert case.best == truth(case)
 
 
-def test_a_tree_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_ENTRIES", 100)
     instance = tangle(3, 2, 0, periods=(4,), lengths=(3, 3))
     with pytest.raises(TreeTooLargeError, match="tangle: a search tree of 3 jobs on 2 links"):

@@ -19,24 +19,22 @@ from lightkube.core.client import Client
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.client import (
+    CLAIMS,
     NODES,
     PODS,
     ClusterError,
     apply,
     asking,
-    claims_of,
     connect,
     delete,
     listed,
 )
-from metronome_opt.kubernetes.controller.claims import Assignment
+from metronome_opt.kubernetes.controller.claims import Assignment, Slots
 from metronome_opt.kubernetes.controller.live import LiveCluster, LostLeadershipError
-from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.pods import Pod
 
 TOKEN = "planted-5up3r-s3cret"
 GROUP = "metronome.x-k8s.io"
-CLAIMS = claims_of(GROUP)
 CLAIM_PATH, MANAGER = "stbandwidthclaims/a-0", "fieldManager=metronome-opt"
 CLAIM = {"metadata": {"name": "a-0", "namespace": "team"}, "spec": {}}
 CREDENTIALS = "client.authentication.k8s.io"

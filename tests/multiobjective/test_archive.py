@@ -1,4 +1,4 @@
-"""The archive of a search for a front, against a list of all that was found."""
+"""The archive of a search for a front, against a list of all points."""
 
 from __future__ import annotations
 

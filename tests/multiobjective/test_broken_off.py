@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,8 +70,9 @@ def test_callback_is_notified_of_every_level() -> None:
 def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[Result] = []
 
-    def hurried(arguments: Arguments, budget: Budget) -> Result:
-        reached.append(solve_contention(arguments, budget if reached else Budget(0)))
+    def hurried(arguments: Arguments) -> Result:
+        budget = arguments.budget if reached else Budget(0)
+        reached.append(solve_contention(replace(arguments, budget=budget)))
         return reached[-1]
 
     monkeypatch.setattr("metronome_opt.multiobjective.offsets.solve_contention", hurried)

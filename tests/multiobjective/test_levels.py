@@ -33,7 +33,7 @@ def no_time() -> Iterator[None]:
         patch.setattr(offsets, "minimise", nothing)
         patch.setattr(
             "metronome_opt.solvers.auto.run", lambda _: None
-        )  # nor is there time to look for peace
+        )  # nor time to search without contention
         yield
 
 

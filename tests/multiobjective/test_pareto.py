@@ -106,7 +106,7 @@ def test_one_point_needs_no_search_between_ends(
     best = solve(instance, workers=1, time_limit=None)
     assert best.status is Status.OPTIMAL
     assert best.objective
-    monkeypatch.setattr(Nondominated, "run", lambda _: pytest.fail("searched between the ends"))
+    monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))
     found = pareto(instance, names, workers=1, time_limit=None)
     assert found.complete
     assert [point.objectives["contention"] for point in found.points] == [best.objective]
@@ -138,11 +138,11 @@ def test_front_callback_is_notified_of_every_part() -> None:
         b=100,
         c=100,
     )
-    told: list[FrontEvent] = []
-    whole = pareto(instance, ["contention", "wait"], workers=1, callback=told.append)
-    assert [(event.done, event.parts) for event in told] == [(1, 3), (2, 3), (3, 3)]
+    events: list[FrontEvent] = []
+    whole = pareto(instance, ["contention", "wait"], workers=1, callback=events.append)
+    assert [(event.done, event.parts) for event in events] == [(1, 3), (2, 3), (3, 3)]
     # Contention 20 (both wait 0), 10 (1 slot) and 0 (2 slots) in each part.
-    assert [event.points for event in told] == [3, 6, 9]
+    assert [event.points for event in events] == [3, 6, 9]
     assert points(whole) == [(Fraction(10 * n, 2), Fraction(6 - n)) for n in range(7)]
     ended = pareto(instance, ["contention", "wait"], workers=1, callback=lambda _: True)
     assert not ended.complete

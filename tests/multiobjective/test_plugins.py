@@ -1,4 +1,4 @@
-"""Objectives of other packages: found by entry points, optimised like those of this one."""
+"""Objectives of other packages, by entry points."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class Size(JobObjective):
     def natural_size(self, instance):
         return float("nan")
 
-nobody = 3
+number = 3
 """
 POINTS = """[metronome_opt.objectives]
 toy = toyshop:Toy
 odd = toyshop:Odd
 renamed = toyshop:Toy
-nobody = toyshop:nobody
+number = toyshop:number
 missing = toyshop:missing
 text = toyshop:Text
 exits = toyshop:Exits
@@ -128,7 +128,7 @@ def test_plugin_objective_in_sum_is_divided_by_1() -> None:
             "objectives: 'tow' is not known; choose from slowdown, .*moves, cushion, .*toy",
         ),
         ("renamed", "objectives: renamed is no JobObjective of this name; mend or remove"),
-        ("nobody", r"objectives: nobody is no JobObjective of this name; .*toyshop:nobody"),
+        ("number", r"objectives: number is no JobObjective of this name; .*toyshop:number"),
         (
             "missing",
             "objectives: 'missing': toyshop:missing cannot be loaded .*; mend or remove",

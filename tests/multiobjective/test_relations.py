@@ -1,4 +1,4 @@
-"""Rows of several costs, against loops that do the same one row at a time."""
+"""Rows of several costs, against loops over single rows."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_join_adds_costs_of_agreeing_rows(one: Relation, other: Relation) -> Non
 @given(relations(2), relations(3))
 @examples(150)
 def test_min_beside_is_minimum_of_each_cost(wider: Relation, other: Relation) -> None:
-    least, known = wider.min_beside(other)
+    minimum, known = wider.min_beside(other)
     for row, (places, _, _) in enumerate(rows(wider)):
         beside = [
             costs
@@ -114,7 +114,7 @@ def test_min_beside_is_minimum_of_each_cost(wider: Relation, other: Relation) ->
         ]
         assert known[row] == bool(beside)
         if beside:
-            assert list(least[row]) == [min(column) for column in zip(*beside, strict=True)]
+            assert list(minimum[row]) == [min(column) for column in zip(*beside, strict=True)]
 
 
 @given(st.integers(1, 3).flatmap(lambda count: st.tuples(st.just(count), relations(count + 1))))

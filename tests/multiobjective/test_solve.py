@@ -52,15 +52,14 @@ def test_reserve_is_that_of_longer_bursts(
 
 
 @pytest.mark.parametrize("solver", ["greedy", "cpsat", "local", "branch-bound"])
-@pytest.mark.parametrize("names", [["latency"], ["contention", "latency"]])
-def test_every_solver_minimises_latency(solver: str, names: list[str]) -> None:
+def test_solvers_hold_contention_and_minimise_latency(solver: str) -> None:
+    names = ["contention", "latency"]
     instance = network(
         job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4), job("c", 6, (1, 2, 70))
     )
     best = in_order(every(instance), names)
     result = solve(instance, solver, objective=names, workers=1)
     assert check(instance, result.schedule) == ()
-    assert result.schedule.first == names[0]
     assert [level.name for level in result.levels] == names
     if solver in ("cpsat", "branch-bound"):
         assert [level.value for level in result.levels] == best

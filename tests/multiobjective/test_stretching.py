@@ -39,9 +39,9 @@ def test_lexicographic_order_with_stretch_is_optimal(
     instance: Instance, names: list[str], longer: int
 ) -> None:
     found = solve(instance, objective=names, cushion_slots=longer, workers=1)
-    least = in_order(every(instance, longer), names)
+    minimum = in_order(every(instance, longer), names)
     values = [cost(name, found.evaluation.objectives[name]) for name in names]
-    assert values == least
+    assert values == minimum
     assert [level.name for level in found.levels] == names
     assert all(level.proved for level in found.levels)
     assert found.stop is Stop.PROVED
@@ -132,12 +132,12 @@ def hard() -> Instance:
 
 
 def test_ctrl_c_keeps_stretched_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = 0
+    calls = 0
 
     def quick(instance: Instance) -> dict[str, int]:
-        nonlocal looked
-        looked += 1
-        if looked == 2:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
             signal.raise_signal(signal.SIGINT)
         return dict(instance.unshifted)
 

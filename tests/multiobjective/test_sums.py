@@ -57,12 +57,12 @@ def weightings(draw: st.DrawFn) -> dict[str, Fraction]:
 @examples(60)
 def test_weighted_sum_is_optimal(instance: Instance, weights: dict[str, Fraction]) -> None:
     assume(any(weights.values()))
-    least = min(weighted(instance, weights, each) for each in every(instance))
+    minimum = min(weighted(instance, weights, each) for each in every(instance))
     result = solve(
         instance, objective={name: str(each) for name, each in weights.items()}, workers=1
     )
-    assert weighted(instance, weights, result.evaluation.objectives) == least
-    assert result.levels == (Level("weighted sum", least, proved=True),)
+    assert weighted(instance, weights, result.evaluation.objectives) == minimum
+    assert result.levels == (Level("weighted sum", minimum, proved=True),)
     assert check(instance, result.schedule) == ()
 
 

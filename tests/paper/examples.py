@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.trials import TrialRecord
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.journal import dump_line
 from metronome_opt.simulate.conditions import Conditions
 from paper.campaigns import COMPARED, LARGE, ON_LARGE
@@ -23,7 +23,7 @@ PROVING = COMPARED[:6]
 
 
 def fill(folder: Path, scratch: Path) -> None:
-    """TrialRecord everything that the paper shows into a folder."""
+    """SolverRecord everything that the paper shows into a folder."""
     write(scratch / "records.jsonl", map(dump_line, campaign()))
     record_solvers([scratch / "records.jsonl"], ["metronome bench run"], folder)
     for study, records in studies().items():
@@ -37,7 +37,7 @@ def write(path: Path, lines: Iterator[str]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def campaign() -> list[TrialRecord]:
+def campaign() -> list[SolverRecord]:
     """Return cases of all solvers on three instances of each size of each family."""
     chance = random.Random(1)
     return [
@@ -49,7 +49,7 @@ def campaign() -> list[TrialRecord]:
     ]
 
 
-def case(chance: random.Random, family: str, instance: str, solver: str, size: int) -> TrialRecord:
+def case(chance: random.Random, family: str, instance: str, solver: str, size: int) -> SolverRecord:
     value = 100 if solver in PROVING else 100 + chance.randint(0, 40)
     proved = solver in PROVING and chance.random() < 0.8
     return record(

@@ -42,18 +42,18 @@ def log(generated: Generated, recorded: Recorded, tmp_path_factory: pytest.TempP
     return (folder / "main.log").read_text(encoding="utf-8", errors="replace")
 
 
-def test_it_has_the_length_of_a_paper(log: str) -> None:
+def test_paper_has_eight_to_twelve_pages(log: str) -> None:
     found = re.search(r"Output written on main\.pdf \((\d+) pages", log)
     assert found is not None
     assert FEWEST <= int(found[1]) <= MOST
 
 
-def test_references_and_citations_are_known(log: str) -> None:
+def test_references_and_citations_are_defined(log: str) -> None:
     assert re.findall(r"LaTeX Warning: (?:Reference|Citation).*undefined.*", log) == []
     assert "There were undefined" not in log
     assert "multiply defined" not in log
 
 
-def test_nothing_stands_out_of_its_column(log: str) -> None:
+def test_no_box_is_overfull(log: str) -> None:
     wide = re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\).*", log)
     assert [points for points in wide if float(points) > WIDEST] == []

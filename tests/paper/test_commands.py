@@ -20,7 +20,7 @@ def test_plan_is_printed_without_running_anything() -> None:
 
 
 @pytest.mark.slow
-def test_a_mistake_is_one_line_and_exit_status_2(tmp_path: Path) -> None:
+def test_fault_is_one_line_and_exit_status_2(tmp_path: Path) -> None:
     words = ["record", "solvers", str(tmp_path / "none.jsonl"), "--command", "c"]
     ended = subprocess.run(
         [sys.executable, "-m", "paper", *words],

@@ -23,12 +23,12 @@ def macros(found: Generated) -> dict[str, str]:
     return {match[1]: match[2] for match in matches if match}
 
 
-def test_the_paper_is_up_to_date(generated: Generated) -> None:
+def test_generated_files_are_up_to_date(generated: Generated) -> None:
     # If this fails, run `python -m paper generate`.
     assert list(differences(generated, HOME / FOLDER)) == []
 
 
-def test_macros_are_those_that_the_text_uses(sources: list[Source], generated: Generated) -> None:
+def test_all_macros_are_used(sources: list[Source], generated: Generated) -> None:
     assert set(macros(generated)) <= commands(sources)
 
 

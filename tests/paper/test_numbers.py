@@ -21,20 +21,20 @@ def strict(text: str) -> list[str]:
     return stray_numbers(Source("results", text))
 
 
-def test_the_text_has_no_number_that_is_not_generated(sources: list[Source]) -> None:
+def test_numbers_of_text_are_generated(sources: list[Source]) -> None:
     assert [line for source in sources for line in stray_numbers(source)] == []
 
 
-def test_every_citation_has_an_entry_and_every_entry_is_cited(sources: list[Source]) -> None:
+def test_citations_match_bibliography(sources: list[Source]) -> None:
     bibliography = (HOME / "references.bib").read_text(encoding="utf-8")
     assert citations(sources) == entries(bibliography)
 
 
-def test_every_reference_has_a_label(sources: list[Source]) -> None:
+def test_references_have_labels(sources: list[Source]) -> None:
     assert references(sources) - labels(sources) == set()
 
 
-def test_sections_with_definitions_and_the_drawing_are_there(sources: list[Source]) -> None:
+def test_named_sections_exist(sources: list[Source]) -> None:
     names = {source.name for source in sources}
     assert {"main", DRAWING, *THEORY} <= names
 
@@ -55,7 +55,7 @@ def test_sections_with_definitions_and_the_drawing_are_there(sources: list[Sourc
         "a 2\nlines",
     ],
 )
-def test_a_number_in_a_strict_section_is_reported(text: str) -> None:
+def test_number_in_strict_section_is_reported(text: str) -> None:
     assert len(strict(text)) == 1
 
 

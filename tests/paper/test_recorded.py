@@ -39,7 +39,7 @@ def write(path: Path, *lines: str) -> Path:
 # ------------------------------------------------------------------ the paper's
 
 
-def test_every_recorded_file_is_in_the_index_and_the_other_way_round() -> None:
+def test_index_lists_recorded_files() -> None:
     present = {
         path.relative_to(RESULTS).as_posix()
         for path in RESULTS.rglob("*")
@@ -48,7 +48,7 @@ def test_every_recorded_file_is_in_the_index_and_the_other_way_round() -> None:
     assert {entry.file for entry in read_index().files} == present
 
 
-def test_every_recorded_file_is_whole_and_names_its_command_commit_and_machine() -> None:
+def test_recorded_files_are_complete() -> None:
     for entry in read_index().files:
         assert all(entry.commands), entry.file
         assert not {"unknown", "unknown machine"} & {*entry.commits, *entry.machines}, entry.file
@@ -63,7 +63,7 @@ def test_every_recorded_file_is_whole_and_names_its_command_commit_and_machine()
 # ------------------------------------------------------------------ recording
 
 
-def test_a_campaign_reads_back_as_it_was(tmp_path: Path) -> None:
+def test_campaign_round_trip(tmp_path: Path) -> None:
     records = [record("one", "auto", "1/3", lower_bound="1/3"), record("two", "auto")]
     file = write(tmp_path / "records.jsonl", *map(dump_line, records))
     entry = record_solvers([file], ["metronome bench run"], tmp_path / "results")
@@ -90,7 +90,7 @@ def test_benchmarks_of_one_run_are_recorded_separately(tmp_path: Path) -> None:
     assert entries[0].commands == ("python -m benchmarks run fronts",)
 
 
-def test_a_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
+def test_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "records.jsonl", dump_line(record("one", "auto", 1)))
     record_solvers([file], ["c"], tmp_path)
     (tmp_path / SOLVERS).write_bytes(lzma.compress(b""))
@@ -104,7 +104,7 @@ def test_a_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ thinning
 
 
-def test_a_stored_simulation_keeps_the_columns_of_measures() -> None:
+def test_stored_simulation_keeps_columns_of_measures() -> None:
     run = simulation("metronome", [job("a", completion_s=100.0 / 3)], samples=[{"time_s": 1.0}])
     kept = subsample_simulation(run)
     assert kept.samples is None

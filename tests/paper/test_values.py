@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.statistics import Interval
-from metronome_opt.bench.trials import TrialRecord
 from paper.measured import benchmark_numbers
 from paper.mixes import mix_numbers
 from paper.shown import (
@@ -24,7 +24,7 @@ from tests.bench.simulation_examples import job, link, simulation
 # ------------------------------------------------------------------ how numbers stand
 
 
-def test_changes_have_signs_and_intervals_where_there_are_some() -> None:
+def test_changes_have_signs_and_intervals() -> None:
     assert change(-0.195) == r"\ensuremath{-19.5}"
     assert change(-0.0001) == r"\ensuremath{0.0}"
     assert change(None) is None
@@ -37,19 +37,19 @@ def test_changes_have_signs_and_intervals_where_there_are_some() -> None:
 # ------------------------------------------------------------------ solvers
 
 
-def campaign(*records: TrialRecord) -> Campaign:
+def campaign(*records: SolverRecord) -> Campaign:
     return read_campaign(records)
 
 
-def solved(instance: str, solver: str, seconds: float, **changes: Any) -> TrialRecord:
+def solved(instance: str, solver: str, seconds: float, **changes: Any) -> SolverRecord:
     return record(instance, solver, 8, lower_bound=8, runtime_s=seconds, suite="single", **changes)
 
 
-def open_case(instance: str, solver: str, value: int, bound: int | None) -> TrialRecord:
+def open_case(instance: str, solver: str, value: int, bound: int | None) -> SolverRecord:
     return record(instance, solver, value, lower_bound=bound, suite="single")
 
 
-def test_numbers_of_a_family() -> None:
+def test_numbers_of_family() -> None:
     numbers = solver_numbers(
         campaign(
             solved("single-2-test-0", "auto", 1.0),
@@ -112,7 +112,7 @@ def test_changes_over_cells_and_seeds() -> None:
     assert numbers["changeStaticMetronome"] is None
 
 
-def test_shares_of_what_can_be_gained() -> None:
+def test_shares_of_possible_gain() -> None:
     gained = {"two-1.00": (80, 90), "four-1.00": (80, 84), "two-0.90": (80, 102)}
     records = [
         run(policy, seconds, cell={"mix": mix})

@@ -41,6 +41,20 @@ def instance() -> Instance:
     )
 
 
+def link_per_job(*periods: int) -> Instance:
+    """Return jobs j0, j1, ... that overload links l0, l1, ... in the first slot of each period."""
+    burst = Phase(start=0, length=1, rate=20)
+    return Instance(
+        name="i",
+        slot_ms=2,
+        links=tuple(Link(name=f"l{n}", capacity=10) for n in range(len(periods))),
+        jobs=tuple(
+            Job(name=f"j{n}", period=period, phases=(burst,), links={f"l{n}": 1})
+            for n, period in enumerate(periods)
+        ),
+    )
+
+
 LIGHT, HEAVY = "light", "_heavy $x$"
 
 # The demands of all twelve slots in Gbit/s. What is late before is 20 and 5, all of it of the

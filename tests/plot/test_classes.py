@@ -29,7 +29,7 @@ def names(axes: Axes) -> list[str]:
     return [label.get_text() for label in axes.get_yticklabels()]
 
 
-def test_a_line_runs_from_before_to_after() -> None:
+def test_line_runs_from_before_to_after() -> None:
     axes = plot_classes(instance(), Times(BEFORE, AFTER))
     ((gain, row),) = points(axes, "after: shorter")
     assert gain == pytest.approx(LATE_AFTER)
@@ -42,7 +42,7 @@ def test_a_line_runs_from_before_to_after() -> None:
     assert line.get_segments()[0] == pytest.approx(ends)
 
 
-def test_the_heaviest_class_is_on_top_with_its_means() -> None:
+def test_heaviest_class_is_on_top_with_means() -> None:
     axes = plot_classes(instance(), Times(BEFORE, AFTER))
     assert names(axes) == [HEAVY, LIGHT]
     bottom, top = axes.get_ylim()
@@ -51,7 +51,7 @@ def test_the_heaviest_class_is_on_top_with_its_means() -> None:
     assert f"weight 1: 1 job, mean {LATE_BEFORE:.3f}× → {LATE_AFTER:.3f}×" in texts(axes)
 
 
-def test_a_change_by_chance_is_none() -> None:
+def test_change_of_one_percent_is_not_drawn() -> None:
     axes = plot_classes(instance(), Times(BEFORE, {**BEFORE, HEAVY: Fraction("30.3")}))
     assert points(axes, "after: longer") == []
 
@@ -62,14 +62,14 @@ def one_class(count: int) -> tuple[Instance, dict[str, Fraction]]:
     return network(*jobs), {f"j{n}": Fraction(600 + n) for n in range(count)}
 
 
-def test_within_a_class_the_largest_gain_comes_first_then_the_latest_job() -> None:
+def test_class_is_sorted_by_gain_then_lateness() -> None:
     problem, before = one_class(4)
     after = {**before, "j0": Fraction(550), "j2": Fraction(520), "j3": Fraction(590)}
     assert names(plot_classes(problem, Times(before, after))) == ["j2", "j0", "j3", "j1"]
     assert names(plot_classes(problem, Times(before, before))) == ["j3", "j2", "j1", "j0"]
 
 
-def test_names_of_many_jobs_keep_their_distance() -> None:
+def test_many_names_keep_distance() -> None:
     problem, before = one_class(300)
     axes = plot_classes(problem, Times(before, before))
     assert 40 < len(names(axes)) < 150

@@ -28,6 +28,7 @@ from tests.plot.examples import (
     HEAVY,
     LIGHT,
     instance,
+    link_per_job,
 )
 from tests.strategies import assigned
 
@@ -51,7 +52,7 @@ def test_demand_by_hand(
     assert (demand.rates // 1000).tolist() == [list(heavy), list(light)]
 
 
-def test_overloaded_is_strictly_above_the_capacity() -> None:
+def test_full_link_is_not_overloaded() -> None:
     example = instance()
     demand = link_demand(example, BEFORE, find_link(example, "node-0"))
     assert np.flatnonzero(demand.overloaded).tolist() == [0, 4]
@@ -60,7 +61,7 @@ def test_overloaded_is_strictly_above_the_capacity() -> None:
     assert np.flatnonzero(demand.overloaded).tolist() == [0]
 
 
-def test_demand_repeats_itself_and_can_be_cut() -> None:
+def test_demand_repeats_and_is_cut() -> None:
     example = instance()
     link = find_link(example, "node-0")
     whole = link_demand(example, AFTER, link).rates
@@ -71,7 +72,7 @@ def test_demand_repeats_itself_and_can_be_cut() -> None:
 
 @settings(deadline=None)
 @given(assigned())
-def test_late_demand_agrees_with_evaluate(case: tuple[Instance, dict[str, int]]) -> None:
+def test_excess_demand_matches_evaluate(case: tuple[Instance, dict[str, int]]) -> None:
     drawn, offsets = case
     for link, report in zip(drawn.links, evaluate(drawn, offsets).links, strict=True):
         demand = link_demand(drawn, offsets, link)
@@ -82,7 +83,7 @@ def test_late_demand_agrees_with_evaluate(case: tuple[Instance, dict[str, int]])
 
 @settings(deadline=None)
 @given(assigned())
-def test_bursts_cover_exactly_the_slots_with_demand(case: tuple[Instance, dict[str, int]]) -> None:
+def test_bursts_cover_slots_with_demand(case: tuple[Instance, dict[str, int]]) -> None:
     drawn, offsets = case
     for link in drawn.links:
         whole = drawn.hyperperiods[link.name]
@@ -96,7 +97,7 @@ def test_bursts_cover_exactly_the_slots_with_demand(case: tuple[Instance, dict[s
                 assert painted.tolist() == rates.tolist()
 
 
-def test_a_burst_comes_round_on_a_whole_circle_and_is_cut_otherwise() -> None:
+def test_burst_wraps_on_whole_circle_and_is_cut_otherwise() -> None:
     job = Job(name="j", period=4, phases=(Phase(start=1, length=2, rate=7),), links={})
     assert bursts(job, 2, 8) == [(3, 2, 7), (7, 2, 7)]
     assert bursts(job, 2, 6) == [(0, 1, 7), (3, 2, 7)]
@@ -108,7 +109,7 @@ def test_runs() -> None:
     assert runs(np.array([False])) == []
 
 
-def test_a_long_hyperperiod_is_cut_where_bursts_become_too_many() -> None:
+def test_long_hyperperiod_is_cut() -> None:
     def job(name: str, period: int, bursts: int) -> Job:
         phases = tuple(Phase(start=2 * index, length=1, rate=1) for index in range(bursts))
         return Job(name=name, period=period, phases=phases, links={"l": 1})
@@ -120,7 +121,7 @@ def test_a_long_hyperperiod_is_cut_where_bursts_become_too_many() -> None:
     assert drawn_slots(long, link) == 900  # 180 bursts, two in each period of 10
 
 
-def test_unknown_link() -> None:
+def test_unknown_link_is_refused() -> None:
     with pytest.raises(InputError, match=r"link 'x'; there are 'spare', 'node-0'$"):
         find_link(instance(), "x")
 
@@ -132,26 +133,10 @@ def test_rates_beyond_64_bits_are_refused() -> None:
         link_demand(huge, BEFORE, find_link(huge, "node-0"))
 
 
-def test_busiest_link_is_the_most_contended_with_ties_by_name() -> None:
-    def case(*periods: int) -> Instance:
-        return Instance(
-            name="i",
-            slot_ms=2,
-            links=tuple(Link(name=f"l{n}", capacity=10) for n in range(len(periods))),
-            jobs=tuple(
-                Job(
-                    name=f"j{n}",
-                    period=period,
-                    phases=(Phase(start=0, length=1, rate=20),),
-                    links={f"l{n}": 1},
-                )
-                for n, period in enumerate(periods)
-            ),
-        )
-
+def test_busiest_link_has_most_contention() -> None:
     offsets = {"j0": 0, "j1": 0, "j2": 0}
-    assert busiest_link(case(5, 3, 4), offsets) == "l1"  # late a third of the time
-    assert busiest_link(case(6, 6, 6), offsets) == "l0"
+    assert busiest_link(link_per_job(5, 3, 4), offsets) == "l1"  # late a third of the time
+    assert busiest_link(link_per_job(6, 6, 6), offsets) == "l0"
     lonely = instance().replace(
         jobs=(Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={}),)
     )

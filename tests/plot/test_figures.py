@@ -39,6 +39,7 @@ from tests.plot.examples import (
     boxes,
     check_dollars,
     instance,
+    link_per_job,
     polygons,
     texts,
     with_id,
@@ -72,7 +73,7 @@ def arcs(axes: Axes, gid: str) -> list[tuple[float, float]]:
     ]
 
 
-def test_circle_rotates_with_the_offsets() -> None:
+def test_circle_rotates_with_offsets() -> None:
     before = plot_circle(instance(), BEFORE, "node-0")
     after = plot_circle(instance(), AFTER, "node-0")
     assert arcs(before, "circle-job-2") == [(0, 1), (4, 1), (8, 1)]
@@ -87,7 +88,7 @@ def test_circle_rotates_with_the_offsets() -> None:
     assert {f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"} <= set(texts(before))
 
 
-def test_circle_of_an_unused_link_is_empty() -> None:
+def test_circle_of_unused_link_is_empty() -> None:
     axes = plot_circle(instance(), AFTER, "spare")
     assert list(with_id(axes, "circle-.*")) == []
     assert "no job uses this link" in texts(axes)
@@ -114,7 +115,7 @@ def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
     assert boxes(after, "timeline-overload") == [(55, 60, 50, 55)]
 
 
-def test_timeline_areas_hold_the_traffic() -> None:
+def test_timeline_areas_equal_volume() -> None:
     """An area has the volume of its job even where what lies below it has steps."""
     example = instance()
     wide = example.replace(
@@ -143,7 +144,7 @@ def rows(axes: Axes) -> list[str]:
     return [label.get_text() for label in axes.get_yticklabels()]
 
 
-def test_heatmap_shows_demand_as_a_share_of_capacity() -> None:
+def test_heatmap_shows_demand_over_capacity() -> None:
     axes = plot_heatmap(instance(), BEFORE)
     share = np.array([70, 0, 0, 15, 55, 0, 30, 0, 40, 15, 15, 0]) / 50
     assert shares(axes) == pytest.approx(np.minimum(share, 1)[np.newaxis])
@@ -158,13 +159,13 @@ def test_heatmap_shows_demand_as_a_share_of_capacity() -> None:
     assert rows(axes) == ["node-0"]
 
 
-def test_heatmap_of_chosen_links_has_a_row_for_each() -> None:
+def test_heatmap_of_chosen_links_has_row_for_each() -> None:
     axes = plot_heatmap(instance(), BEFORE, links=["spare"])
     assert rows(axes) == ["spare"]
     assert polygons(axes, "heatmap-overload") == []
 
 
-def test_links_that_are_alike_are_one_row() -> None:
+def test_equal_links_are_one_row() -> None:
     burst = (Phase(start=0, length=2, rate=20),)
     names = ("quiet", "n0", "n1", "n2", "wide")
     capacities = {"quiet": 40, "wide": 30}
@@ -186,55 +187,38 @@ def test_links_that_are_alike_are_one_row() -> None:
     assert rows(chosen) == ["n1", "quiet", "n0"]
 
 
-def link_per_period(*periods: int) -> Instance:
-    return Instance(
-        name="i",
-        slot_ms=2,
-        links=tuple(Link(name=f"l{period}", capacity=10) for period in periods),
-        jobs=tuple(
-            Job(
-                name=f"j{period}",
-                period=period,
-                phases=(Phase(start=0, length=1, rate=20),),
-                links={f"l{period}": 1},
-            )
-            for period in periods
-        ),
-    )
-
-
-def test_links_repeat_on_the_common_axis() -> None:
-    case = link_per_period(4, 6)
+def test_links_repeat_on_common_axis() -> None:
+    case = link_per_job(4, 6)
     assert select_rows(case)[2:] == (12, ())
-    late = boxes(plot_heatmap(case, {"j4": 0, "j6": 0}), "heatmap-overload")
+    late = boxes(plot_heatmap(case, case.unshifted), "heatmap-overload")
     places = [(left, (low + high) / 2) for left, _, low, high in late]
     assert places == [(0, 0), (8, 0), (16, 0), (0, 1), (12, 1)]
 
 
 def test_long_axis_is_cut_with_a_note() -> None:
-    chosen = select_rows(link_per_period(1009, 1013))
+    chosen = select_rows(link_per_job(1009, 1013))
     assert chosen.slots == 1013
     assert chosen.notes == ("the first 2,026 ms of a longer common hyperperiod",)
-    assert select_rows(link_per_period(50_000)).slots == 4000
+    assert select_rows(link_per_job(50_000)).slots == 4000
 
 
-def test_a_column_of_several_slots_keeps_its_peak() -> None:
-    axes = plot_heatmap(link_per_period(1013), {"j1013": 1012})
+def test_column_of_several_slots_has_their_peak() -> None:
+    axes = plot_heatmap(link_per_job(1013), {"j0": 1012})
     values = shares(axes)
     assert values.shape == (1, 338)  # three slots each, the last has two
     assert values[0, -1] == values.sum() == 1
     assert "each column is the peak of 3 slots" in axes.get_xlabel()
 
 
-def test_names_of_many_rows_keep_their_distance() -> None:
-    case = link_per_period(*range(1, 301))
-    axes = plot_heatmap(case, {job.name: 0 for job in case.jobs})
+def test_many_rows_keep_distance() -> None:
+    case = link_per_job(*range(1, 301))
+    axes = plot_heatmap(case, case.unshifted)
     named = [round(tick) for tick in axes.get_yticks()]
     assert 40 <= len(named) < 150
     assert all(after - before >= 3 for before, after in pairwise(named))
 
 
-def test_shades_darken_all_the_way_and_stay_off_black() -> None:
+def test_shades_darken_monotonically_and_are_not_black() -> None:
     colours = shades()(np.linspace(0, 1, 256))[:, :3]
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
@@ -246,7 +230,7 @@ def test_shades_darken_all_the_way_and_stay_off_black() -> None:
 # ------------------------------------------------------------------ comparisons, input, files
 
 
-def test_overview_compares_schedules_on_all_links_and_the_busiest() -> None:
+def test_overview_compares_schedules() -> None:
     figure = plot_overview(instance(), {"before": BEFORE, "after": AFTER})
     said = texts(figure)
     assert "example: 2 jobs on 1 link" in said
@@ -258,21 +242,19 @@ def test_overview_compares_schedules_on_all_links_and_the_busiest() -> None:
     check_dollars(figure)
 
 
-def test_overview_without_links_is_a_figure_still() -> None:
+def test_overview_without_links_is_drawn() -> None:
     job = Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={})
     lonely = Instance(name="lonely", slot_ms=1, links=(), jobs=(job,))
     assert "lonely: 1 job on 0 links" in texts(plot_overview(lonely, {"a": {"j": 1}}))
 
 
-def test_result_is_drawn_beside_the_unshifted_schedule() -> None:
+def test_result_is_drawn_beside_unshifted_schedule() -> None:
     said = texts(plot_result(solve(two_jobs(), "greedy")))
     assert any(text.startswith("unshifted: contention") for text in said)
     assert "greedy: contention 0 weight × Mbit/s" in said
 
 
-@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
-def test_figures_are_drawn_on_the_axes_they_are_given(plot: Plot) -> None:
-    del plot
+def test_figures_are_drawn_on_given_axes() -> None:
     figure = pyplot.figure()
     above = figure.add_subplot(211)
     below = figure.add_subplot(212, projection="polar")
@@ -298,7 +280,7 @@ def test_wrong_offsets_are_refused(plot: Plot, offsets: Mapping[str, object], me
     assert "\n" not in str(caught.value)
 
 
-def test_a_stretch_is_held_to_its_limit() -> None:
+def test_stretch_beyond_limit_is_refused() -> None:
     sides = {"before": BEFORE, "after": AFTER | {LIGHT: 4}}
     with pytest.raises(InputError, match=r"^stretch\.light: stated 1"):
         plot_overview(instance(), sides, stretch={LIGHT: 1})
@@ -314,7 +296,7 @@ def test_unknown_links_are_refused() -> None:
         plot_heatmap(instance(), BEFORE, links="node-0")
 
 
-def test_jobs_differ_in_colour_and_in_grey() -> None:
+def test_job_styles_differ() -> None:
     patches = [style.job_style(position) for position in range(128)]
     assert len({(patch["facecolor"], patch["hatch"]) for patch in patches}) == 128
     assert len({patch["facecolor"] for patch in patches[:8]}) == 8
@@ -322,7 +304,7 @@ def test_jobs_differ_in_colour_and_in_grey() -> None:
     assert style.OVERLOAD["hatch"] not in {patch["hatch"] for patch in patches}
 
 
-def test_long_names_lose_their_middle() -> None:
+def test_long_names_are_shortened_in_the_middle() -> None:
     assert style.shorten("a" * 34) == "a" * 34
     short = style.shorten("first-" + "x" * 100 + "-last")
     assert len(short) == 34
@@ -331,7 +313,7 @@ def test_long_names_lose_their_middle() -> None:
 
 
 @pytest.mark.parametrize(("jobs", "entries"), [(40, 40), (41, 41), (100, 41)])
-def test_very_many_jobs_are_counted_in_the_legend(jobs: int, entries: int) -> None:
+def test_legend_counts_jobs_beyond_forty(jobs: int, entries: int) -> None:
     shown = job_entries(["j"] * jobs, "none")
     assert len(shown) == entries
     assert (shown[-1].get_label() == f"and {jobs - 40} more") == (jobs > 40)
@@ -342,13 +324,13 @@ MAGIC = {".svg": b"<?xml", ".PNG": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 
 
 @pytest.mark.parametrize("suffix", MAGIC)
-def test_files_are_of_the_kind_that_their_suffix_says(tmp_path: Path, suffix: str) -> None:
+def test_files_have_format_of_suffix(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     save_figure(plot_timeline(instance(), AFTER, "node-0"), path)
     assert path.read_bytes().startswith(MAGIC[suffix])
 
 
-def test_svg_holds_text_as_text(tmp_path: Path) -> None:
+def test_svg_has_text(tmp_path: Path) -> None:
     save_figure(plot_circle(instance(), AFTER, "node-0"), tmp_path / "a.svg")
     root = ElementTree.parse(tmp_path / "a.svg").getroot()
     said = {"".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("}text")}
@@ -362,9 +344,7 @@ def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_leaves_the_previous_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failure_keeps_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_args: object, **_options: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -378,7 +358,7 @@ def test_a_failure_leaves_the_previous_file(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_notebooks_stay_interactive_after_the_first_figure() -> None:
+def test_notebooks_stay_interactive() -> None:
     pytest.importorskip("matplotlib_inline")
     code = """
 from IPython.core.interactiveshell import InteractiveShell

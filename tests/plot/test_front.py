@@ -66,7 +66,7 @@ def steps(axes: Axes) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
 
 
-def test_points_are_numbered_and_axes_have_units() -> None:
+def test_points_have_numbers_and_axes_units() -> None:
     axes = plot_front(front(*POINTS))
     assert points(axes) == [(10, 9), (20, 4), (40, 3)]
     assert [text.get_text() for text in axes.texts] == ["1", "2", "3"]
@@ -75,14 +75,14 @@ def test_points_are_numbered_and_axes_have_units() -> None:
     assert axes.get_title("left") == "two-jobs: front of contention and latency, 3 points"
 
 
-def test_steps_run_where_both_are_as_bad_as_either_neighbour() -> None:
+def test_steps_bound_dominated_region() -> None:
     axes = plot_front(front(*POINTS))
     assert steps(axes)[1:-1] == [(10, 9), (20, 4), (40, 3)]
     assert steps(axes)[0] == (10, axes.get_ylim()[1])
     assert steps(axes)[-1] == (axes.get_xlim()[1], 3)
 
 
-def test_steps_of_a_cushion_run_the_other_way() -> None:
+def test_steps_of_cushion_are_reversed() -> None:
     # In the order of a front: the largest cushion first, with the largest contention.
     cushions = (values(30, 0, 5), values(20, 0, 2), values(10, 0, 0))
     axes = plot_front(front(*cushions, names=("cushion", "contention")))
@@ -90,7 +90,7 @@ def test_steps_of_a_cushion_run_the_other_way() -> None:
     assert steps(axes)[-1] == (axes.get_xlim()[0], 10)
 
 
-def test_other_schedules_have_names() -> None:
+def test_other_schedules_are_in_legend() -> None:
     others = {"greedy": values(30, 8), "cassini": values(35, 8), "mine": values(38, 8)}
     axes = plot_front(front(*POINTS), others=others)
     assert points(axes, "cassini") == [(35, 8)]
@@ -99,7 +99,7 @@ def test_other_schedules_have_names() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["greedy", "cassini", "mine"]
 
 
-def test_a_cushion_without_limit_is_at_the_far_end() -> None:
+def test_unlimited_cushion_is_drawn_last() -> None:
     cushions = (values(30, 0, None), values(20, 0, 6), values(10, 0, 0))
     axes = plot_front(front(*cushions, names=("cushion", "contention")))
     (x, y), *others = points(axes)
@@ -109,7 +109,7 @@ def test_a_cushion_without_limit_is_at_the_far_end() -> None:
     assert "no limit at" in axes.get_xlabel()
 
 
-def test_an_incomplete_front_says_so() -> None:
+def test_incomplete_front_is_noted() -> None:
     title = plot_front(front(*POINTS, complete=False)).get_title("left")
     assert "not proved complete" in title
 

@@ -19,7 +19,7 @@ def pattern(of: Job) -> list[int]:
 
 @given(instances(max_phases=3), st.integers(1, 10))
 @settings(deadline=None)
-def test_each_slot_has_the_largest_rate_of_the_slots_before(problem: Instance, slots: int) -> None:
+def test_slot_has_maximum_rate_of_slots_before(problem: Instance, slots: int) -> None:
     for before, after in zip(problem.jobs, extend_bursts(problem, slots).jobs, strict=True):
         rates = pattern(before)
         reached = [
@@ -31,9 +31,7 @@ def test_each_slot_has_the_largest_rate_of_the_slots_before(problem: Instance, s
 
 @given(instances(max_stretch=2), st.integers(0, 10))
 @settings(deadline=None)
-def test_nothing_but_the_bursts_changes_and_the_instance_is_valid(
-    problem: Instance, slots: int
-) -> None:
+def test_extension_changes_bursts_only(problem: Instance, slots: int) -> None:
     longer = extend_bursts(problem, slots)
     assert Instance.from_dict(longer.to_dict()) == longer
     jobs = zip(problem.jobs, longer.jobs, strict=True)
@@ -43,5 +41,5 @@ def test_nothing_but_the_bursts_changes_and_the_instance_is_valid(
 
 @given(instances(max_phases=3), st.integers(1, 6), st.integers(0, 6))
 @settings(deadline=None)
-def test_growing_twice_is_growing_once(problem: Instance, some: int, more: int) -> None:
+def test_extensions_add_up(problem: Instance, some: int, more: int) -> None:
     assert extend_bursts(extend_bursts(problem, some), more) == extend_bursts(problem, some + more)

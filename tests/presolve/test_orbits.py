@@ -50,7 +50,7 @@ def best_within(found: Orbits) -> Fraction:
 
 @given(SMALL, st.data())
 @examples(60)
-def test_an_optimal_schedule_is_left(instance: Instance, data: st.DataObject) -> None:
+def test_optimal_schedule_remains(instance: Instance, data: st.DataObject) -> None:
     found = orbits(instance, data.draw(st.none() | ordered(instance)))
     assert set(found.domains) == {j.name for j in instance.jobs if j.fixed_offset is None}
     assert best_within(found) == optimum(instance)
@@ -58,7 +58,7 @@ def test_an_optimal_schedule_is_left(instance: Instance, data: st.DataObject) ->
 
 @given(assigned(LARGER), st.data())
 @examples(100)
-def test_every_schedule_can_be_turned_there(
+def test_every_schedule_has_equivalent_in_domains(
     case: tuple[Instance, dict[str, int]], data: st.DataObject
 ) -> None:
     instance, offsets = case
@@ -72,14 +72,14 @@ def test_every_schedule_can_be_turned_there(
     assert found.rotate(turned) == turned
 
 
-def test_domains_are_the_common_divisors_with_what_comes_before() -> None:
+def test_domains_are_common_divisors_with_earlier_jobs() -> None:
     instance = xyz(on("a", 12, "x"), on("b", 8, "x", "y"), on("c", 30, "y"))
     assert dict(orbits(instance, [0, 1, 2]).domains) == {"a": 1, "b": 4, "c": 6}  # lcm 12, 24
     assert dict(orbits(instance, [2, 1, 0]).domains) == {"c": 1, "b": 2, "a": 12}  # lcm 30, 120
     assert orbits(instance).domains["c"] == 1  # the longest period first
 
 
-def test_a_fixed_job_counts_before_all_others_and_connects_nothing() -> None:
+def test_fixed_job_comes_first_and_connects_nothing() -> None:
     instance = xyz(
         on("f", 4, "x", "y", fixed=1), on("a", 6, "x"), on("b", 10, "y", "z"), on("c", 5, "z")
     )
@@ -91,9 +91,7 @@ def test_a_fixed_job_counts_before_all_others_and_connects_nothing() -> None:
 
 
 @given(LARGER, st.data())
-def test_the_order_does_not_change_how_many_are_left(
-    instance: Instance, data: st.DataObject
-) -> None:
+def test_order_does_not_change_size_of_domains(instance: Instance, data: st.DataObject) -> None:
     counts = {
         math.prod(orbits(instance, order).domains.values())
         for order in (None, data.draw(ordered(instance)))
@@ -101,7 +99,7 @@ def test_the_order_does_not_change_how_many_are_left(
     assert len(counts) == 1
 
 
-def test_components_are_turned_apart() -> None:
+def test_components_rotate_independently() -> None:
     instance = xyz(on("a", 6, "x"), on("b", 6, "x"), on("c", 6, "y"), on("d", 6))
     assert dict(orbits(instance).domains) == {"a": 1, "b": 6, "c": 1, "d": 1}
     turned = orbits(instance).rotate({"a": 2, "b": 1, "c": 3, "d": 4})

@@ -58,7 +58,7 @@ def check_reduction(whole: Instance, reduction: Reduction) -> None:
 
 @given(instances(max_jobs=3, max_links=2, max_period=4, weights=(1, 2)), st.integers(2, 3))
 @examples(40)
-def test_the_grid_loses_nothing(instance: Instance, factor: int) -> None:
+def test_grid_keeps_optimum(instance: Instance, factor: int) -> None:
     fine = stretched(instance, factor)
     assert _grid_of(fine) % factor == 0
     check_reduction(fine, coarsen(fine))
@@ -66,11 +66,11 @@ def test_the_grid_loses_nothing(instance: Instance, factor: int) -> None:
 
 @given(SMALL)
 @examples(60)
-def test_fewer_links_keep_the_optimum(instance: Instance) -> None:
+def test_link_reduction_keeps_optimum(instance: Instance) -> None:
     check_reduction(instance, simplify_links(instance))
 
 
-def test_equal_links_become_one_and_free_ones_go() -> None:
+def test_equal_links_are_merged_and_unloaded_ones_dropped() -> None:
     jobs = (job(name, 4, (0, 2, 60), links={"a": 1, "b": 1, "c": 1}) for name in "xy")
     smaller = simplify_links(network(*jobs, a=100, b=100, c=200)).instance
     assert smaller.links == (Link(name="a", capacity=200),)
@@ -79,7 +79,7 @@ def test_equal_links_become_one_and_free_ones_go() -> None:
 
 @given(SMALL)
 @examples(80)
-def test_blocks_solved_apart_give_the_optimum(instance: Instance) -> None:
+def test_blocks_solved_separately_give_optimum(instance: Instance) -> None:
     parts = split(instance)
     solved = [optimum(block) for block in parts.blocks]
     joined = parts.join([offsets for _, offsets in solved])
@@ -104,7 +104,7 @@ def chain(fixed: dict[str, int] | None = None) -> Instance:
     return network(*jobs, ab=100, bc=100, cd=100)
 
 
-def test_an_acyclic_graph_falls_apart_into_links() -> None:
+def test_acyclic_graph_splits_into_links() -> None:
     assert [[link.name for link in block.links] for block in split(chain()).blocks] == [
         ["ab"],
         ["bc"],
@@ -112,7 +112,7 @@ def test_an_acyclic_graph_falls_apart_into_links() -> None:
     ]
 
 
-def test_two_held_ends_keep_what_lies_between_together() -> None:
+def test_fixed_ends_keep_path_in_one_block() -> None:
     blocks = split(chain({"a": 0, "d": 1})).blocks
     assert [[link.name for link in block.links] for block in blocks] == [["ab", "bc", "cd"]]
     # A fixed job in the middle connects nothing: both sides are held, and apart.
@@ -120,13 +120,13 @@ def test_two_held_ends_keep_what_lies_between_together() -> None:
     assert [[link.name for link in block.links] for block in blocks] == [["ab"], ["bc"], ["cd"]]
 
 
-def test_the_grid_does_not_mind_where_a_burst_begins() -> None:
+def test_grid_ignores_start_of_burst() -> None:
     instance = network(*(job(name, 100, (7, 10, 60)) for name in "ab"))
     assert _grid_of(instance) == 10
     check_reduction(instance, coarsen(instance))
 
 
-def test_a_cycle_is_one_block() -> None:
+def test_cycle_is_one_block() -> None:
     jobs = (
         job(name, 8, (0, 3, 60), links={one: 1, two: 1})
         for name, one, two in (("a", "x", "y"), ("b", "y", "z"), ("c", "z", "x"), ("d", "z", "w"))
@@ -140,5 +140,5 @@ def test_a_cycle_is_one_block() -> None:
 
 @given(SMALL)
 @examples(60)
-def test_any_start_of_the_period_has_the_same_optimum_on_the_grid(instance: Instance) -> None:
+def test_start_of_period_does_not_change_optimum_on_grid(instance: Instance) -> None:
     check_reduction(instance, coarsen(instance))

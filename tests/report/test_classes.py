@@ -32,7 +32,7 @@ TIMES = Times({**PERIODS, "a": F(70, 3)}, PERIODS)
 
 
 @pytest.mark.parametrize(("time", "slower"), [("20.2", 0), ("20.21", 1)])
-def test_a_change_of_one_percent_is_none(time: str, slower: int) -> None:
+def test_change_of_one_percent_does_not_count(time: str, slower: int) -> None:
     times = Times(PERIODS, {**PERIODS, "b": F(time)})
     heavy = classes_frame(PROBLEM, TOGETHER, APART, times).loc[4]
     assert (heavy["faster"], heavy["slower"]) == (0, slower)
@@ -57,7 +57,7 @@ def test_jobs_frame_is_in_milliseconds() -> None:
     assert list(frame["stretch_ms"]) == [0, 10, 0]
 
 
-def test_classes_frame_has_the_classes_by_weight() -> None:
+def test_classes_frame_is_sorted_by_weight() -> None:
     frame = classes_frame(PROBLEM, TOGETHER, APART, TIMES)
     assert list(frame.index) == [4, 1, "all"]
     assert dict(frame.loc[1]) == pytest.approx(
@@ -85,7 +85,7 @@ def test_unknown_values_are_missing() -> None:
 
 @given(st.data())
 @examples(50, deadline=None)
-def test_unserved_bandwidth_of_classes_adds_up_to_contention(data: st.DataObject) -> None:
+def test_unserved_bandwidth_adds_up_to_contention(data: st.DataObject) -> None:
     problem = data.draw(instances(weights=(0, 1, 2), max_jobs=4))
     before, after = (evaluate(problem, data.draw(offsets_of(problem))) for _ in range(2))
     frame = classes_frame(problem, before, after)

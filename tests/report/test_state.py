@@ -14,14 +14,14 @@ def shown(state: ClusterState) -> list[list[list[str]]]:
     return [lines(table) for table in state_tables(state)]
 
 
-def test_an_empty_cluster_has_all_to_give() -> None:
+def test_empty_cluster_has_all_resources_free() -> None:
     spec = cluster([2, 1], gpus=2)
     (resources,) = shown(state_of(spec))
     assert resources[2] == ["GPUs", "6", "6"]
     assert ["nodes", "3", "3", "take", "tasks"] in resources
 
 
-def test_what_jobs_take_and_where_they_are() -> None:
+def test_resources_and_nodes_of_jobs() -> None:
     state = state_of(
         cluster([2, 1], gpus=4),
         running("a", "n0 n0 n2", (0, 4, 50), gpus=1, offset=6, weight=4),
@@ -40,12 +40,12 @@ def test_what_jobs_take_and_where_they_are() -> None:
     ]
 
 
-def test_of_many_nodes_the_first_are_named() -> None:
+def test_first_of_many_nodes_are_named() -> None:
     state = state_of(cluster([5]), running("a", "n0 n1 n2 n3 n4 n4", (0, 4, 10)))
     assert shown(state)[1][3][7:] == ["n0,", "n1,", "n2", "and", "2", "more"]
 
 
-def test_links_that_jobs_share_are_shown_the_most_crowded_first() -> None:
+def test_shared_links_are_sorted_by_load() -> None:
     state = state_of(
         cluster([3], uplink=None),
         running("a", "n0 n1"),
@@ -62,7 +62,7 @@ def test_links_that_jobs_share_are_shown_the_most_crowded_first() -> None:
     assert ["contention", "(weight", "x", "Mbit/s)", "6.7"] in resources
 
 
-def test_no_more_than_twenty_links_are_shown() -> None:
+def test_twenty_links_are_shown_at_most() -> None:
     state = state_of(
         cluster([30], uplink=None),
         running("a", " ".join(f"n{node}" for node in range(30))),
@@ -71,13 +71,13 @@ def test_no_more_than_twenty_links_are_shown() -> None:
     assert len(shown(state)[2]) == 2 + 20
 
 
-def test_a_link_that_has_failed_is_shown() -> None:
+def test_failed_link_is_shown() -> None:
     state = state_of(cluster([2], uplink=None), running("a", "n0 n1"), running("b", "n0 n1"))
     state.set_capacity("n0", 0)
     assert shown(state)[2][2][:3] == ["n0", "2", "0"]
 
 
-def test_names_are_shown_as_they_are() -> None:
+def test_names_are_not_markup() -> None:
     odd = "[bold]x[/no] {y} %s"
     state = state_of(cluster([2]))
     asked = gang(1, name=odd, each=Resources(gpus=1))

@@ -44,7 +44,7 @@ STRETCHY = network(job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60
 TIMES = Times({"a": Fraction(30), "b": Fraction(50)}, {"a": Fraction(45), "b": Fraction(46)})
 
 
-def test_a_job_has_slots_of_its_stretched_period_unless_it_is_free() -> None:
+def test_gated_jobs_have_stretched_periods() -> None:
     kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
     table = lines(jobs_table(STRETCHY, kept, TIMES))
     assert table[3] == ["a", "1", "30.0", "45", "20", "30.0", "45.0", "+50.0%"]
@@ -57,7 +57,7 @@ def test_a_job_has_slots_of_its_stretched_period_unless_it_is_free() -> None:
     assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
 
 
-def test_slots_that_make_jobs_slower_are_called_so() -> None:
+def test_slots_that_slow_jobs_down_are_noted() -> None:
     kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
     # (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
     assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
@@ -68,7 +68,7 @@ def test_slots_that_make_jobs_slower_are_called_so() -> None:
     assert len(gated_text(STRETCHY, nobody, TIMES).splitlines()) == 1
 
 
-def test_alone_is_longer_than_the_period_where_a_job_does_not_fit_by_itself() -> None:
+def test_time_alone_exceeds_period_of_job_that_overloads_its_link() -> None:
     # 3 slots of 60 on a link of 100 with two flows: at 50 that takes 3.6 slots of 5 ms.
     crowded = network(job("a", 6, (0, 3, 60), links={"link": 2}))
     times = Times({"a": Fraction(33)}, {"a": Fraction(33)})
@@ -76,7 +76,7 @@ def test_alone_is_longer_than_the_period_where_a_job_does_not_fit_by_itself() ->
     assert table[3] == ["a", "1", "33.0", "30", "0", "33.0", "33.0", "+0.0%"]
 
 
-def test_what_is_not_known_before_is_a_dash() -> None:
+def test_unknown_value_is_dash() -> None:
     after = evaluate(STRETCHY, {"a": 4, "b": 0}, {"a": 3, "b": 0})
     table = {line[0]: line[1:] for line in lines(objectives_table(None, after)) if line}
     assert table["contention"][:2] == ["-", "0.0"]
@@ -99,7 +99,7 @@ def front(*latencies: Fraction) -> Front:
     return Front(instance, names, points, complete=True, stop=Stop.PROVED, runtime_s=0.0)
 
 
-def test_different_values_look_different() -> None:
+def test_digits_distinguish_values() -> None:
     table = lines(front_table(front(Fraction(80001, 10**6), Fraction(8, 100)), ["x", "y"]))
     assert table[3:] == [
         ["1", "0.0", "8.0001%", "no", "limit", "x"],
@@ -109,16 +109,16 @@ def test_different_values_look_different() -> None:
     assert [line[2] for line in table[3:]] == ["9.0%", "8.0%"]
 
 
-def test_digits_end_somewhere() -> None:
+def test_digits_are_limited() -> None:
     near = front(Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**20))
     assert [line[2] for line in lines(front_table(near, ["x", "y"]))[3:]] == ["33.333333%"] * 2
 
 
-def test_a_front_without_points_is_an_empty_table() -> None:
+def test_front_without_points_is_empty_table() -> None:
     assert len(lines(front_table(front(), []))) == 3
 
 
-def test_a_narrow_terminal_cuts_words_and_no_numbers() -> None:
+def test_narrow_terminal_cuts_words_not_numbers() -> None:
     rows = [("job", "1,234,567.8", "a word and another one", "-12.5%")]
     console = Console(width=40, file=StringIO(), record=True)
     console.print(plain_table(("name", "number", "words", "change"), rows, left=("words",)))

@@ -1,4 +1,4 @@
-"""The stored studies, a small one, and how long their jobs take alone."""
+"""Stored studies, a small one, and iteration times of their jobs alone."""
 
 from __future__ import annotations
 
@@ -22,16 +22,7 @@ from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
 
 STUDIES = Path(__file__).parents[2] / "benchmarks" / "studies"
-NAMES = (
-    "snapshot",
-    "static-24",
-    "dynamic-24",
-    "priority",
-    "drift",
-    "wrong-profile",
-    "fabric-256",
-    "fabric-1024",
-)
+NAMES = sorted(path.stem for path in STUDIES.iterdir())
 NIC = 50_000  # Mbit/s
 
 
@@ -96,7 +87,7 @@ def traffic(study: Study, job: DescribedJob) -> JobTraffic:
         name="alone",
         slot_ms=study.slot_ms,
         hyperperiod_ms=study.hyperperiod_ms,
-        cluster=cluster,
+        cluster=cluster.listed if isinstance(cluster, UniformCluster) else cluster,
         jobs=(job,),
     )
     return build_scenario(made).traffic[0]

@@ -1,4 +1,4 @@
-"""The simulator beside a simulation in exact arithmetic."""
+"""The simulator against a simulation in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.stored import SUITES
 from metronome_opt.instance import Instance, read_instance
 from tests.simulate.exact import exact_ends, system
-from tests.simulate.played import free_run
+from tests.simulate.runs import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
@@ -22,7 +22,7 @@ DRAWN = assigned(crowded(fixed=False))
 
 @examples(300)
 @given(DRAWN, SHARINGS, st.integers(1, 4))
-def test_iterations_are_those_of_exact_arithmetic(
+def test_iterations_match_exact_simulation(
     drawn: tuple[Instance, dict[str, int]], sharing: str, iterations: int
 ) -> None:
     instance, offsets = drawn
@@ -38,8 +38,8 @@ def test_iterations_are_those_of_exact_arithmetic(
 @pytest.mark.parametrize(
     "name", ["single-5-test-0", "weights-8x5-test-0", "paper-test-0", "dense-30-test-0"]
 )
-def test_so_they_are_where_many_meet(name: str, sharing: str) -> None:
-    """Nobody is shifted, so that there is contention on most links."""
+def test_unshifted_suites_match_exact_simulation(name: str, sharing: str) -> None:
+    """There is contention on most links."""
     instance = read_instance(SUITES / name.split("-")[0] / f"{name}.json")
     exact = exact_ends(system(instance, instance.unshifted, 3, sharing))
     expected = {job: float(ends[-1]) for job, ends in exact.items()}

@@ -1,4 +1,4 @@
-"""What is random: nothing unless asked for, as large as stated, and the same for whoever comes."""
+"""Jitter, drift and wrong claims: as large as stated, and independent of other jobs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from pydantic import ValidationError
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import locate, read_scenario
-from metronome_opt.simulate import POLICIES, Conditions, play, simulate
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Pattern, Runner, Slot
+from metronome_opt.simulate import POLICIES, Conditions, simulate, simulate_schedule
+from metronome_opt.simulate.runner import Pattern, Slot
 from metronome_opt.simulate.state import SLOT_MS, training_jobs
 from tests.builders import job
-from tests.simulate.cases import links
-from tests.simulate.played import FreeRun, column, free_run
+from tests.simulate.runs import FreeRun, column, finish, free_run, links, running
 from tests.simulate.scenes import scene, switch, work
 
 COMPUTING, BURST = 90.0, 10.0  # ms, of the iterations below
@@ -25,7 +23,7 @@ LONG = 4000
 DISTURBED = Conditions(jitter=0.1, drift_ppm=500)
 
 
-def lonely() -> Instance:
+def single() -> Instance:
     return links(job("a", 10, (9, 1, 100)))
 
 
@@ -35,24 +33,21 @@ def crowded() -> Instance:
 
 
 def factors(conditions: Conditions, seed: int = 0, iterations: int = LONG) -> list[float]:
-    """Return by what the computing times of a lonely job are longer than they should be."""
-    run = free_run(lonely(), {"a": 0}, iterations, conditions=conditions, seed=seed)
+    """Return by which factors the computing times of a single job deviate."""
+    run = free_run(single(), {"a": 0}, iterations, conditions=conditions, seed=seed)
     return [(time - BURST) / COMPUTING for time in run.times["a"]]
 
 
-# ------------------------------------------------------------------ when
-
-
-def test_an_instance_has_no_claims_that_could_be_wrong() -> None:
+def test_claim_error_without_claims_is_refused() -> None:
     with pytest.raises(InputError, match="claim_error"):
-        play(lonely(), {"a": 0}, iterations=1, conditions=Conditions(claim_error=0.1))
+        simulate_schedule(single(), {"a": 0}, iterations=1, conditions=Conditions(claim_error=0.1))
 
 
 # ------------------------------------------------------------------ how much
 
 
 @pytest.mark.parametrize("jitter", [0.01, 0.1])
-def test_jitter_has_the_deviation_that_was_asked_for(jitter: float) -> None:
+def test_jitter_has_stated_deviation(jitter: float) -> None:
     drawn = factors(Conditions(jitter=jitter))
     # Cut off at three deviations, a normal number deviates by 0.987 to 0.998, as one cuts.
     assert statistics.stdev(drawn) == pytest.approx(jitter, rel=0.05)
@@ -65,27 +60,20 @@ def test_jitter_has_the_deviation_that_was_asked_for(jitter: float) -> None:
 # ------------------------------------------------------------------ drift
 
 
-def drifting(ppm: float, jobs: int, iterations: int) -> list[list[float]]:
-    """Return the iteration times of jobs of 100 ms in slots of 110, whose clocks nobody sets."""
-    pattern = Pattern.of_job(job("a", 10, (9, 1, 100)), 10)
-    engine = Engine(
-        {"link": 100 * jobs},
-        [Runner(f"job-{index}", pattern, 1, iterations, 1) for index in range(jobs)],
+def test_clocks_drift_uniformly_within_limit() -> None:
+    """200 jobs of 100 ms in slots of 110; clocks are never set."""
+    ppm, jobs = 1000.0, 200
+    engine = running(
+        *[Pattern.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
+        slots=[Slot(110.0, cushion_ms=math.inf)] * jobs,
+        iterations=21,
+        capacity=100 * jobs,
         conditions=Conditions(drift_ppm=ppm),
     )
-    for index in range(jobs):
-        engine.enter(index, {"link": 1}, at=0.0, slot=Slot(110.0, cushion_ms=math.inf))
-    for _ in range(jobs):
-        assert engine.run(math.inf) is not None
-    # The last iteration lasts until its own end, no slot follows it.
-    return [list(engine.times(index))[:-1] for index in range(jobs)]
-
-
-def test_clocks_move_apart_as_their_drift_says() -> None:
-    ppm, jobs = 1000.0, 200
     rates = []
-    for times in drifting(ppm, jobs, 21):
-        assert times == pytest.approx([times[0]] * 20, rel=1e-9)  # steadily
+    for times in finish(engine):
+        # The last iteration lasts until its own end, no slot follows it.
+        assert times[:-1] == pytest.approx([times[0]] * 20, rel=1e-9)  # steadily
         rates.append(1e6 * (times[0] / 110 - 1))
     # Uniform between the ends; a clock that is fast by p makes periods shorter by p / (1 + p).
     assert max(map(abs, rates)) <= ppm * 1.002
@@ -95,7 +83,7 @@ def test_clocks_move_apart_as_their_drift_says() -> None:
     assert statistics.stdev(rates) == pytest.approx(ppm / math.sqrt(3), rel=0.15)
 
 
-# ------------------------------------------------------------------ the same for whoever comes
+# ------------------------------------------------------------------ independence of other jobs
 
 
 def computing(run: FreeRun) -> list[float]:
@@ -112,12 +100,12 @@ def computing(run: FreeRun) -> list[float]:
 
 
 @pytest.mark.parametrize("conditions", [Conditions(jitter=0.2), DISTURBED])
-def test_the_same_iteration_meets_the_same_chance_in_any_company(conditions: Conditions) -> None:
-    """So policies can be compared pair by pair."""
-    alone = free_run(lonely(), {"a": 0}, 100, conditions=conditions, seed=7)
+def test_iterations_draw_same_numbers_beside_other_jobs(conditions: Conditions) -> None:
+    """This makes policies comparable in pairs."""
+    alone = free_run(single(), {"a": 0}, 100, conditions=conditions, seed=7)
     beside = free_run(crowded(), {"a": 0, "b": 0}, 100, conditions=conditions, seed=7)
-    narrow = lonely().replace(
-        links=tuple(link.model_copy(update={"capacity": 30}) for link in lonely().links)
+    narrow = single().replace(
+        links=tuple(link.model_copy(update={"capacity": 30}) for link in single().links)
     )
     slow = free_run(narrow, {"a": 0}, 100, conditions=conditions, seed=7)
     assert len(computing(alone)) == 100
@@ -126,8 +114,10 @@ def test_the_same_iteration_meets_the_same_chance_in_any_company(conditions: Con
     assert list(beside.times["a"]) != pytest.approx(list(alone.times["a"]), rel=1e-3)
 
 
-def test_a_run_without_end_is_cut_at_the_horizon() -> None:
-    run = play(lonely(), {"a": 0}, iterations=100, conditions=Conditions(horizon_s=0.45))
+def test_run_is_cut_at_horizon() -> None:
+    run = simulate_schedule(
+        single(), {"a": 0}, iterations=100, conditions=Conditions(horizon_s=0.45)
+    )
     assert column(run, "iterations") == {"a": 4}
     assert column(run, "finished") == {"a": False}
     assert math.isnan(column(run, "end_s")["a"])
@@ -136,7 +126,7 @@ def test_a_run_without_end_is_cut_at_the_horizon() -> None:
 
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("seed", range(3))
-def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed: int) -> None:
+def test_wrong_claims_keep_volumes_and_speed_up_no_job(policy: str, seed: int) -> None:
     given = scene(switch(2, 3), work("a", 0, 1), work("b", 0, 1), work("c", 0, 1, arrival_s=1))
     run = simulate(given, policy, seed=seed, conditions=Conditions(claim_error=0.3))
     assert column(run, "ideal_ms") == {"a": 60, "b": 60, "c": 60}
@@ -158,7 +148,7 @@ def test_bursts_do_not_jitter() -> None:
     assert set(run.times["a"]) == {40.0}
 
 
-def test_conditions_of_earlier_records_are_read_where_they_disturb_nothing() -> None:
+def test_removed_conditions_are_read_if_neutral() -> None:
     assert Conditions.model_validate({"stragglers": 0.0, "control": "slots"}) == Conditions()
     with pytest.raises(ValidationError, match="background"):
         Conditions.model_validate({"background": 0.1})

@@ -1,4 +1,4 @@
-"""Where tasks can go: Kubernetes' choice, the placements that others choose from, their flows."""
+"""Task placement: the default choice, candidates, flows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def used(draw: st.DrawFn) -> Machines:
 # ------------------------------------------------------------------ flows
 
 
-def test_tasks_of_a_rack_share_its_uplink() -> None:
+def test_tasks_of_rack_share_uplink() -> None:
     """Three nodes of 100 a rack, 3:1, make an uplink of 100: two tasks get 50 each."""
     cluster = racks(2, 3, 2, "3:1")
     across = machines(cluster).placement(["node-00", "node-01", "node-03"], job(3))
@@ -59,7 +59,7 @@ def test_tasks_of_a_rack_share_its_uplink() -> None:
     ("workers", "nodes"),
     [(2, "11"), (3, "112"), (4, "0112"), (5, "01112"), (6, "011122"), (7, "0111223")],
 )
-def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> None:
+def test_task_goes_to_node_with_most_free_gpus(workers: int, nodes: str) -> None:
     """Free are 1, 3, 2 and 1: 3 on node 1; 2 on 1 and 2, in the order of names; 1 on all four."""
     placed = machines(switch(4, 3), node_00=2, node_02=1, node_03=2).spread(job(workers))
     assert placed is not None
@@ -71,10 +71,10 @@ def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> No
 
 @given(used(), st.integers(2, 12))
 def test_candidates_fit_and_are_distinct(made: Machines, workers: int) -> None:
-    found = list(made.candidates(job(workers), 100))
-    assert bool(found) == (workers <= made.free_gpus)
-    assert len({placement.nodes for placement in found}) == len(found)
-    for placement in found:
+    candidates = list(made.candidates(job(workers), 100))
+    assert bool(candidates) == (workers <= made.free_gpus)
+    assert len({placement.nodes for placement in candidates}) == len(candidates)
+    for placement in candidates:
         assert len(placement.nodes) == workers
         assert made.fits(placement.nodes)
         assert placement == made.placement(placement.nodes, job(workers))

@@ -1,4 +1,4 @@
-"""What must hold at every moment of a run, read from its trace."""
+"""Conservation of volume and rate limits at every moment of a trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
-from tests.simulate.played import free_run
+from tests.simulate.runs import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
@@ -27,7 +27,7 @@ SLACK = 1e-9
 
 @dataclass
 class Moment:
-    """What flows from `time` until the next moment, by link and job."""
+    """Rates from `time` until the next moment, by link and job."""
 
     time: float
     rates: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def on_links(instance: Instance) -> list[Job]:
 
 @examples(150)
 @given(DRAWN, st.sampled_from(("fair", "strict", "weighted", "tcp")))
-def test_every_burst_carries_its_volume_and_never_faster_than_it_may(
+def test_bursts_carry_their_volume_within_their_rate(
     drawn: tuple[Instance, dict[str, int]], sharing: str
 ) -> None:
     instance, _ = drawn

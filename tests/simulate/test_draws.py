@@ -1,4 +1,4 @@
-"""What the generators of studies draw: seeds, loads, workers, mixes."""
+"""Generators of studies: seeds, loads, workers, mixes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.tiers import examples
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_seed_alone_decides(name: str) -> None:
+def test_draw_depends_on_seed_alone(name: str) -> None:
     made = read_study(STUDIES / f"{name}.yaml")
     cell = made.cells[-1]
     assert made.scenario(cell, 4) == stored(name).scenario(cell, 4)
@@ -32,7 +32,7 @@ def test_the_seed_alone_decides(name: str) -> None:
 
 @examples(20, deadline=None)
 @given(seed=st.integers(0, 2**32), load=st.floats(0.1, 2), count=st.integers(2, 60))
-def test_the_load_says_in_which_time_the_jobs_arrive(seed: int, load: float, count: int) -> None:
+def test_arrivals_span_time_of_load(seed: int, load: float, count: int) -> None:
     made = study(draw={"dynamic": {"count": count}}, grid={"load": [load, 2 * load]})
     thin, dense = (made.scenario(cell, seed).jobs for cell in made.cells)
     assert len(thin) == count
@@ -43,7 +43,7 @@ def test_the_load_says_in_which_time_the_jobs_arrive(seed: int, load: float, cou
         assert early.model_copy(update={"arrival_s": late.arrival_s}) == late
 
 
-def test_a_warm_cluster_is_as_full_at_the_beginning_as_in_the_long_run() -> None:
+def test_warm_cluster_starts_at_its_stationary_load() -> None:
     made = study(draw={"dynamic": {"hours": 0.5, "load": 2}})
     cluster = made.cluster
     busy, arriving = [], []
@@ -60,7 +60,7 @@ def test_a_warm_cluster_is_as_full_at_the_beginning_as_in_the_long_run() -> None
     assert statistics.mean(arriving) == pytest.approx(2, abs=0.35)
 
 
-def test_jobs_have_the_workers_that_their_models_can_use() -> None:
+def test_workers_suit_models() -> None:
     made = study(draw={"dynamic": {"count": 500}})
     jobs = made.scenario(made.cells[0], 1).jobs
     seen: dict[str, Counter[int]] = {}
@@ -75,7 +75,7 @@ def test_jobs_have_the_workers_that_their_models_can_use() -> None:
     assert {job.priority for job in jobs} == {1, 2, 4}
 
 
-def test_mixes_keep_their_promise_about_periods() -> None:
+def test_mixes_bound_rounding_of_periods() -> None:
     made = study(draw={"dynamic": {"count": 120}}, grid={"mix": ["harmonic", "any", "free"]})
     harmonic, free_choice, free = (
         [traffic(made, job).rounded for job in made.scenario(cell, 2).jobs] for cell in made.cells

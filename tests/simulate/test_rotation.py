@@ -1,9 +1,9 @@
-"""Contention groups: common periods, the best rotations, and what a plan would bring."""
+"""Contention groups: common periods, best rotations, forecasts of plans."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import pytest
@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
+from metronome_opt.scenario import Scenario
+from metronome_opt.simulate.cluster import Machines
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.policies.metronome import forecast
-from metronome_opt.simulate.policies.rotation import (
-    ContentionGroup,
-    common_periods,
-)
-from metronome_opt.simulate.runner import Lateness, Slot
+from metronome_opt.simulate.policies.rotation import ContentionGroup, common_periods
+from metronome_opt.simulate.runner import Lateness, Runner, Slot
+from metronome_opt.simulate.state import Running, SimState, training_jobs
 from metronome_opt.verify import evaluate
-from tests.simulate.moments import at
 from tests.simulate.scenes import scene, switch, work
 from tests.strategies import assigned, crowded, instances
 from tests.tiers import examples
@@ -30,18 +30,43 @@ def named(instance: Instance, offsets: Sequence[int]) -> dict[str, int]:
     return {job.name: offset for job, offset in zip(instance.jobs, offsets, strict=True)}
 
 
-def crowd(instance: Instance, ready: Sequence[float], origin: float) -> ContentionGroup:
-    """Return a crowd of all jobs of an instance, members in the order of its jobs."""
+def group(instance: Instance, ready: Sequence[float], origin: float) -> ContentionGroup:
+    """Return a group of all jobs of an instance, members in the order of its jobs."""
     return ContentionGroup(instance, tuple(range(len(instance.jobs))), tuple(ready), origin)
+
+
+def at(
+    given: Scenario,
+    now: float,
+    starts: Mapping[int, float],
+    slots: Mapping[int, Slot | None] | None = None,
+) -> SimState:
+    """Return the state of a scenario whose pinned jobs have started then, at a later moment."""
+    machines = Machines(given.cluster)
+    jobs = training_jobs(given, 0.0, 0)
+    runners = [
+        Runner(job.name, job.ideal, job.work.priority, None, 2 * job.work.workers) for job in jobs
+    ]
+    engine = Engine(machines.capacities, runners)
+    state = SimState(machines, engine)
+    for job in jobs:
+        placed = Running(job, machines.placement(job.work.nodes or (), job.work))
+        placed.slot = (slots or {}).get(job.index)
+        state.add(placed)
+        if job.index in starts:
+            pattern = job.pattern(placed.placement.rate)
+            links = placed.placement.links
+            engine.enter(job.index, links, at=starts[job.index], pattern=pattern, slot=placed.slot)
+    engine.run(now)
+    state.now = now
+    return state
 
 
 # ------------------------------------------------------------------ the best rotation of one job
 
 
 @given(instances(max_jobs=4, max_links=2, fixed=False), st.data())
-def test_the_best_rotation_adds_what_the_judge_says(
-    instance: Instance, data: st.DataObject
-) -> None:
+def test_best_rotation_adds_minimum_contention(instance: Instance, data: st.DataObject) -> None:
     moving = data.draw(st.integers(0, len(instance.jobs) - 1))
     offsets = [data.draw(st.integers(0, job.period - 1)) for job in instance.jobs]
     fixed = instance.replace(
@@ -50,7 +75,7 @@ def test_the_best_rotation_adds_what_the_judge_says(
             for index, (job, offset) in enumerate(zip(instance.jobs, offsets, strict=True))
         )
     )
-    offset, stated = crowd(fixed, [0.0] * len(offsets), 0.0).best_rotation(moving)
+    offset, stated = group(fixed, [0.0] * len(offsets), 0.0).best_rotation(moving)
 
     def links(jobs: Instance, at: dict[str, int]) -> dict[str, Fraction]:
         return {link.name: link.contention for link in evaluate(jobs, at).links}
@@ -69,11 +94,11 @@ def test_the_best_rotation_adds_what_the_judge_says(
     assert stated == cost(offset) == min(map(cost, range(instance.jobs[moving].period)))
 
 
-# ------------------------------------------------------------------ the crowd in a cluster
+# ------------------------------------------------------------------ groups in a cluster
 
 
 @pytest.mark.parametrize("start", [20.0, 20.3, 20.5, 20.7])
-def test_job_that_stays_does_not_wait(start: float) -> None:
+def test_unmoved_jobs_do_not_wait(start: float) -> None:
     """Off the grid of slots by less than one, b may be moved by no more than that."""
     given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
     state = at(given, 130.0, {0: 0.0, 1: start})
@@ -106,7 +131,7 @@ def in_step(periods: dict[int, int]) -> bool:
 
 @examples(300)
 @given(DURATIONS, STRETCH, st.data())
-def test_periods_fit_their_jobs_and_each_other(
+def test_common_periods_fit_jobs_and_each_other(
     durations: dict[int, int], stretch: float, data: st.DataObject
 ) -> None:
     weights = {job: data.draw(st.sampled_from((1, 2, 4))) for job in durations}
@@ -125,7 +150,7 @@ def test_periods_fit_their_jobs_and_each_other(
     DURATIONS,
     st.data(),
 )
-def test_jobs_that_are_in_step_keep_their_periods(
+def test_fixed_periods_are_kept(
     base: int, parts: list[int], others: dict[int, int], data: st.DataObject
 ) -> None:
     """The periods are parts of twelve units, so they repeat together; others fit in with them."""
@@ -150,7 +175,7 @@ PAIR = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
 
 @pytest.mark.parametrize("lateness", list(Lateness))
 @pytest.mark.parametrize("now", [10.0, 85.0, 115.0])
-def test_slots_that_are_kept_go_on_as_they_are(lateness: Lateness, now: float) -> None:
+def test_forecast_keeps_slots(lateness: Lateness, now: float) -> None:
     """a begins at 0 and 120, b at 90 and 210: bursts at 90 to 110 of 120, and at 70 to 90.
 
     So they never meet, and a idles for 10 ms each time. If a began when it could, 10 ms earlier,
@@ -159,20 +184,20 @@ def test_slots_that_are_kept_go_on_as_they_are(lateness: Lateness, now: float) -
     slot = Slot(120.0, lateness=lateness)
     starts = {0: 0.0, 1: 90.0}
     state = at(PAIR, now, starts, dict.fromkeys(starts, slot))
-    told = forecast(state, [0, 1], bursts=1000)
-    assert told == {0: pytest.approx(120 / 110, rel=1e-3), 1: pytest.approx(1, rel=1e-3)}
+    expected = forecast(state, [0, 1], bursts=1000)
+    assert expected == {0: pytest.approx(120 / 110, rel=1e-3), 1: pytest.approx(1, rel=1e-3)}
 
 
 @examples(40)
 @given(DRAWN, st.booleans(), st.integers(0, 50), st.data())
-def test_turning_all_together_changes_no_contention(
+def test_common_rotation_keeps_contention(
     drawn: tuple[Instance, dict[str, int]], turn: bool, origin: int, data: st.DataObject
 ) -> None:
     """Jobs that are ready on the grid begin on the grid."""
     instance, offsets = drawn
     slot_ms = instance.slot_ms
     ready = [float(slot_ms * data.draw(st.integers(0, 50))) for _ in instance.jobs]
-    made = crowd(instance, ready, float(origin * slot_ms))
+    made = group(instance, ready, float(origin * slot_ms))
     starts = made.starts(list(offsets.values()), turn=turn)
     begun = {
         job.name: round(start / slot_ms - origin) % job.period

@@ -1,29 +1,26 @@
-"""How jobs keep their slots, and what they do when they have lost them, worked out by hand."""
+"""Slots that jobs keep or lose, worked out by hand."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance
-from metronome_opt.simulate import Conditions, play
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Lateness, Runner, Slot
+from metronome_opt.simulate import Conditions, simulate_schedule
+from metronome_opt.simulate.runner import Lateness, Pattern, Slot
 from tests.builders import job
-from tests.simulate.cases import links
-from tests.simulate.played import column
+from tests.simulate.runs import column, finish, links, running
 
 # ------------------------------------------------------------------ schedules
 
 
-def test_a_schedule_may_allow_more_stretch_than_a_job() -> None:
+def test_schedule_may_allow_more_stretch_than_job() -> None:
     instance = links(job("a", 10, (6, 4, 100)))
-    run = play(instance, {"a": 2}, {"a": 3}, stretch_limit=Fraction(3, 10), iterations=4)
+    run = simulate_schedule(
+        instance, {"a": 2}, {"a": 3}, stretch_limit=Fraction(3, 10), iterations=4
+    )
     assert column(run, "iteration_max_ms") == {"a": 130}
 
 
@@ -35,39 +32,11 @@ def test_schedule_of_another_instance_is_refused(
     offsets: Mapping[str, int], iterations: int, named: str
 ) -> None:
     with pytest.raises(InputError, match=named) as caught:
-        play(links(job("a", 10, (6, 4, 100))), offsets, iterations=iterations)
+        simulate_schedule(links(job("a", 10, (6, 4, 100))), offsets, iterations=iterations)
     assert "\n" not in str(caught.value)
 
 
-# ------------------------------------------------------------------ slots that are lost
-
-LATE = links(
-    job("a", 10, (6, 4, 100)),
-    job("guest", 8, (6, 2, 100)),
-    job("c", 10, (6, 4, 100), links={"other": 1}),
-    other=100,
-)
-"""The guest, which comes once, makes a end its first iteration at 120 instead of 100.
-
-Both burst from 60 on at 50: the guest has sent 2000 at 100, when a has 2000 of 4000 left. c is on a
-link of its own.
-"""
-
-
-def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict[str, list[float]]:
-    """Return the iteration times of a and c, a from 0 and c from 50 on in slots like this."""
-    runners = Runner.of_instance(instance, iterations)
-    runners[1] = replace(runners[1], iterations=1)
-    engine = Engine({link.name: link.capacity for link in instance.links}, runners)
-    for index, (each, start) in enumerate(zip(instance.jobs, (0.0, 0.0, 50.0), strict=True)):
-        engine.enter(index, each.links, at=start, slot=None if each.name == "guest" else slot)
-    for _ in instance.jobs:
-        engine.run(math.inf)
-    return {
-        each.name: [float(time) for time in engine.times(index)]
-        for index, each in enumerate(instance.jobs)
-        if each.name != "guest"
-    }
+# ------------------------------------------------------------------ lost slots
 
 
 @pytest.mark.parametrize(
@@ -86,18 +55,28 @@ def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict
 def test_late_job_follows_its_lateness_rule(
     slot: Slot, of_a: list[float], of_c: list[float]
 ) -> None:
-    assert times(slot) == {"a": of_a, "c": of_c}
+    """The guest, which comes once, makes a end its first iteration at 120 instead of 100.
+
+    Both burst from 60 on at 50: the guest has sent 2000 at 100, when a has 2000 of 4000 left. c is
+    on a link of its own and starts at 50.
+    """
+    pattern = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)
+    guest = Pattern.of_job(job("guest", 8, (6, 2, 100)), 10)
+    engine = running(
+        *(pattern, pattern, guest),
+        links=["link", "other", "link"],
+        starts=[0.0, 50.0, 0.0],
+        slots=[slot, slot, None],
+        iterations=[5, 5, 1],
+    )
+    assert finish(engine)[:2] == [of_a, of_c]
 
 
-def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
+def test_iterations_with_jitter_begin_in_their_slots() -> None:
     instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
-    run = play(
-        instance,
-        {"a": 0},
-        {"a": 3},
-        iterations=300,
-        conditions=Conditions(jitter=0.05),
-        trace=True,
+    jitter = Conditions(jitter=0.05)
+    run = simulate_schedule(
+        instance, {"a": 0}, {"a": 3}, iterations=300, conditions=jitter, trace=True
     )
     # 60 ms deviate by 9 at the most, and slots leave 30: always on time again.
     starts = run.trace[run.trace["rate_mbps"] > 0]["time_ms"].tolist()
@@ -110,7 +89,7 @@ def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
 def test_run_has_model_predictions() -> None:
     """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
     instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
-    run = play(instance, {"a": 0, "b": 0}, iterations=3)
+    run = simulate_schedule(instance, {"a": 0, "b": 0}, iterations=3)
     assert column(run, "predicted_ms") == {"a": 20, "b": 20}
     assert column(run, "score") == {"a": 0.6, "b": 0.6}
     assert column(run, "ideal_ms") == {"a": 100, "b": 100}

@@ -1,4 +1,4 @@
-"""The studies of the repository keep their word."""
+"""The stored studies of the repository."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ import pytest
 
 from metronome_opt import evaluate
 from metronome_opt.instance import Instance
-from metronome_opt.scenario import (
-    build_scenario,
-)
+from metronome_opt.scenario import build_scenario
 from metronome_opt.simulate.study import Cell
-from tests.simulate.studies import (
-    NAMES,
-    STUDIES,
-    cells,
-    stored,
-    traffic,
-)
+from tests.simulate.studies import NAMES, cells, stored, traffic
 from tests.solving import solve
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stored_study_is_what_its_cells_say_and_its_jobs_can_be_built(name: str) -> None:
+def test_jobs_of_stored_studies_can_be_built(name: str) -> None:
     made = stored(name)
     assert made.name == name
     assert made.seeds >= 10
@@ -39,10 +31,6 @@ def test_a_stored_study_is_what_its_cells_say_and_its_jobs_can_be_built(name: st
             assert job.iterations
 
 
-def test_all_stored_studies_are_listed_here() -> None:
-    assert {path.stem for path in STUDIES.iterdir()} == set(NAMES)
-
-
 def best_score(instance: Instance) -> float:
     """Return the best compatibility that shifts reach; all weights are 1, both links alike."""
     result = solve(instance, time_limit=20, workers=1)
@@ -53,7 +41,7 @@ def best_score(instance: Instance) -> float:
 
 
 @pytest.mark.parametrize("cell", cells("snapshot").values(), ids=cells("snapshot"))
-def test_a_snapshot_has_the_score_that_its_name_says_on_one_link(cell: Cell) -> None:
+def test_snapshot_has_named_compatibility_on_one_link(cell: Cell) -> None:
     drawn = stored("snapshot").scenario(cell, 7)
     instance = build_scenario(drawn).instance
     count, score = str(cell.settings["mix"]).split("-")
@@ -70,7 +58,7 @@ def test_a_snapshot_has_the_score_that_its_name_says_on_one_link(cell: Cell) -> 
         assert (job.iterations or 0) * entry.exact.duration / 1000 == pytest.approx(120, rel=0.01)
 
 
-def test_static_jobs_are_the_same_wherever_they_run_and_take_the_same_time_alone() -> None:
+def test_static_jobs_do_not_depend_on_placement() -> None:
     made = stored("static-24")
     for seed in range(3):
         by_label = {
@@ -91,7 +79,7 @@ def test_static_jobs_are_the_same_wherever_they_run_and_take_the_same_time_alone
                 assert total == pytest.approx(300, rel=0.01)
 
 
-def test_disturbances_meet_the_same_jobs() -> None:
+def test_disturbances_keep_jobs() -> None:
     for name in ("drift", "wrong-profile"):
         made = stored(name)
         drawn = {(cell.settings.get("mix"), made.scenario(cell, 3).jobs) for cell in made.cells}

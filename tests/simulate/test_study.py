@@ -1,4 +1,4 @@
-"""Studies as documents: what they refuse, their cells, how they are found."""
+"""Study documents: refusals, cells, files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.simulate.studies import (
     study,
 )
 
-# ------------------------------------------------------------------ what is refused
+# ------------------------------------------------------------------ refusals
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_impossible_draw_is_refused_in_one_line(changes: dict[str, Any], message
 # ------------------------------------------------------------------ cells and files
 
 
-def test_cells_are_all_combinations_in_order_and_go_where_they_belong() -> None:
+def test_cells_are_ordered_combinations_of_grid() -> None:
     made = study(
         grid={"load": [0.5, 1], "cushions": [True, False]}, conditions={"jitter": 0.02}, seeds=3
     )
@@ -113,21 +113,21 @@ def test_cells_are_all_combinations_in_order_and_go_where_they_belong() -> None:
     assert len(set(made.cells)) == 4
 
 
-def test_a_scenario_is_a_study_of_itself(tmp_path: Path) -> None:
+def test_scenario_is_read_as_study(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(scenario()))
-    found = read_study(path)
-    (cell,) = found.cells
+    own = read_study(path)
+    (cell,) = own.cells
     original = read_scenario(path)
-    assert found.scenario(cell, 0).jobs == found.scenario(cell, 1).jobs == original.jobs
-    assert found.scenario(cell, 0).cluster == original.cluster
-    assert found.conditions_of(cell) == Conditions()
+    assert own.scenario(cell, 0).jobs == own.scenario(cell, 1).jobs == original.jobs
+    assert own.scenario(cell, 0).cluster == original.cluster
+    assert own.conditions_of(cell) == Conditions()
     stormy = Study.of_scenario(original, Conditions(jitter=0.1), seeds=3)
     assert stormy.conditions_of(stormy.cells[0]).jitter == 0.1
     assert stormy.seeds == 3
 
 
-def test_studies_are_found_by_name_from_below_and_by_file(tmp_path: Path) -> None:
+def test_study_is_found_by_name_or_file(tmp_path: Path) -> None:
     home = tmp_path / "benchmarks" / "studies"
     below = tmp_path / "some" / "where"
     home.mkdir(parents=True)
@@ -141,13 +141,13 @@ def test_studies_are_found_by_name_from_below_and_by_file(tmp_path: Path) -> Non
         find_study("yours", below)
 
 
-def test_workloads_of_ones_own_are_looked_for_beside_the_study(tmp_path: Path) -> None:
+def test_workloads_are_read_beside_study(tmp_path: Path) -> None:
     folder = tmp_path / "own"
     folder.mkdir()
     text = (data_folder() / "workloads" / "vgg16.yaml").read_text()
     (folder / "mine.yaml").write_text(text.replace("name: VGG16", "name: Mine"))
     draw = {"snapshot": {"mixes": {"a": [{"model": "Mine", "batch": 59}]}}}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(document(workloads="own", draw=draw)))
-    found = read_study(tmp_path / "study.yaml")
-    (job,) = build_scenario(found.scenario(found.cells[0], 0)).instance.jobs
+    own = read_study(tmp_path / "study.yaml")
+    (job,) = build_scenario(own.scenario(own.cells[0], 0)).instance.jobs
     assert job.name == "mine-0"

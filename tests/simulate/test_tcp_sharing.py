@@ -1,8 +1,7 @@
-"""Bursts whose shares of links are those of TCP: by chance, and less for newcomers."""
+"""TCP shares of links: random, and smaller for newcomers."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import asdict
 
@@ -18,52 +17,50 @@ from metronome_opt.kernels.fluid.world import Floats, World, empty_world
 from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.conditions import TcpShares
 from tests.builders import job
-from tests.simulate.cases import Case, links, starts
-from tests.simulate.played import FreeRun, free_run
+from tests.simulate.runs import FreeRun, free_run, links
 from tests.simulate.test_conservation import DRAWN, ITERATIONS, SLACK
 from tests.tiers import examples
 
+PAIR = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
 NEWCOMERS = TcpShares(spread=0.0, newcomer=0.5)
 EQUALS = TcpShares(spread=0.0, newcomer=1.0)
 
-# Slots of 10 ms; links carry 100. Whoever meets somebody when his burst begins has half a share.
-CASES = (
+# Slots of 10 ms; links carry 100. A burst that meets another when it begins has half a share.
+CASES: tuple[tuple[Instance, dict[str, int], dict[str, tuple[int, ...]]], ...] = (
     # From 60 on, a gets 200/3 and b 100/3. a is done at 120; b has sent 2000 of 4000 then and has
     # the link alone: 140. At 180 a begins alone, at 200 b comes: a sends its other 2000 by 230, b
     # 1000 by then and 3000 more by 260. At 290 and 320: a sends 3000 alone, 1000 by 335, b 500 by
     # then and 3500 more by 370.
-    Case(
-        "two that begin together come apart",
-        links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100))),
-        starts(a=0, b=0),
+    (
+        PAIR,
+        {"a": 0, "b": 0},
         {"a": (120, 230, 335), "b": (140, 260, 370)},
     ),
-    # b begins at the moment at which a ends, so it meets nobody. By 40 it has sent 2000 of 4000;
+    # b begins at the moment at which a ends, so it meets none. By 40 it has sent 2000 of 4000;
     # beside c at 200/3 it is done at 70, when c has sent 1000 of 2000.
-    Case(
-        "a burst that ends at this moment is no company",
+    (
         links(job("a", 2, (0, 2, 100)), job("b", 4, (0, 4, 100)), job("c", 2, (0, 2, 100))),
-        starts(a=0, b=2, c=4),
+        {"a": 0, "b": 2, "c": 4},
         {"a": (20,), "b": (70,), "c": (80,)},
     ),
     # Half a share for each of b's flows: 50 for a, 25 for each of them. b is done at 40, when a has
     # sent 2000 of 3000.
-    Case(
-        "shares are those of flows",
+    (
         links(job("a", 3, (0, 3, 100)), job("b", 1, (0, 1, 100), links={"link": 2})),
-        starts(a=0, b=0),
+        {"a": 0, "b": 0},
         {"a": (50,), "b": (40,)},
     ),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_times_are_those_worked_out_by_hand(case: Case) -> None:
-    run = free_run(case.instance, case.offsets, case.iterations, "tcp", tcp=NEWCOMERS)
-    for name, ends in case.ends.items():
-        begin = case.offsets[name] * case.instance.slot_ms
-        times = [float(end - start) for start, end in itertools.pairwise((begin, *ends))]
-        assert list(run.times[name]) == pytest.approx(times, rel=SLACK)
+@pytest.mark.parametrize(("instance", "offsets", "ends"), CASES)
+def test_newcomers_get_smaller_shares(
+    instance: Instance, offsets: dict[str, int], ends: dict[str, tuple[int, ...]]
+) -> None:
+    run = free_run(instance, offsets, len(ends["a"]), "tcp", tcp=NEWCOMERS)
+    for name, expected in ends.items():
+        begun = offsets[name] * instance.slot_ms
+        assert begun + run.times[name].cumsum() == pytest.approx(expected, rel=SLACK)
 
 
 # ------------------------------------------------------------------ other ways of sharing
@@ -80,7 +77,7 @@ def bytes_of(run: FreeRun) -> list[object]:
 
 @examples(100)
 @given(DRAWN, st.sampled_from((0.0, 0.2)), st.integers(0, 3))
-def test_equal_shares_without_chance_are_fair_to_the_last_bit(
+def test_equal_constant_shares_are_fair_sharing_to_the_last_bit(
     drawn: tuple[Instance, dict[str, int]], jitter: float, seed: int
 ) -> None:
     conditions = Conditions(jitter=jitter)
@@ -89,21 +86,19 @@ def test_equal_shares_without_chance_are_fair_to_the_last_bit(
     assert bytes_of(tcp) == bytes_of(fair)
 
 
-# ------------------------------------------------------------------ chance
-
-PAIR = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
+# ------------------------------------------------------------------ random shares
 
 
 @kernel
 def shares(world: World, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
-    found = np.empty(count)
+    drawn = np.empty(count)
     for draw in range(count):
-        found[draw] = share_of_burst(world, 0, mix(np.uint64(5), draw))
-    return found
+        drawn[draw] = share_of_burst(world, 0, mix(np.uint64(5), draw))
+    return drawn
 
 
-def test_shares_are_lognormal_of_median_one_and_newcomers_have_that_much_less() -> None:
+def test_shares_are_lognormal_with_stated_factor_for_newcomers() -> None:
     """Of 20,000: standard errors of 0.004 for the median and 0.0016 for the deviation.
 
     Cut off at three deviations, a normal number deviates by 0.997.
@@ -123,12 +118,10 @@ def test_shares_are_lognormal_of_median_one_and_newcomers_have_that_much_less() 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_jobs_that_fit_find_their_own_slots_where_fair_sharing_keeps_them_together(
-    seed: int,
-) -> None:
+def test_tcp_separates_bursts_that_fair_sharing_keeps_together(seed: int) -> None:
     """Under fair sharing both burst for 80 ms instead of 40, for ever."""
-    fair = free_run(PAIR, starts(a=0, b=0), 60, "fair")
-    tcp = free_run(PAIR, starts(a=0, b=0), 60, "tcp", seed=seed)
+    fair = free_run(PAIR, {"a": 0, "b": 0}, 60, "fair")
+    tcp = free_run(PAIR, {"a": 0, "b": 0}, 60, "tcp", seed=seed)
     for name in "ab":
         assert list(fair.times[name]) == [140.0] * 60
         assert max(tcp.times[name][:2]) > 105

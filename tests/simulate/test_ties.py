@@ -1,4 +1,4 @@
-"""What happens at one moment, and in which order, as `docs/model.md` says under Ties."""
+"""Order of the events of one moment, as `docs/model.md` defines it under Ties."""
 
 from __future__ import annotations
 
@@ -10,40 +10,31 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Lateness, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Pattern, Slot
 from tests.builders import job
 from tests.simulate.exact import exact_times, system
-from tests.simulate.played import free_run
+from tests.simulate.runs import free_run, running
 from tests.simulate.whole import meeting
 from tests.tiers import examples
 
 
 @pytest.mark.parametrize(("order", "times"), [((0, 1), (100, 106)), ((1, 0), (100, 100))])
-def test_bursts_that_are_ready_together_have_their_turns_too(
+def test_bursts_ready_together_are_served_in_order(
     order: Sequence[int], times: Sequence[float]
 ) -> None:
     """Both are ready at 60, one of them 10 after its slot, of which 4 are allowed."""
     late, due = (Slot(130.0, 4.0, Lateness.HOLD, 1, (at,)) for at in (50.0, 60.0))
     pattern = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)
-    runners = [Runner(name, pattern, 1, 1, 1) for name in "ab"]
-    engine = Engine({"a": 100, "b": 100}, runners)
-    for index, which in enumerate(order):
-        engine.enter(index, {"ab"[index]: 1}, at=0.0, slot=(late, due)[which])
+    slots = [(late, due)[which] for which in order]
+    engine = running(pattern, pattern, links=["one", "two"], slots=slots)
     ends = {engine.run(math.inf): engine.now for _ in order}
     assert tuple(ends[order.index(which)] for which in (0, 1)) == times
 
 
-# ------------------------------------------------------------------ within a turn, and all in all
-
-
-def test_events_without_duration_are_in_order() -> None:
+def test_events_without_duration_keep_their_order() -> None:
     """a's second burst follows its first without computing, before b's ends at that moment."""
-    first, second = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
-    runners = [Runner(each.name, Pattern.of_job(each, 10), 1, 1, 1) for each in (first, second)]
-    engine = Engine({"link": 100}, runners, watched=["link"])
-    for index in range(2):
-        engine.enter(index, {"link": 1}, at=0.0)
+    jobs = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
+    engine = running(*(Pattern.of_job(each, 10) for each in jobs), watched=["link"])
     engine.run(15.0)
     trace = engine.trace()
     assert list(zip(trace["time_ms"], trace["job"], trace["rate_mbps"], strict=True)) == [
@@ -54,9 +45,6 @@ def test_events_without_duration_are_in_order() -> None:
         (10, "b", 0),
         (10, "a", 100),
     ]
-
-
-# ------------------------------------------------------------------ all of it
 
 
 @st.composite
@@ -72,10 +60,10 @@ def schedules(draw: st.DrawFn) -> tuple[Instance, dict[str, int], dict[str, int]
 
 @examples(300)
 @given(schedules(), st.integers(2, 6))
-def test_jobs_in_step_run_as_the_document_says(
+def test_gated_jobs_match_exact_simulation(
     drawn: tuple[Instance, dict[str, int], dict[str, int]], iterations: int
 ) -> None:
-    """The other simulation was written from it. All times are whole, so most events are ties."""
+    """All times are whole, so most events are ties."""
     instance, offsets, stretch = drawn
     exact = exact_times(system(instance, offsets, iterations, stretch=stretch))
     assume(all(time.denominator == 1 for times in exact.values() for time in times))

@@ -46,7 +46,7 @@ def test_job_of_weight_0_that_overloads_a_link_is_not_gated() -> None:
 
 
 @pytest.mark.parametrize(("where", "step"), [("minimise", "choose"), ("anneal", "anneal")])
-def test_ctrl_c_at_any_step_is_noticed(
+def test_ctrl_c_is_noticed_at_any_step(
     where: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = import_module(f"metronome_opt.slowdown.{where}")
@@ -67,7 +67,7 @@ def test_ctrl_c_at_any_step_is_noticed(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
 
-def test_ctrl_c_during_evaluation_keeps_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_evaluation_keeps_result(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["metronome_opt.slowdown.solve"]
     real = module.evaluate
 
@@ -81,7 +81,7 @@ def test_ctrl_c_during_evaluation_keeps_the_result(monkeypatch: pytest.MonkeyPat
     assert gated_jobs(result) == "a b"
 
 
-def test_stopping_rule_ends_the_run() -> None:
+def test_stopping_rule_ends_run() -> None:
     heard: list[Event] = []
 
     def enough(event: Event) -> bool:
@@ -104,7 +104,7 @@ def test_short_time_limits_are_kept(seconds: float) -> None:
     assert_sound(result)
 
 
-def test_no_plan_is_judged_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = Budget()
     judged = []
     real = Judge.is_harmless
@@ -120,7 +120,7 @@ def test_no_plan_is_judged_after_the_time_limit(monkeypatch: pytest.MonkeyPatch)
     assert len(judged) == 1
 
 
-def test_no_job_is_ungated_after_the_time_limit() -> None:
+def test_no_job_is_ungated_after_time_limit() -> None:
     judge = Judge(ALTERNATING, plays(0, 1))
     told = Plan(ALTERNATING.unshifted, {each.name: each.period for each in ALTERNATING.jobs})
     assert _let_go(judge, told, Budget()) != told  # they meet in these slots as they do without

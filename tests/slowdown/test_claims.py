@@ -9,7 +9,7 @@ from metronome_opt.slowdown.claims import Claims
 from tests.builders import job, network
 
 
-def test_bursts_are_reserved_with_the_cushion_of_their_job() -> None:
+def test_reserved_bursts_include_cushion() -> None:
     instance = network(
         job("a", 40, (0, 10, 80), current_offset=0), job("b", 40, (35, 5, 80), current_offset=0)
     )

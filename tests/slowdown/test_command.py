@@ -31,7 +31,7 @@ def solved(capsys: Captured, *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_json_is_the_schedule_itself(tmp_path: Path, capsys: Captured) -> None:
+def test_json_is_the_schedule(tmp_path: Path, capsys: Captured) -> None:
     document = json.loads("\n".join(solved(capsys, file_of(ALTERNATING, tmp_path), "--json")))
     assert document["gated"] == {"a": True, "b": True}
     times = [float(Fraction(text)) for text in document["expected_ms"].values()]
@@ -41,7 +41,7 @@ def test_json_is_the_schedule_itself(tmp_path: Path, capsys: Captured) -> None:
     assert "stretch_limit" not in document
 
 
-def test_a_stretch_limit_is_typed_as_a_share(tmp_path: Path, capsys: Captured) -> None:
+def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(TIGHT, tmp_path), tmp_path / "schedule.json"
     lines = solved(capsys, path, "--stretch-limit", "20%", "--output", str(out))
     assert any("3 of 3 jobs gated" in line for line in lines)
@@ -56,7 +56,7 @@ def test_a_stretch_limit_is_typed_as_a_share(tmp_path: Path, capsys: Captured) -
 
 
 @pytest.mark.slow
-def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
+def test_loading_does_not_use_time_limit(tmp_path: Path) -> None:
     arguments = ["solve", file_of(ALTERNATING, tmp_path), "--time-limit", "2", "--workers", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "metronome_opt", *arguments], capture_output=True, text=True
@@ -65,7 +65,7 @@ def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
     assert "2 of 2 jobs gated" in done.stdout
 
 
-def test_of_many_jobs_the_most_affected_are_printed(tmp_path: Path, capsys: Captured) -> None:
+def test_most_affected_of_many_jobs_are_printed(tmp_path: Path, capsys: Captured) -> None:
     # In groups of two; only those of the last group meet unshifted, so that slots change them most.
     jobs = [
         job(f"j{n}", 20, (0, 6, 100), links={f"l{n // 2}": 1}, ready=10 * (n % 2) if n < 40 else 0)

@@ -16,14 +16,14 @@ from tests.builders import job, network
 from tests.slowdown.cases import NESTED, TIGHT
 
 
-def test_harm_costs_more_than_it_can_bring() -> None:
+def test_harm_outweighs_gain() -> None:
     alone = network(job("a", 20, (0, 6, 100)))
     judge = Judge(alone, plays(0, 1))
     # Slower by 1 %, which is allowed, and by 10 %: 9 % of it ten times more.
     assert judge.value(Plan({"a": 0}, {"a": 22})) == pytest.approx(1.1 + 10 * 0.09, abs=0.03)
 
 
-def test_hyperperiods_stay_within_the_limit_of_the_instance() -> None:
+def test_hyperperiods_stay_within_limit() -> None:
     crowd = network(job("a", 20, (0, 9, 60)), job("b", 22, (0, 9, 60)))
     limited = Instance.from_dict(crowd.to_dict(), hyperperiod_limit=220)
     assert is_short(crowd, ["link"], {}, {"a": 21})
@@ -36,7 +36,7 @@ def test_hyperperiods_stay_within_the_limit_of_the_instance() -> None:
     assert is_short(alike, [], {}, {"a": 149, "b": 139})
 
 
-def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
+def test_annealing_improves_within_limits() -> None:
     judge = Judge(NESTED, plays(0, 1))
     start = Plan(NESTED.unshifted)
     found = anneal(
@@ -54,7 +54,7 @@ def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
     assert found.periods.get("b", 20) == 20
 
 
-def test_harm_under_one_way_of_sharing_is_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harm_under_one_sharing_rule_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free 1.4 under fair sharing and 1.0 over TCP; with slots the mean is about 1.03."""
     told = Plan(TIGHT.unshifted, dict.fromkeys("abc", 21))
     assert [job.period for job in TIGHT.jobs] == [20, 20, 20]
@@ -72,7 +72,7 @@ def test_harm_under_one_way_of_sharing_is_harm(monkeypatch: pytest.MonkeyPatch) 
     assert not play(1.05, Plan({**TIGHT.unshifted, "a": 1}))
 
 
-def test_unshifted_jobs_harm_nobody() -> None:
+def test_unshifted_jobs_do_no_harm() -> None:
     judge = Judge(NESTED, plays(0, 1))
     assert judge.value(Plan(NESTED.unshifted)) == judge.player.value(judge.unshifted)
     assert np.array_equal(judge.unshifted, judge.player.slowdowns(Plan(NESTED.unshifted)))
@@ -89,7 +89,7 @@ def test_annealing_without_time_changes_nothing() -> None:
     assert anneal(judge, judge, start, longest, over, short=lambda _: True) == start
 
 
-def test_a_plan_is_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as it was asked about, the time limit was exceeded."""
     judge = Judge(NESTED, plays(0, 1))
     played: list[Plan] = []

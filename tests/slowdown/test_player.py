@@ -19,14 +19,14 @@ def exactly(player: Player, plan: Plan) -> list[float]:
 
 
 @pytest.mark.parametrize("periods", [{}, {"a": 20}])
-def test_a_job_alone_is_not_slowed_down(periods: dict[str, int]) -> None:
+def test_single_job_is_not_slowed_down(periods: dict[str, int]) -> None:
     alone = network(job("a", 20, (3, 8, 100)))
     player = Player(alone, (Play("fair", 0), Play("tcp", 0)), jitter=0.0)
     assert exactly(player, Plan({"a": 5}, periods)) == [1]
 
 
 @pytest.mark.parametrize(("rate", "slowdown"), [(100, 1.4), (60, 1.08), (50, 1)])
-def test_bursts_that_always_meet_share_the_link(rate: int, slowdown: float) -> None:
+def test_bursts_that_always_meet_share_link(rate: int, slowdown: float) -> None:
     # 8 slots at 50 instead of 100 take 16, beside 12 of computing; at 50 instead of 60 they take
     # 9.6.
     twins = network(*(job(name, 20, (0, 8, rate)) for name in "ab"))
@@ -46,7 +46,7 @@ def test_gated_jobs_may_be_served_first() -> None:
     assert np.array_equal(free, Player(pair, FAIR, jitter=0.0).slowdowns(Plan(pair.unshifted)))
 
 
-def test_what_happens_before_jobs_have_settled_does_not_count() -> None:
+def test_warm_up_does_not_count() -> None:
     # "b" comes 4 slots after "a", and each is slower by 4. Free they stay so for ever; if "a" is
     # gated, it is 4, 8, then 12 slots late, more than half a period, and takes a later slot: 80.
     # The next time, at 160, it comes when "b" has ended, and they meet no more.
@@ -56,12 +56,12 @@ def test_what_happens_before_jobs_have_settled_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(("weights", "mean"), [((1, 3), 2.5), ((0, 2), 3), ((0, 0), 2)])
-def test_the_value_is_the_weighted_mean(weights: tuple[int, int], mean: float) -> None:
+def test_slowdown_is_weighted_mean(weights: tuple[int, int], mean: float) -> None:
     jobs = (job(n, 20, (0, 1, 9), weight=w) for n, w in zip("ab", weights, strict=True))
     assert Player(network(*jobs), FAIR).value(np.array([1.0, 3.0])) == mean
 
 
-def test_the_slowdown_is_the_mean_of_plays_on_any_number_of_threads() -> None:
+def test_slowdown_does_not_depend_on_threads() -> None:
     together = plays(3, 2)
     assert plays(3, 1, ["gated"]) == (("gated", 3),)
     assert sorted(together) == [("fair", 3), ("fair", 4), ("tcp", 3), ("tcp", 4)]
@@ -73,11 +73,11 @@ def test_the_slowdown_is_the_mean_of_plays_on_any_number_of_threads() -> None:
     assert len({tuple(row) for row in each}) == len(together)
 
 
-def test_events_are_counted_by_beginnings_and_ends() -> None:
+def test_events_are_bursts_begun_and_ended() -> None:
     # 50 periods of two jobs with two bursts each, which begin and end.
     assert Player(ALTERNATING, FAIR).events == 50 * 2 * 2 * 2
 
 
-def test_a_job_that_ends_no_iteration_takes_the_whole_play() -> None:
+def test_job_without_finished_iteration_takes_whole_simulation() -> None:
     stuck = network(job("a", 20, (0, 1, 10_000)), capacity=1)
     assert exactly(Player(stuck, FAIR, jitter=0.0), Plan({"a": 0})) == [50]

@@ -56,9 +56,7 @@ def price_of(instance: Instance, offsets: tuple[int, ...], price: Fraction) -> F
 
 @given(running(), PRICES)
 @examples(50, deadline=None)
-def test_nothing_becomes_worse_and_prices_agree_with_the_definition(
-    instance: Instance, price: Fraction
-) -> None:
+def test_moves_improve_and_prices_match_definition(instance: Instance, price: Fraction) -> None:
     here = current(instance)
     result = resolve(instance, price=price)
     assert result.before == price_of(instance, here, price)
@@ -81,7 +79,7 @@ def test_no_single_move_is_better(instance: Instance, price: Fraction) -> None:
 
 @given(running(max_jobs=3, max_links=1))
 @examples(50, deadline=None)
-def test_free_moves_on_one_link_reach_the_optimum(instance: Instance) -> None:
+def test_free_moves_on_one_link_reach_optimum(instance: Instance) -> None:
     best = min(
         price_of(instance, offsets, Fraction(0))
         for offsets in itertools.product(*(range(each.period) for each in instance.jobs))
@@ -99,7 +97,7 @@ def test_held_jobs_stay(instance: Instance, data: st.DataObject) -> None:
 
 
 @given(st.integers(2, 9), st.integers(1, 8))
-def test_of_two_that_meet_the_less_important_one_moves(weight: int, late: int) -> None:
+def test_job_of_lower_weight_moves(weight: int, late: int) -> None:
     """Even where it has to wait longer for the same: it goes all the way round."""
     instance = network(
         job("heavy", 40, (0, 10, 80), weight=weight, current_offset=late),

@@ -48,7 +48,7 @@ def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
 
 
 @pytest.mark.parametrize("instance", [APART, ROOMY, network(job("a", 20, (0, 20, 100)))])
-def test_jobs_that_never_meet_are_not_gated(instance: Instance) -> None:
+def test_disjoint_jobs_are_not_gated(instance: Instance) -> None:
     result = minimum(instance)
     assert_sound(result)
     assert gated_jobs(result) == ""
@@ -60,7 +60,7 @@ def test_jobs_that_never_meet_are_not_gated(instance: Instance) -> None:
     assert result.simulated.unshifted_ms == {each.name: 5 * each.period for each in instance.jobs}
 
 
-def test_groups_that_do_not_meet_are_settled_one_by_one() -> None:
+def test_disjoint_groups_are_solved_separately() -> None:
     result = minimum(twice(ALTERNATING))
     assert_sound(result)
     assert gated_jobs(result) == "a b c d"
@@ -70,7 +70,7 @@ def test_groups_that_do_not_meet_are_settled_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 3, 17])
-def test_fixed_jobs_stay_where_they_are(offset: int) -> None:
+def test_fixed_jobs_keep_offsets(offset: int) -> None:
     first, second = ALTERNATING.jobs
     fixed = ALTERNATING.replace(
         jobs=(first, second.model_copy(update={"fixed_offset": offset})),
@@ -93,7 +93,7 @@ def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
     assert gated_jobs(minimum(ALTERNATING, cushion_slots=4)) != "a b"
 
 
-def test_jobs_that_meet_are_gated_together_or_not_at_all() -> None:
+def test_jobs_that_meet_are_gated_together() -> None:
     # Two of them would fit.
     result = minimum(TIGHT)
     assert_sound(result)
@@ -120,7 +120,7 @@ def test_some_of_the_jobs_that_meet_are_gated_if_sharing_is_known(sharing: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_results_are_true_of_their_instances(seed: int) -> None:
+def test_results_pass_check(seed: int) -> None:
     draw = Random(seed)
     instance = tiny_instance(draw)
     result = solve(
@@ -141,7 +141,7 @@ def test_results_are_true_of_their_instances(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_same_seed_gives_the_same_result() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     once, again = (
         solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", sharing="tcp")
         for _ in range(2)
@@ -163,7 +163,7 @@ def test_no_job_is_gated_without_gain() -> None:
     assert result.offsets == ENDLESS.unshifted
 
 
-def test_a_job_that_is_more_than_its_link_carries_is_slow_alone() -> None:
+def test_job_that_overloads_its_link_is_slow_alone() -> None:
     # 9 slots of 2 x 60 on a link of 100 take 10.8.
     wide = network(
         job("a", 60, (2, 9, 60), links={"link": 2}),
@@ -189,7 +189,7 @@ def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
     assert gated_jobs(result) != "a b"
 
 
-def test_a_schedule_can_be_where_the_next_search_starts() -> None:
+def test_search_starts_from_schedule() -> None:
     first = minimum(ALTERNATING)
     again = solve(ALTERNATING, time_limit=5, start=first.schedule)
     assert_sound(again)

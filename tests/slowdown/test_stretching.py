@@ -29,7 +29,7 @@ def stretchable(slots: int) -> Instance:
 
 
 @pytest.mark.parametrize("slots", [0, 1, 3])
-def test_nobody_is_stretched_beyond_what_the_instance_says(slots: int) -> None:
+def test_stretch_stays_within_instance(slots: int) -> None:
     result = minimum(stretchable(slots))
     assert_sound(result)
     assert_harmless(result)
@@ -43,7 +43,7 @@ def test_nobody_is_stretched_beyond_what_the_instance_says(slots: int) -> None:
         assert gated_jobs(result) != "a b c"
 
 
-def test_a_limit_allows_more_and_is_stated() -> None:
+def test_stretch_limit_allows_more_and_is_stated() -> None:
     result = minimum(TIGHT, stretch_limit="20%")
     assert_sound(result)
     assert_harmless(result)
@@ -61,14 +61,14 @@ def test_a_limit_allows_more_and_is_stated() -> None:
 
 
 @pytest.mark.parametrize(("limit", "sharing"), [(20, None), (41, "fair")])
-def test_the_hyperperiod_limit_holds_for_stretched_jobs(limit: int, sharing: str | None) -> None:
+def test_stretched_jobs_keep_hyperperiod_limit(limit: int, sharing: str | None) -> None:
     limited = Instance.from_dict(TIGHT.to_dict(), hyperperiod_limit=limit)
     options: dict[str, Any] = {"stretch_limit": "20%", "sharing": sharing}
     assert_sound(solve(limited, time_limit=None, workers=1, **options))
 
 
 @pytest.mark.slow
-def test_groups_that_share_a_wide_link_keep_its_hyperperiod_within_the_limit() -> None:
+def test_groups_on_wide_link_keep_hyperperiod_limit() -> None:
     # With a cushion those on "x" fit into 21 slots, those on "y" into 22. On the link in the middle
     # 21 slots of some and 20 of the others come to 420, and 21 and 22 would come to 462.
     lengths = {"x": (6, 6, 6), "y": (6, 6, 7)}
@@ -92,7 +92,7 @@ def test_groups_that_share_a_wide_link_keep_its_hyperperiod_within_the_limit() -
 
 
 @pytest.mark.slow
-def test_periods_without_a_common_denominator_are_no_obstacle() -> None:
+def test_coprime_periods_are_allowed() -> None:
     # Shares of 1 / 997, 1 / 991, ... have none that fits 64 bits.
     periods = (997, 991, 983, 977, 971, 967)
     count = len(periods)
@@ -107,7 +107,7 @@ def test_periods_without_a_common_denominator_are_no_obstacle() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, "0%", "4%", Fraction(0)])
-def test_a_limit_of_no_slot_is_an_answer(limit: str | Fraction) -> None:
+def test_limit_below_one_slot_is_allowed(limit: str | Fraction) -> None:
     result = solve(ALTERNATING, time_limit=None, workers=1, stretch_limit=limit)
     assert_sound(result)
     assert set(result.stretch.values()) == {0}

@@ -15,12 +15,12 @@ from metronome_opt import evaluate, solve, write_instance
 from metronome_opt.__main__ import main
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
-from metronome_opt.simulate import Conditions, play
+from metronome_opt.simulate import Conditions, simulate_schedule
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Play, Player
 from metronome_opt.slowdown.times import Times, iteration_times
 from tests.builders import job, network
-from tests.simulate.cases import links
+from tests.simulate.runs import links
 from tests.slowdown.cases import ALTERNATING, TIGHT, minimum
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
@@ -39,9 +39,7 @@ def on_links(count: int, *, length: int = 6, apart: int = 0) -> Instance:
 
 
 @given(st.integers(2, 5), st.integers(1, 12), st.integers(0, 19))
-def test_a_burst_that_waits_on_several_links_waits_once(
-    count: int, length: int, apart: int
-) -> None:
+def test_burst_on_several_links_waits_once(count: int, length: int, apart: int) -> None:
     """What links lack was once added up over them, for four uplinks to four times the delay."""
     one, several = (on_links(each, length=length, apart=apart) for each in (1, count))
     plan = Plan(one.unshifted, {"a": 21, "b": 20})
@@ -50,7 +48,7 @@ def test_a_burst_that_waits_on_several_links_waits_once(
     assert summed == count * evaluate(one, one.unshifted).elongation["a"]
 
 
-def test_fewer_periods_are_simulated_if_they_differ_much(
+def test_very_different_periods_shorten_simulation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """12 jobs, one of them 630 times as slow as another, took longer than their time limit."""
@@ -71,7 +69,7 @@ def test_fewer_periods_are_simulated_if_they_differ_much(
     assert played[2] == (10 + 5) * 4 * 2 * (1 + 16000 / 4)
 
 
-def test_all_jobs_keep_slots_unless_a_schedule_names_them() -> None:
+def test_all_jobs_are_gated_by_default() -> None:
     schedule = solve(TIGHT, "greedy", "contention").schedule
     assert Plan.of(TIGHT, schedule).periods == {"a": 20, "b": 20, "c": 20}
     some = schedule.model_copy(
@@ -82,14 +80,14 @@ def test_all_jobs_keep_slots_unless_a_schedule_names_them() -> None:
     assert Plan.of(TIGHT, none).periods == {}
 
 
-def test_periods_that_differ_by_thousands() -> None:
+def test_periods_may_differ_by_thousands() -> None:
     long = network(job("fast", 2, (0, 1, 40)), job("slow", 30_000, (0, 9_000, 40)))
     times = iteration_times(long, Plan(long.unshifted))
     ends = {each.name: each.period * long.slot_ms for each in long.jobs}  # there is room for both
     assert {name: float(time) for name, time in times.items()} == pytest.approx(ends, rel=0.02)
 
 
-def test_job_with_idle_time_takes_the_distance_of_its_slots() -> None:
+def test_gated_job_with_idle_time_has_period_of_slots() -> None:
     times = iteration_times(TIGHT, Plan({"a": 0, "b": 7, "c": 14}, dict.fromkeys("abc", 21)))
     assert {name: float(time) for name, time in times.items()} == pytest.approx(
         dict.fromkeys("abc", 105), rel=1e-3
@@ -139,7 +137,7 @@ def test_printed_times_are_near_to_simulations_without_jitter(family: str) -> No
         times = Times.simulated(instance, schedule)
         # Everybody runs for as long: a job that ended early would make room for others.
         longest = 50 * float(periods.max())
-        free = play(
+        free = simulate_schedule(
             instance,
             instance.unshifted,
             iterations=int(longest / periods.min()),

@@ -10,12 +10,12 @@ from tests.builders import job, network
 from tests.slowdown.cases import ALTERNATING
 
 
-def test_two_that_meet_wait_for_one_another() -> None:
+def test_meeting_jobs_wait_for_each_other() -> None:
     found = waits(ALTERNATING, Plan(ALTERNATING.unshifted))
     assert found == {"a": {"b": 1}, "b": {"a": 1}}
 
 
-def test_whoever_sends_more_is_waited_for_more() -> None:
+def test_larger_bursts_cause_longer_waits() -> None:
     # All flows are equally fast, so that "b", which has two, sends as much as both others.
     crowd = network(
         job("a", 20, (0, 8, 100)),
@@ -28,7 +28,7 @@ def test_whoever_sends_more_is_waited_for_more() -> None:
     assert found["c"] == pytest.approx({"b": 2 / 3, "a": 1 / 3})
 
 
-def test_jobs_that_are_apart_or_leave_room_wait_for_nobody() -> None:
+def test_compatible_jobs_do_not_wait() -> None:
     apart = Plan({"a": 0, "b": 10}, {"a": 40, "b": 40})
     assert waits(ALTERNATING, apart) == {"a": {}, "b": {}}
     roomy = network(*(job(name, 20, (0, 8, 50)) for name in "ab"))

@@ -1,4 +1,4 @@
-"""Searches that tests start, and what is to be true of them in the end."""
+"""Searches for tests, and checks of their ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def searching(
 
 
 def check_proved(search: Search, best: Fraction) -> None:
-    """Check that the optimum is found and proved, and that nothing else was said on the way."""
+    """Check that the optimum is proved, and that values and bounds are monotone."""
     assert search.incumbent == search.bound == best
     named = search.named()
     assert named is not None

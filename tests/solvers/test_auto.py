@@ -1,4 +1,4 @@
-"""The default solver: any number of workers, the same answers; no fault stays in a thread."""
+"""The default solver: repeatable runs, faults in threads, signals and short limits."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than those of HARD
 
 
-def told(result: Result) -> tuple[object, ...]:
-    """Return all that is to be repeatable of a result: everything but times."""
+def repeatable(result: Result) -> tuple[object, ...]:
+    """Return everything of a result but times."""
     events = [(event.incumbent, event.bound, event.source) for event in result.trajectory]
     return events, result.offsets, result.notes, result.stop
 
 
 @pytest.mark.parametrize("name", ["paper/paper-tune-0", "fabric/fabric-64-tune-0"])
-def test_one_worker_does_the_same_again(name: str) -> None:
+def test_run_of_one_worker_is_repeatable(name: str) -> None:
     instance = read_instance(SUITES / f"{name}.json")
     runs = [solve(instance, time_limit=None, workers=1, seed=3) for _ in range(2)]
-    assert told(runs[0]) == told(runs[1])
+    assert repeatable(runs[0]) == repeatable(runs[1])
     assert runs[0].status is Status.OPTIMAL
 
 
@@ -54,9 +54,7 @@ def after(rounds: int, instance: Instance) -> tuple[object, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [0, 1])
-def test_rounds_come_to_the_same_whatever_the_clock_says(
-    rounds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_do_not_depend_on_clock(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     at_leisure = after(rounds, TOUGH)
     clock = count(step=1000)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
@@ -68,7 +66,7 @@ def test_rounds_come_to_the_same_whatever_the_clock_says(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("where", "workers"), [("proof", 1), ("proof", 3), ("search", 2)])
-def test_what_a_thread_raises_ends_the_run(
+def test_exception_in_thread_ends_run(
     where: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others would go on for as long as there is time."""
@@ -87,24 +85,24 @@ def test_what_a_thread_raises_ends_the_run(
 def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the second round of proofs, or the first search after the start, fail."""
     rounds: list[object] = []
-    play = LinkGroups.step
+    step = LinkGroups.step
 
-    def failing_play(self: LinkGroups, **rest: int) -> None:
+    def failing_step(self: LinkGroups, **rest: int) -> None:
         rounds.append(self)
         if rounds.count(self) > 1:
             raise fault
-        play(self, **rest)
+        step(self, **rest)
 
     def failing_improve(_: _Portfolio) -> bool:
         raise fault
 
     if where == "proof":
-        monkeypatch.setattr(LinkGroups, "step", failing_play)
+        monkeypatch.setattr(LinkGroups, "step", failing_step)
     else:
         monkeypatch.setattr(_Portfolio, "_improve_one", failing_improve)
 
 
-def test_next_to_no_time_gives_a_true_schedule_of_many_jobs() -> None:
+def test_short_limit_gives_valid_schedule_of_many_jobs() -> None:
     instance = read_instance(SUITES / "fabric" / "fabric-256-tune-0.json")
     for workers in (1, 2):
         result = solve(instance, time_limit=0.1, workers=workers)
@@ -114,7 +112,7 @@ def test_next_to_no_time_gives_a_true_schedule_of_many_jobs() -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) -> None:
+def test_signal_during_search_writes_schedule(tmp_path: Path) -> None:
     instance = SUITES / "dense" / "dense-30-tune-0.json"
     arguments = [sys.executable, "-m", "metronome_opt", "solve", str(instance), "--workers", "2"]
     runs = []
@@ -141,7 +139,7 @@ def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) ->
         assert schedule.runtime_s < 100
 
 
-def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_memory_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     def starved(*_: object, **__: object) -> None:
         raise MemoryError
 
@@ -152,7 +150,7 @@ def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPa
     assert "stopped: out of memory" in result.notes
 
 
-def test_all_threads_end_with_the_run() -> None:
+def test_threads_end_with_run() -> None:
     before = threading.active_count()
     result = solve(HARD, time_limit=1, workers=3)
     assert result.stop is Stop.TIME_LIMIT

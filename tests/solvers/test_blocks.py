@@ -24,22 +24,22 @@ SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
 
 @given(SPREAD)
 @examples(20)
-def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -> None:
+def test_schedules_of_blocks_join(instance: Instance) -> None:
     whole = Search(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
-    least = [
+    minimum = [
         evaluate(block, {job.name: instance.unshifted[job.name] for job in block.jobs}).contention
         for block in split(simplify_links(instance).instance).blocks
     ]
     for number, run in enumerate(blocks.runs):
         part = run.search
         blocks.join()  # a part without a schedule is as it was in the whole
-        assert whole.incumbent == sum(least, Fraction(0))
+        assert whole.incumbent == sum(minimum, Fraction(0))
         blocks.start(run, share=1.0)
         assert part.incumbent is not None
-        least[number] = min(least[number], part.incumbent)
+        minimum[number] = min(minimum[number], part.incumbent)
     blocks.join()
-    assert whole.incumbent == sum(least, Fraction(0))
+    assert whole.incumbent == sum(minimum, Fraction(0))
     named = whole.named()
     assert named is not None
     assert evaluate(instance, named).contention == whole.incumbent
@@ -48,7 +48,7 @@ def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -
 
 @given(SPREAD)
 @examples(15)
-def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
+def test_bounds_of_blocks_add_up(instance: Instance) -> None:
     best = optimum(instance)
     whole = Search(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
@@ -59,14 +59,15 @@ def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
         run.link_groups.step()
         blocks.join()
         assert (whole.bound or 0) <= best
-        assert sum((block.bound or 0 for block in whole.blocks), Fraction(0)) == (whole.bound or 0)
+        bounds = [each.search.bound or 0 for each in blocks.runs]
+        assert sum(bounds, Fraction(0)) == (whole.bound or 0)
     assert whole.incumbent == best
     assert not blocks.open
 
 
 @given(SPREAD)
 @examples(15)
-def test_any_number_of_workers_proves_the_same(instance: Instance) -> None:
+def test_workers_prove_same_optimum(instance: Instance) -> None:
     best = optimum(instance)
     for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
         result = solve(instance, solver, time_limit=None, workers=workers)

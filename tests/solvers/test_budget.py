@@ -63,9 +63,9 @@ def test_a_call_ends_with_its_budget(cancelled: bool) -> None:
     budget, done = Budget(), threading.Event()
     threading.Timer(0.2, budget.interrupt).start()
     cancel = done.set if cancelled else None
-    found = run_interruptibly(budget, lambda: done.wait(30) and "told", cancel)
+    found = run_interruptibly(budget, lambda: done.wait(30) and "done", cancel)
     assert budget.stop is Stop.INTERRUPTED
-    assert found == ("told" if cancelled else None)
+    assert found == ("done" if cancelled else None)
     done.set()
 
 

@@ -43,12 +43,12 @@ def solved(instance: Instance, **options: float) -> Result:
     return result
 
 
-def says(result: Result, text: str) -> bool:
+def has_note(result: Result, text: str) -> bool:
     return any(text in note for note in result.notes)
 
 
 def best_on_circle(instance: Instance, link: Link) -> Fraction:
-    """Return the least mean excess of a link over all rotations, each job by itself."""
+    """Return the minimum mean excess of a link over all rotations, each job by itself."""
     members = [each for each in instance.jobs if link.name in each.links]
     hyperperiod = math.lcm(*(each.period for each in members))
     around = hyperperiod if hyperperiod < 72 else 72
@@ -66,11 +66,11 @@ def best_on_circle(instance: Instance, link: Link) -> Fraction:
         circle = np.tile(once, hyperperiod // each.period)
         patterns.append(np.array([np.roll(circle, offset) for offset in offsets]))
     *outer, last = patterns
-    least = min(
+    minimum = min(
         np.maximum(0, sum(chosen) + last - link.capacity).sum(axis=1).min()
         for chosen in itertools.product(*outer)
     )
-    return Fraction(int(least), hyperperiod)
+    return Fraction(int(minimum), hyperperiod)
 
 
 # ---------------------------------------------------------------- one link
@@ -97,7 +97,7 @@ def scaled(draw: st.DrawFn) -> Instance:
 
 @given(st.one_of(instances(max_jobs=4, max_links=1, max_period=8), scaled()))
 @examples(80)
-def test_one_link_gets_its_best_rotations(instance: Instance) -> None:
+def test_single_link_gets_best_rotations(instance: Instance) -> None:
     result = solved(instance)
     for link, report in zip(instance.links, result.evaluation.links, strict=True):
         if report.jobs > 1:
@@ -128,9 +128,9 @@ def trees(draw: st.DrawFn) -> Instance:
 
 @given(st.one_of(trees(), instances(max_jobs=4, max_links=3, max_period=6)))
 @examples(100)
-def test_without_cycles_every_link_keeps_its_best(instance: Instance) -> None:
+def test_links_keep_best_rotations_without_cycles(instance: Instance) -> None:
     result = solved(instance)
-    cycles = says(result, "close a cycle")
+    cycles = has_note(result, "close a cycle")
     assert not (instance.name == "tree" and cycles)
     for link, report in zip(instance.links, result.evaluation.links, strict=True):
         if report.jobs > 1:
@@ -140,7 +140,7 @@ def test_without_cycles_every_link_keeps_its_best(instance: Instance) -> None:
 
 
 @given(instances(max_jobs=6, max_links=5, fixed=False))
-def test_edges_beyond_a_spanning_forest_are_left_out(instance: Instance) -> None:
+def test_edges_outside_spanning_forest_are_left_out(instance: Instance) -> None:
     rotations = {
         link: {instance.jobs[index].name: index for index in users}
         for link, users in instance.jobs_on.items()
@@ -158,13 +158,13 @@ def test_edges_beyond_a_spanning_forest_are_left_out(instance: Instance) -> None
 
 @given(instances(max_jobs=4, max_links=3, max_period=6))
 @examples(50)
-def test_shifts_after_effort_enough_are_those_of_the_solver(instance: Instance) -> None:
+def test_shifts_agree_with_solver(instance: Instance) -> None:
     shifts = shifts_of(instance, 1000)
     assert dict(shifts.offsets) == dict(solved(instance).offsets)
-    assert shifts.closing == 0 or says(solved(instance), f"{shifts.closing} of")
+    assert shifts.closing == 0 or has_note(solved(instance), f"{shifts.closing} of")
 
 
-def test_shifts_do_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shifts_do_not_depend_on_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     first = shifts_of(HARD, 2)
     clock = itertools.count(step=1000)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
@@ -176,16 +176,16 @@ def test_shifts_do_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> N
 # ---------------------------------------------------------------- limits
 
 
-def test_a_long_search_ends_by_itself_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_search_ends_with_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cassini, "_CHUNK", 1)
     monkeypatch.setattr(cassini, "_CHUNKS", 2)
     result = solved(HARD, time_limit=None)  # type: ignore[arg-type]
     assert result.stop is Stop.FINISHED
-    assert says(result, "4 of 4 shared links may have better rotations")
+    assert has_note(result, "4 of 4 shared links may have better rotations")
     assert result.evaluation.contention < solve(HARD, "unshifted").evaluation.contention
 
 
-def test_weights_are_not_known() -> None:
+def test_weights_are_ignored() -> None:
     instance = network(job("a", 24, 9), job("b", 36, 20), job("c", 24, 13))
     heavier = instance.replace(
         jobs=tuple(

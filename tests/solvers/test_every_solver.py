@@ -52,7 +52,7 @@ def test_milp_agrees_with_enumeration(instance: Instance) -> None:
 
 @given(instances(max_jobs=4, max_links=3, max_period=8), st.integers(0, 5))
 @examples(30)
-def test_heuristics_state_the_truth_and_no_more(instance: Instance, seed: int) -> None:
+def test_heuristics_prove_only_zero(instance: Instance, seed: int) -> None:
     for name in sorted(set(ALL) - set(EXACT)):
         result = solve(instance, name, seed=seed)
         assert check(instance, result.schedule) == ()
@@ -61,14 +61,14 @@ def test_heuristics_state_the_truth_and_no_more(instance: Instance, seed: int) -
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_same_seed_gives_the_same_schedule(name: str) -> None:
+def test_same_seed_gives_same_schedule(name: str) -> None:
     first, second = (solve(CROWDED, name, seed=7, workers=1) for _ in range(2))
     assert first.offsets == second.offsets
     assert first.lower_bound == second.lower_bound
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_trajectory_is_monotone_and_told_to_the_callback(name: str) -> None:
+def test_trajectory_is_monotone_and_sent_to_callback(name: str) -> None:
     events: list[Event] = []
     result = solve(CROWDED, name, workers=1, stop=events.append)
     events = [event for event in events if event.source]  # without those between
@@ -84,14 +84,14 @@ def test_the_trajectory_is_monotone_and_told_to_the_callback(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_no_time_at_all_still_gives_a_true_schedule(name: str) -> None:
+def test_time_limit_of_zero_gives_valid_schedule(name: str) -> None:
     result = solve(CROWDED, name, time_limit=0, workers=1)
     assert check(CROWDED, result.schedule) == ()
     assert result.status is Status.FEASIBLE
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_a_callback_that_says_so_stops_the_run(name: str) -> None:
+def test_callback_stops_run(name: str) -> None:
     result = solve(CROWDED, name, workers=1, stop=lambda _: True)
     assert result.stop is Stop.RULE
     assert result.status is Status.FEASIBLE
@@ -99,7 +99,7 @@ def test_a_callback_that_says_so_stops_the_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_latency_is_for_every_solver_the_contention_of_equal_weights(name: str) -> None:
+def test_latency_is_contention_of_equal_weights(name: str) -> None:
     # Heavy a and b lack 2 where they meet, light c lacks 51 where either of them is: contention
     # keeps a and b apart, latency puts them together.
     instance = network(

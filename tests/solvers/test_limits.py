@@ -1,4 +1,4 @@
-"""Time limits, Ctrl-C and missing back ends, on an instance that nobody solves in a second."""
+"""Time limits, Ctrl-C, missing back ends, numbers out of range, and starts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_while(name: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
-def test_the_time_limit_gives_what_was_found(name: str) -> None:
+def test_time_limit_returns_incumbent(name: str) -> None:
     result = solve(HARD, name, time_limit=a_while(name), workers=1)
     assert result.stop is Stop.TIME_LIMIT
     assert result.status is Status.FEASIBLE
@@ -46,7 +46,7 @@ def test_the_time_limit_gives_what_was_found(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
-def test_ctrl_c_gives_what_was_found(name: str) -> None:
+def test_ctrl_c_returns_incumbent(name: str) -> None:
     solve(two_jobs(), name, time_limit=1, workers=1)  # what is loaded before is not interrupted
     timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
@@ -63,7 +63,7 @@ LONG = network(job("a", 3000, (0, 1500, 60)), job("b", 3600, (0, 1500, 60)))
 
 @pytest.mark.parametrize("instance", [hard_instance(120, 80), LONG], ids=["wide", "long"])
 @pytest.mark.parametrize("name", ["cpsat-textbook", "milp-textbook"])
-def test_the_time_limit_covers_building(name: str, instance: Instance) -> None:
+def test_time_limit_covers_model_building(name: str, instance: Instance) -> None:
     began = time.process_time()
     result = solve(instance, name, time_limit=0.2, workers=1)
     assert result.stop is Stop.TIME_LIMIT
@@ -72,7 +72,7 @@ def test_the_time_limit_covers_building(name: str, instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("name", ["cpsat-textbook", "milp-textbook"])
-def test_a_model_that_memory_cannot_hold_is_refused(name: str) -> None:
+def test_model_beyond_memory_is_refused(name: str) -> None:
     huge = network(*(job(name, 20_000, (0, 9000, 60)) for name in "ab"))
     with pytest.raises(InputError, match="360040000 entries, more than 20000000"):
         solve(huge, name, time_limit=10)
@@ -80,9 +80,7 @@ def test_a_model_that_memory_cannot_hold_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_missing_back_end_is_named_with_its_remedy(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_back_end_is_named_with_remedy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, package = ("pulp", "pulp") if "milp" in name else ("ortools.sat.python", "ortools")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingBackendError, match=f"pip install {package}"):
@@ -90,7 +88,7 @@ def test_a_missing_back_end_is_named_with_its_remedy(
 
 
 @pytest.mark.slow
-def test_back_ends_work_in_one_process_in_any_order() -> None:
+def test_back_ends_load_in_any_order() -> None:
     # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
     code = """
 from tests.builders import hard_instance
@@ -98,8 +96,8 @@ from tests.solving import solve
 for name in ("milp-textbook", "cpsat-textbook", "milp", "cpsat"):
     print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
 """
-    told = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert told.stdout.split() == ["optimal"] * 4, told.stderr
+    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert run.stdout.split() == ["optimal"] * 4, run.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ for name in ("milp-textbook", "cpsat-textbook", "milp", "cpsat"):
     ],
     ids=["missing", "crashing"],
 )
-def test_without_highs_there_is_an_error_and_no_schedule(
+def test_missing_or_crashing_highs_is_error(
     highspy: str,
     error: type[Exception],
     said: str,
@@ -127,7 +125,7 @@ def test_without_highs_there_is_an_error_and_no_schedule(
         solve(HARD, "milp-textbook", time_limit=30)
 
 
-def test_costs_beyond_doubles_do_not_lose_a_proof() -> None:
+def test_costs_beyond_doubles_are_proved() -> None:
     draw = random.Random(5)
     jobs = (
         job(
@@ -148,7 +146,7 @@ def test_costs_beyond_doubles_do_not_lose_a_proof() -> None:
         solve(instance, "milp-textbook")
 
 
-def test_ctrl_c_while_judging_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_verification_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["metronome_opt.solvers.solve"]
     real = module.evaluate
 
@@ -163,7 +161,7 @@ def test_ctrl_c_while_judging_keeps_what_was_found(monkeypatch: pytest.MonkeyPat
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
 
-def test_a_second_ctrl_c_breaks_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_ctrl_c_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["metronome_opt.solvers.solve"]
 
     def insisted(*_: object) -> object:
@@ -176,7 +174,7 @@ def test_a_second_ctrl_c_breaks_in(monkeypatch: pytest.MonkeyPatch) -> None:
         solve(HARD, "greedy")
 
 
-def test_auto_solves_parts_whose_common_multiple_is_beyond_64_bits() -> None:
+def test_parts_with_common_multiple_beyond_64_bits_are_solved() -> None:
     # Pairs of jobs on links of their own; their periods have no common multiple below 10**30.
     primes = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571)
     jobs = (
@@ -193,7 +191,7 @@ def test_auto_solves_parts_whose_common_multiple_is_beyond_64_bits() -> None:
     assert solve(instance, "auto", time_limit=20, workers=1).status is Status.OPTIMAL
 
 
-def test_ctrl_c_while_highs_is_imported_is_no_missing_back_end(
+def test_ctrl_c_during_import_of_highs_is_interrupt(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "highspy.py").write_text("""
@@ -222,14 +220,14 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize(
     "name", ["greedy", "local", "auto", "branch-bound", "elimination", "cpsat"]
 )
-def test_any_limit_gives_the_greedy_schedule_at_least(name: str) -> None:
+def test_shortest_limit_gives_greedy_schedule(name: str) -> None:
     instance = hard_instance(120, 80)
     greedy = solve(instance, "greedy", time_limit=None).evaluation.contention
     assert greedy < solve(instance, "unshifted").evaluation.contention
     assert solve(instance, name, time_limit=1e-6, workers=1).evaluation.contention <= greedy
 
 
-def test_many_blocks_are_put_together_in_no_time() -> None:
+def test_joining_many_blocks_is_quick() -> None:
     """Of a fabric of 10,240 nodes, which has some 2,000 blocks, that took minutes."""
     count = 3000
     jobs = (job(f"j{n}", 4, (0, 3, 60), links={f"l{n}": 1, f"l{n + 1}": 1}) for n in range(count))
@@ -241,7 +239,7 @@ def test_many_blocks_are_put_together_in_no_time() -> None:
 
 
 @pytest.mark.parametrize("size", [2**62 + 1, 2**63, 2**64 + 3])
-def test_numbers_beyond_64_bits_are_refused_in_a_line(size: int) -> None:
+def test_numbers_beyond_64_bits_are_refused_in_one_line(size: int) -> None:
     free = network(*(job(name, 4, (0, 2, size)) for name in "ab"), capacity=3 * size + 1)
     heavy = two_jobs().replace(
         jobs=tuple(each.model_copy(update={"weight": size}) for each in two_jobs().jobs)
@@ -252,7 +250,7 @@ def test_numbers_beyond_64_bits_are_refused_in_a_line(size: int) -> None:
                 solve(instance, name, time_limit=5)
 
 
-def test_what_is_found_from_a_start_is_never_worse() -> None:
+def test_result_is_no_worse_than_start() -> None:
     best = solve(CROWDED, "branch-bound")
     again = solve(CROWDED, "unshifted", start=best.schedule)
     assert (again.objective, again.offsets) == (best.objective, best.offsets)
@@ -268,7 +266,7 @@ def test_what_is_found_from_a_start_is_never_worse() -> None:
         (None, "start: must be a Schedule, got str"),
     ],
 )
-def test_a_start_that_is_none_is_refused(change: dict[str, Any] | None, said: str) -> None:
+def test_invalid_start_is_refused(change: dict[str, Any] | None, said: str) -> None:
     schedule = solve(CROWDED, "greedy").schedule
     start: Any = "schedule.json" if change is None else schedule.model_copy(update=change)
     with pytest.raises(InputError, match=said):

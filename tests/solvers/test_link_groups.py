@@ -26,8 +26,8 @@ def blocks_of(instance: Instance) -> tuple[Instance, ...]:
     return split(simplify_links(instance).instance).blocks
 
 
-def play_to_the_end(search: Search, *, threads: int = 1) -> Search:
-    """Play until proved; the bound is true after each round."""
+def run_to_end(search: Search, *, threads: int = 1) -> Search:
+    """Run rounds until proved; the bound holds after each."""
     best = optimum(search.instance)
     groups = LinkGroups(search)
     for _ in range(20):
@@ -42,15 +42,15 @@ def play_to_the_end(search: Search, *, threads: int = 1) -> Search:
 
 @given(CASES, st.sampled_from((1, 2)))
 @examples(40)
-def test_it_ends_with_a_proof(instance: Instance, threads: int) -> None:
+def test_link_groups_end_with_proof(instance: Instance, threads: int) -> None:
     for block in blocks_of(instance):
-        search = play_to_the_end(searching(block), threads=threads)
+        search = run_to_end(searching(block), threads=threads)
         check_proved(search, optimum(block))
 
 
 @given(LARGER, st.sampled_from((0, 20_000)))
 @examples(30)
-def test_so_it_does_in_many_small_rounds(instance: Instance, link_nodes: int) -> None:
+def test_small_rounds_end_with_proof(instance: Instance, link_nodes: int) -> None:
     """Groups are left and resumed, and those with more jobs come in later."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LINK_NODES", link_nodes)
@@ -58,19 +58,19 @@ def test_so_it_does_in_many_small_rounds(instance: Instance, link_nodes: int) ->
         patch.setattr(module, "_FIRST_JOBS", 2)
         patch.setattr(module, "_MORE_JOBS", 1)
         for block in blocks_of(instance):
-            search = play_to_the_end(searching(block))
+            search = run_to_end(searching(block))
             check_proved(search, optimum(block))
 
 
-def test_trees_that_are_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from metronome_opt.kernels import tree
 
     monkeypatch.setattr(tree, "_MAX_ENTRIES", 10)
     instance = hard_instance(6, 3)
     for solver in ("branch-bound", "auto"):  # they end, though there is no limit
         result = solve(instance, solver, time_limit=None, workers=1)
-        told = [note for note in result.notes if "no branch and bound" in note]
-        assert len(told) == 1
-        assert "search tree" in told[0]
+        noted = [note for note in result.notes if "no branch and bound" in note]
+        assert len(noted) == 1
+        assert "search tree" in noted[0]
         # auto has another way to prove it
         assert (result.lower_bound is None) == (solver == "branch-bound")

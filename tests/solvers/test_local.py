@@ -34,7 +34,7 @@ def search_of(instance: Instance, *, time_limit: float | None = None, seed: int 
 
 @given(VARIED, st.integers(0, 9))
 @examples(40)
-def test_it_is_never_worse_than_greedy(instance: Instance, seed: int) -> None:
+def test_local_search_is_no_worse_than_greedy(instance: Instance, seed: int) -> None:
     result = solve(instance, "local", seed=seed)
     assert check(instance, result.schedule) == ()
     assert result.evaluation.contention <= solve(instance, "greedy").evaluation.contention
@@ -51,7 +51,7 @@ def test_small_instances_are_solved(seed: int) -> None:
 
 @pytest.mark.parametrize("time_limit", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("jobs", [6, 300])
-def test_it_ends_in_time(jobs: int, time_limit: float) -> None:
+def test_local_search_ends_in_time(jobs: int, time_limit: float) -> None:
     instance = tangle(jobs, 3 * jobs // 4, 2, periods=(400, 600, 1200), lengths=(100, 300))
     search = search_of(instance, time_limit=time_limit)
     began = time.perf_counter()
@@ -63,7 +63,7 @@ def test_it_ends_in_time(jobs: int, time_limit: float) -> None:
     assert evaluate(instance, named).contention == search.incumbent
 
 
-def test_there_may_be_nothing_to_search() -> None:
+def test_local_search_without_movable_jobs() -> None:
     search = search_of(network(*(job(name, 6, (0, 4, 60), fixed_offset=0) for name in "ab")))
     assert local.begin(search) is None  # no incumbent
     local.run(search)
@@ -73,7 +73,7 @@ def test_there_may_be_nothing_to_search() -> None:
 
 @given(VARIED, st.integers(0, 9))
 @examples(40)
-def test_polishing_never_makes_it_worse(instance: Instance, seed: int) -> None:
+def test_large_neighbourhoods_never_worsen(instance: Instance, seed: int) -> None:
     compiled = compile_instance(instance, common_scale=True)
     around = neighbours_of(compiled)
     offsets = np.array([each.unshifted for each in instance.jobs], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The strong models mean the same as the instance, and a back end that falls over is only that."""
+"""Strong models against enumeration, and back ends that fail."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def modelled(draw: st.DrawFn) -> tuple[Search, CostNetwork, list[Eliminated], in
         patch.setattr(tables, "SMALL", draw(st.sampled_from((1, 10, 2**16))))
         network = build(search)
         if draw(st.booleans()):
-            most = draw(st.sampled_from((1, 5, 20)))
-            network, gone = eliminate(search, network, draw(st.sampled_from((5, 100))), most)
+            max_left = draw(st.sampled_from((1, 5, 20)))
+            network, gone = eliminate(search, network, draw(st.sampled_from((5, 100))), max_left)
     return search, network, gone, draw(st.sampled_from((3, 20, 5000)))
 
 
@@ -89,7 +89,7 @@ def check_model(
 
 @given(modelled())
 @examples(120, suppress_health_check=OFTEN_PROVED)
-def test_cpsat_agrees_with_all_schedules(
+def test_cpsat_model_agrees_with_enumeration(
     drawn: tuple[Search, CostNetwork, list[Eliminated], int],
 ) -> None:
     check_model(drawn, in_process)
@@ -98,7 +98,7 @@ def test_cpsat_agrees_with_all_schedules(
 @pytest.mark.parametrize("solve_with", PROGRAMS.values(), ids=PROGRAMS)
 @given(modelled())
 @examples(10, suppress_health_check=OFTEN_PROVED)
-def test_other_programs_agree_with_all_schedules(
+def test_isolated_models_agree_with_enumeration(
     solve_with: Solve, drawn: tuple[Search, CostNetwork, list[Eliminated], int]
 ) -> None:
     check_model(drawn, solve_with)
@@ -123,7 +123,7 @@ def pretending(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(backends, "_child", lambda _: [sys.executable, "-c", code])
 
 
-def test_a_killed_process_is_named_and_leaves_what_it_told(
+def test_killed_process_is_named_and_its_bound_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretending(
@@ -144,9 +144,9 @@ def test_a_killed_process_is_named_and_leaves_what_it_told(
     assert search.bound == 2 * problem.scale
 
 
-def test_a_status_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
-    pretending(monkeypatch, f"print('{told}')")
+def test_unknown_status_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
+    pretending(monkeypatch, f"print('{message}')")
     search = unproved(HARD)
     with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
         solve_cpsat(search, stated(search), isolated=True)
@@ -175,7 +175,7 @@ def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_prepared")
-def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
+def test_crash_in_one_block_is_noted_and_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[Search] = []
@@ -197,7 +197,7 @@ def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
     )
 
 
-def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_without_schedule_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)

@@ -1,4 +1,4 @@
-"""The cost network states what the judge says, and whatever is cut off it is not needed."""
+"""Cost networks against the judge: tables, bounds, and what pruning and elimination keep."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ def judged(network: CostNetwork) -> np.ndarray[tuple[int, ...], np.dtype[np.int6
 
 @given(SCHEDULES)
 @examples(60)
-def test_tables_add_up_to_what_the_judge_says(drawn: Drawn) -> None:
+def test_tables_add_up_to_contention(drawn: Drawn) -> None:
     search = searching(*drawn)
     if search.proved:
         return
     network = build(search)
-    told, true = stated(network), judged(network)
+    known_units, true = stated(network), judged(network)
     # What is not better than the incumbent need only be known not to be.
-    assert (np.minimum(told, network.limit + 1) == np.minimum(true, network.limit + 1)).all()
+    assert (np.minimum(known_units, network.limit + 1) == np.minimum(true, network.limit + 1)).all()
     assert min(int(true.min()), network.limit + 1) * network.scale == optimum(drawn[0])
 
 
 @given(SCHEDULES, st.data())
 @examples(30)
-def test_a_job_given_an_offset_leaves_the_rest_as_it_was(drawn: Drawn, data: st.DataObject) -> None:
+def test_deciding_job_keeps_other_costs(drawn: Drawn, data: st.DataObject) -> None:
     search = searching(*drawn)
     network = build(search)
     free = [job for job, size in enumerate(network.sizes) if size > 1]
@@ -77,12 +77,12 @@ def test_a_job_given_an_offset_leaves_the_rest_as_it_was(drawn: Drawn, data: st.
 
 @given(SCHEDULES, st.sampled_from((1, 10, 2**16)), st.sampled_from((1, 5, 100, 10**6)))
 @examples(100)
-def test_nothing_that_is_needed_is_cut_off(drawn: Drawn, small: int, most: int) -> None:
+def test_elimination_keeps_optimum(drawn: Drawn, small: int, max_cells: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", small)
-        network, gone = eliminate(search, build(search), most, most)
+        network, gone = eliminate(search, build(search), max_cells, max_cells)
     assert network.bound <= best
     assert search.bound is None or search.bound <= best
     if network.slack < 0:
@@ -94,13 +94,13 @@ def test_nothing_that_is_needed_is_cut_off(drawn: Drawn, small: int, most: int) 
 
 @given(SCHEDULES, st.sampled_from((1, 5, 20, 2**20)))
 @examples(100)
-def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: int) -> None:
+def test_branching_replaces_tables_too_large(drawn: Drawn, max_cells: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", 10)
-        patch.setattr(elimination, "_MAX_CELLS", most)
-        patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (most, 2 * most))
+        patch.setattr(elimination, "_MAX_CELLS", max_cells)
+        patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (max_cells, 2 * max_cells))
         elimination.prove(search)
     assert search.proved
     assert search.incumbent == best
@@ -109,9 +109,7 @@ def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: in
 
 @given(SCHEDULES, st.data())
 @examples(60)
-def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
-    drawn: Drawn, data: st.DataObject
-) -> None:
+def test_conditioned_costs_are_lower_bounds(drawn: Drawn, data: st.DataObject) -> None:
     search = searching(*drawn)
     if search.proved:
         return
@@ -123,17 +121,17 @@ def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
             network = network.given(job, data.draw(st.integers(0, size - 1)))
     known = condition(network)
     assert known.floor >= network.floor
-    told = np.full(known.sizes, known.floor, dtype=np.int64)
+    known_units = np.full(known.sizes, known.floor, dtype=np.int64)
     for cost in known.costs:
         shape = [size if job in cost.scope else 1 for job, size in enumerate(known.sizes)]
-        told += cost.minimum(cost.scope).reshape(shape) if cost.is_known else 0
+        known_units += cost.minimum(cost.scope).reshape(shape) if cost.is_known else 0
     true = judged(network)
-    assert (np.minimum(told, network.limit + 1) <= true).all()
+    assert (np.minimum(known_units, network.limit + 1) <= true).all()
     if all(size == 1 for size in known.sizes) and known.slack >= 0:
         assert known.floor == int(true.min())  # all decided: nothing is left open
 
 
-def test_cells_beyond_64_bits_are_refused_in_a_line() -> None:
+def test_cells_beyond_64_bits_are_refused_in_one_line() -> None:
     """Bursts of 3 in 4 slots share 2 at least, 20 unserved: 10 on average, 10 * 2**64 units."""
     instance = builders.network(*(builders.job(name, 4, (0, 3, 60)) for name in "ab"))
     search = searching(instance)

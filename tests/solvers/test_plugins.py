@@ -21,7 +21,7 @@ def half(search: Search) -> None:
 
 
 @pytest.mark.parametrize("objective", ["contention", "latency"])
-def test_a_function_is_a_solver(objective: str) -> None:
+def test_function_is_solver(objective: str) -> None:
     result = metronome_opt.solve(hard_instance(4, 2), half, objective=[objective], workers=1)
     assert check(result.instance, result.schedule) == ()
     assert result.schedule.solver == "half"
@@ -29,7 +29,7 @@ def test_a_function_is_a_solver(objective: str) -> None:
     assert result.status is Status.FEASIBLE
 
 
-def test_a_bound_is_a_proof_where_it_is_met() -> None:
+def test_met_bound_is_proof() -> None:
     best = solve(hard_instance(3, 2), workers=1).objective
     assert best is not None
 
@@ -48,12 +48,12 @@ def test_a_bound_is_a_proof_where_it_is_met() -> None:
 
 
 @pytest.mark.parametrize("offsets", [[0], [0, -1], [0, 10**9], [0, 0.5], [0, 0, 0]])
-def test_what_is_no_schedule_is_refused(offsets: list[int]) -> None:
+def test_invalid_offer_is_refused(offsets: list[int]) -> None:
     with pytest.raises(SolverError, match="offered for"):
         solve(two_jobs(), lambda search: search.offer(offsets))
 
 
 @pytest.mark.parametrize("where", ["no_such_package:run", "metronome_opt.solvers.greedy:nothing"])
-def test_a_plug_in_that_is_not_there_is_one_line(where: str) -> None:
+def test_missing_plugin_is_one_line_error(where: str) -> None:
     with pytest.raises(InputError, match=f"solver: 'toy': {where} cannot be loaded .*; mend"):
         solve(two_jobs(), Solver("toy", "a plug-in", where))

@@ -31,7 +31,7 @@ CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 
 @given(assigned(CASES), st.sampled_from((1, 2)))
 @examples(60)
-def test_a_proof_is_of_the_optimum(case: tuple[Instance, dict[str, int]], threads: int) -> None:
+def test_proof_finds_optimum(case: tuple[Instance, dict[str, int]], threads: int) -> None:
     instance, offsets = case
     search = searching(instance, offsets)
     proof = Proof(search)
@@ -63,7 +63,7 @@ def true_bound(draw: st.DrawFn, instance: Instance, links: frozenset[str]) -> Fr
 
 @given(assigned(CASES), st.data())
 @examples(100)
-def test_what_is_known_of_groups_changes_nothing(
+def test_bounds_of_groups_keep_optimum(
     case: tuple[Instance, dict[str, int]], data: st.DataObject
 ) -> None:
     instance, offsets = case
@@ -75,7 +75,7 @@ def test_what_is_known_of_groups_changes_nothing(
 @pytest.mark.slow
 @given(st.integers(0, 10**6), st.booleans(), st.data())
 @examples(60)
-def test_so_it_is_where_few_schedules_are_optimal(
+def test_bounds_of_groups_keep_one_of_few_optima(
     seed: int, by_contacts: bool, data: st.DataObject
 ) -> None:
     instance = tight(seed)
@@ -90,7 +90,7 @@ def test_so_it_is_where_few_schedules_are_optimal(
 @pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(2, 4), st.booleans(), st.booleans())
 @examples(60)
-def test_so_it_is_where_jobs_could_change_places(
+def test_proof_with_interchangeable_jobs(
     seed: int, alike: int, fixed: bool, by_contacts: bool
 ) -> None:
     first, model, *others = tight(seed).jobs
@@ -107,14 +107,14 @@ def test_so_it_is_where_jobs_could_change_places(
 
 @given(CASES)
 @examples(30)
-def test_the_bound_of_a_link_is_its_optimum(instance: Instance) -> None:
+def test_link_bound_is_optimum_of_link(instance: Instance) -> None:
     search = searching(instance)
     for link in instance.links:
         if instance.jobs_on[link.name]:
             assert link_bound(search, link.name) == optimum(restrict(instance, [link.name]))
 
 
-def test_contention_beyond_64_bits_in_all_is_refused() -> None:
+def test_total_contention_beyond_64_bits_is_refused() -> None:
     """Each link, and each job, fits by itself; all links together do not."""
     count = 20
     jobs = (
@@ -135,7 +135,7 @@ def test_contention_beyond_64_bits_in_all_is_refused() -> None:
 
 @given(crowded())
 @examples(60)
-def test_no_schedule_costs_less(instance: Instance) -> None:
+def test_load_bound_is_lower_bound(instance: Instance) -> None:
     compiled = compile_instance(instance)
     for link in compiled.links:
         assert Fraction(0) <= load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
@@ -160,13 +160,13 @@ def loads(instance: Instance) -> Fraction:
 
 @given(crowded(), st.sampled_from(["auto", "branch-bound", "elimination"]))
 @examples(60)
-def test_no_prover_states_less_than_the_loads_prove(instance: Instance, name: str) -> None:
+def test_provers_state_at_least_load_bound(instance: Instance, name: str) -> None:
     for time_limit in (0, 1e-6):
         result = solve(instance, name, time_limit=time_limit, workers=1)
         assert loads(instance) <= (result.lower_bound or 0) <= result.evaluation.contention
 
 
-def test_of_links_that_there_is_no_time_for_the_loads_are_known(
+def test_load_bound_holds_for_links_not_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A prover that was cut short stated a quarter of what can be seen at once."""
@@ -185,7 +185,7 @@ def test_of_links_that_there_is_no_time_for_the_loads_are_known(
     assert search.bound >= loads(HARD) > 0
 
 
-def test_the_clock_is_looked_at_however_long_a_node_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_is_checked_however_long_nodes_take(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def slowly(*arguments: object) -> None:

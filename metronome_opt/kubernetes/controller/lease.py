@@ -58,7 +58,7 @@ class Leadership:
 
     @property
     def held(self) -> bool:
-        """True if no other can have taken over yet, nor will in the next third of the time."""
+        """Return True if no other controller can hold it now or in the next third of the time."""
         renewed = self._renewed
         return renewed is not None and self._clock() - renewed < 2 * self._lasts_s / 3
 

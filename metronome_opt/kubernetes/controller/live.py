@@ -13,23 +13,19 @@ from lightkube.core.client import Client
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.client import (
     ALL_NAMESPACES,
+    CLAIMS,
+    EVENTS,
     NODES,
     PODS,
     apply,
-    claims_of,
     delete,
     listed,
     merge,
-    resource,
 )
-from metronome_opt.kubernetes.controller.claims import OURS, Assignment, claim_labels, key
-from metronome_opt.kubernetes.controller.slots import Slots
+from metronome_opt.kubernetes.controller.claims import OURS, Assignment, Slots, claim_labels, key
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
-
-EVENTS = resource("v1", "Event", "events")
-CLAIMS = claims_of(DEFAULT_GROUP)
 
 _WORKERS = 4  # most of the time is spent on waiting for the server
 Item = TypeVar("Item")

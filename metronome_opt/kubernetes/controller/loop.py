@@ -1,21 +1,27 @@
-"""The loop: reconcile whenever pods change, as long as this is the leader."""
+"""The loop: reconcile whenever pods change, as long as this is the leader.
+
+The monitor decides about slots in a thread beside it; the loop alone changes the state.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from lightkube.core.client import Client
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from metronome_opt.cluster.gates import Read
+from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.controller.rephase import Rephasing
 
 _PAUSE_S = 0.2
 _INTERVAL_S = 5.0  # between two rounds if nothing changes
@@ -43,7 +49,7 @@ def run(
     controller: Controller,
     live: LiveCluster,
     leadership: Leadership | None,
-    rephasing: Rephasing,
+    read: Read | None,
     *,
     stop: threading.Event,
     changed: threading.Event,
@@ -56,13 +62,14 @@ def run(
     ----------
     leadership
         None for a single controller.
-    rephasing
-        Decides after each round about other slots.
+    read
+        Reads the counters of gates; None to choose slots anew only as jobs come and go.
     stop, changed
         Set to end the loop, and whenever pods have changed.
     notify
         Called with a message when the API server stops answering.
     """
+    rephasing = _Rephasing(controller.state, read)
     failed = False
     while not stop.is_set():
         if leadership is not None and not leadership.held:
@@ -81,26 +88,56 @@ def run(
             metrics.waiting.set(waiting)
             metrics.placed.set(len(controller.state.claims))
             metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
-            rephase(rephasing, metrics, notify, changed)
+            _report(rephasing.step(), metrics, notify, changed)
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
     return True
 
 
-def rephase(
-    rephasing: Rephasing,
+class _Rephasing:
+    """Decisions about the slots of running gangs, made by a thread one after the other."""
+
+    def __init__(self, state: ClusterState, read: Read | None) -> None:
+        self._state = state
+        self._monitor = Monitor(read)
+        self._monitor.follow(state)
+        self._under_way: tuple[Question, Future[Answer]] | None = None
+
+    def step(self) -> Rephased | None:
+        """Apply the last decision if it is made, and have the next one made."""
+        self._monitor.follow(self._state)
+        if self._under_way is not None:
+            question, future = self._under_way
+            if not future.done():
+                return None
+            self._under_way = None
+            return self._monitor.apply(self._state, question, future.result())
+        following = self._monitor.next(self._state)
+        if not isinstance(following, Question):
+            return following
+        self._under_way = following, Future()
+        # No pool: a controller that ends does not wait for a decision.
+        threading.Thread(target=self._answer, args=self._under_way, daemon=True).start()
+        return None
+
+    def _answer(self, question: Question, future: Future[Answer]) -> None:
+        try:
+            future.set_result(self._monitor.answer(question))
+        except BaseException as error:
+            future.set_exception(error)
+
+
+def _report(
+    done: Rephased | None,
     metrics: ControllerMetrics,
     notify: Callable[[str], None],
     changed: threading.Event,
 ) -> None:
-    """Take over decisions about running gangs; the next round applies them."""
-    done = rephasing.step()
-    if done is None:
-        return
-    if done.fault is not None:
+    """Report a decision that was applied to the state; the next round gives pods their slots."""
+    if done is not None and done.fault is not None:
         metrics.unmeasured.inc()
         notify(done.fault)
-    if done.gangs:
+    if done is not None and done.gangs:
         metrics.rephased.inc(done.gangs)
         notify(done.line)
         changed.set()

@@ -20,10 +20,16 @@ from pydantic import ValidationError
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
-from metronome_opt.kubernetes.controller.claims import Assignment, claim_manifests, key, matches
+from metronome_opt.kubernetes.controller.claims import (
+    Assignment,
+    Slots,
+    claim_manifests,
+    key,
+    matches,
+    slots_of,
+)
 from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
-from metronome_opt.kubernetes.controller.slots import Slots, slots_of
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scheduling.place import place_job

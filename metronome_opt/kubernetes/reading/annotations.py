@@ -63,7 +63,7 @@ class Annotations:
 
     @property
     def ignored(self) -> bool:
-        """True if the object is to be left out."""
+        """Return True if the object is to be left out."""
         return str(self["ignore"].value).lower() == "true"
 
     def check(self) -> None:

@@ -69,7 +69,7 @@ class ImportedJob:
 
     @property
     def is_of_claims(self) -> bool:
-        """True if it is known by its claims alone."""
+        """Return True if it is known by its claims alone."""
         return self.source.kind == CLAIM
 
 

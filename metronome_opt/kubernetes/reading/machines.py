@@ -45,7 +45,7 @@ class Machine:
 
     @property
     def is_open(self) -> bool:
-        """True if new pods may come."""
+        """Return True if new pods may come."""
         conditions = self.source.at("status.conditions").items()
         ready = [each / "status" for each in conditions if (each / "type").value == "Ready"]
         closed = self.source.at("spec.unschedulable").flag()

@@ -95,8 +95,8 @@ def find_problem(
         )
     true = [problem for problem in candidates if not _falsehood(points, problem)]
     if not true:
-        falsehood = _falsehood(points, candidates[0])
-        raise VerificationError(f"{falsehood}; only true schedules are shown")
+        violation = _falsehood(points, candidates[0])
+        raise VerificationError(f"{violation}; only true schedules are shown")
     return next((problem for problem in true if problem.placed is not None), true[0])
 
 

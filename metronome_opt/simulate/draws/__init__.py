@@ -1,7 +1,7 @@
 """Generators: the jobs of a scenario, drawn anew for every seed.
 
-Chance comes from the seed alone, never from a policy, so that all policies meet the same jobs. A
-generator is a subclass of `Generator`. Other packages add theirs as entry points of the group
+Random numbers depend on the seed alone, so that all policies get the same jobs. A generator is a
+subclass of `Generator`. Other packages add theirs as entry points of the group
 ``metronome_opt.draws``, each of which names one; studies know them all by name.
 """
 
@@ -30,11 +30,11 @@ class AnyDraw(Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         known = list(type(self).model_fields)
-        found = [name for name in known if getattr(self, name) is not None]
-        if len(found) != 1:
+        given = [name for name in known if getattr(self, name) is not None]
+        if len(given) != 1:
             refuse(
-                found[1] if found else known[0],
-                f"give exactly one of {', '.join(known)}, found {len(found)}",
+                given[1] if given else known[0],
+                f"give exactly one of {', '.join(known)}, found {len(given)}",
             )
         return self
 
@@ -80,7 +80,7 @@ def _added(point: EntryPoint) -> Any:
 def __getattr__(name: str) -> Any:
     """Return `Draw`, an `AnyDraw` with all generators: ``Draw(dynamic=Dynamic(count=3))``.
 
-    It is made when it is asked for: what other packages add imports this module in turn.
+    It is made on first use, because generators of other packages import this module.
     """
     if name != "Draw":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Generators of jobs: those given, some on two nodes, one of each model, many that come and go."""
+"""Generators of jobs: given jobs, a snapshot on two nodes, one of each model, Poisson arrivals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORKERS = 2  # one on each node
 
 
 class Given(Generator):
-    """The same jobs for every seed, which is left to what disturbs them.
+    """Given jobs, equal for every seed; the seed only affects disturbances.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ class Snapshot(Generator):
     mixes
         The jobs of each mix, by the name of the mix.
     mix
-        Which of them; the first if none is named.
+        Name of the mix; the first if left out.
     seconds
-        How long each job would take if the network were its own.
+        Duration of each job with the network to itself.
     """
 
     mixes: FrozenMap[Name, Annotated[tuple[_Member, ...], Field(strict=False)]]
@@ -156,15 +156,15 @@ class Static(Generator):
         rate that they have there. ``chosen``: the same jobs with batches for the full rate of an
         interface; the policy places them.
     mix
-        What batches are drawn from.
+        Set of batches to draw from.
     racks
-        The most that a job asks for.
+        Maximum number of racks of a job.
     workers
-        Least and most of all but GPT3.
+        Minimum and maximum, for all models but GPT3.
     priorities
         Classes to draw from.
     seconds
-        How long each job would take if the network were its own.
+        Duration of each job with the network to itself.
     """
 
     placement: Literal["given", "chosen"] = "given"
@@ -253,7 +253,7 @@ class _Drawn:
 
 
 class Dynamic(Generator):
-    """Poisson arrivals of jobs of the thirteen models, drawn evenly, nodes left to the policy.
+    """Poisson arrivals of jobs of the thirteen models, drawn uniformly; policies place them.
 
     The load is what arrives over what the GPUs could do: arrivals per second, times the mean
     GPU-seconds of a job that has the network to itself, over the number of GPUs. It comes out
@@ -263,17 +263,17 @@ class Dynamic(Generator):
     Parameters
     ----------
     count
-        How many jobs arrive, beginning with an empty cluster.
+        Number of jobs that arrive, beginning with an empty cluster.
     hours
-        For how long jobs arrive; instead of `count`. The cluster is warm then: the jobs that would
+        Time in which jobs arrive; instead of `count`. The cluster is warm then: the jobs that would
         be running at 0, had jobs arrived for ever and none waited, arrive when the iteration ends
         that they are in, with the iterations that are left.
     load
         See above.
     mix
-        What batches are drawn from.
+        Set of batches to draw from.
     workers, iterations
-        Least and most, both drawn evenly; see `Model.workers` for which numbers of workers.
+        Minimum and maximum of a uniform distribution; see `Model.workers`.
     priorities
         Classes to draw from.
     """
@@ -305,22 +305,22 @@ class Dynamic(Generator):
             begin, end = 0.0, math.fsum(one.gpu_s for one in drawn) / gpus
         else:
             begin, end = -self._longest_s(setup), 3600 * self.hours
-            drawn = list(_worth(endless, gpus * (end - begin)))
+            drawn = list(_take_work(endless, gpus * (end - begin)))
         times = stream(seed, "arrivals")
-        found = sorted(
+        rows = sorted(
             (*one.at(times.uniform(begin, end)), number) for number, one in enumerate(drawn)
         )
-        found = [row for row in found if row[1] > 0]  # iterations left
-        digits = len(str(len(found) - 1))
+        rows = [row for row in rows if row[1] > 0]  # iterations left
+        digits = len(str(len(rows) - 1))
         return tuple(
             drawn[number].job.model_copy(
                 update={"name": f"job-{index:0{digits}}", "arrival_s": arrival, "iterations": left}
             )
-            for index, (arrival, left, number) in enumerate(found)
+            for index, (arrival, left, number) in enumerate(rows)
         )
 
     def _draw(self, setup: Setup, seed: int) -> Iterator[_Drawn]:
-        """Draw jobs without end."""
+        """Yield random jobs without end."""
         draw = stream(seed, "jobs")
         classes, batches = stream(seed, "priorities"), stream(seed, "batches")
         models = list(setup.models.values())
@@ -336,7 +336,7 @@ class Dynamic(Generator):
             yield _Drawn(job, iterations, setup.alone_s(model, workers, batch))
 
     def _longest_s(self, setup: Setup) -> float:
-        """Return how long no job takes that has the network to itself, in seconds."""
+        """Return an upper bound on the time of a job with the network to itself, in seconds."""
         return self.iterations[1] * max(
             setup.alone_s(model, workers, setup.batches(model, workers, "free")[-1])
             for model in setup.models.values()
@@ -344,8 +344,8 @@ class Dynamic(Generator):
         )
 
 
-def _worth(drawn: Iterator[_Drawn], gpu_s: float) -> Iterator[_Drawn]:
-    """Take jobs until their work comes to `gpu_s`."""
+def _take_work(drawn: Iterator[_Drawn], gpu_s: float) -> Iterator[_Drawn]:
+    """Yield jobs until their work amounts to `gpu_s`."""
     while gpu_s > 0:
         one = next(drawn)
         gpu_s -= one.gpu_s

@@ -1,4 +1,4 @@
-"""Generators of jobs: what they have in common, and what jobs are drawn for."""
+"""Base class of the generators of jobs, and the setup that they draw for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from metronome_opt.scenario.workload import (
 )
 
 Mix = Literal["harmonic", "any", "free"]
-"""What batches are drawn from; see `Setup.batches`."""
+"""Set of batches to draw from; see `Setup.batches`."""
 
 HARMONIC_MS = (75, 125, 375, 750, 1500)
 BATCHES = (0.5, 2.0)  # as multiples of the usual batch
@@ -40,7 +40,7 @@ BATCHES = (0.5, 2.0)  # as multiples of the usual batch
 
 @dataclass(frozen=True)
 class Model:
-    """A training model with the batch that is usual for it, as in the scenario ``paper-24``."""
+    """Training model with its usual batch, as in the scenario ``paper-24``."""
 
     name: str
     batch: int
@@ -51,7 +51,7 @@ class Model:
         return DescribedJob(name=name, model=self.name, batch=batch, workers=workers, **fields)
 
     def workers(self, low: int, high: int) -> tuple[int, ...]:
-        """Return the numbers of workers to draw from: those that the model can be shared out to.
+        """Return the numbers of workers that the model can be distributed over.
 
         A tensor-parallel job has the fewest: in an iteration each of its workers sends the
         activations of all, so that more of them would only send longer. An `InputError` if there is
@@ -79,13 +79,13 @@ class Setup:
     Attributes
     ----------
     machines
-        Where they are to run.
+        The cluster.
     slot_ms
         Length of a slot.
     hyperperiod
         In slots; None for periods as they come.
     sources
-        The workloads that are known.
+        The known workloads.
     """
 
     machines: WrittenCluster
@@ -105,7 +105,7 @@ class Setup:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The same in full, all machines alike; an `InputError` if a file lists them by name."""
+        """The cluster of equal machines; an `InputError` if machines are listed one by one."""
         if isinstance(self.machines, Cluster):
             raise InputError(
                 "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
@@ -145,9 +145,9 @@ class Setup:
         ``any``
             The period may be any divisor of the hyperperiod, idle for at most 5 % as well.
         ``free``
-            All of them: periods fit only by chance.
+            All of them: periods are not adjusted to each other.
 
-        If no batch is such, those of the least idle time: GPT2 and GPT3 have one or two samples
+        If there is no such batch, those of minimum idle time: GPT2 and GPT3 have one or two samples
         a worker, which leaves no choice. Empty if every iteration is longer than the hyperperiod.
         """
         batches = batches_around(model.batch, *BATCHES)
@@ -171,7 +171,7 @@ class Setup:
 
 
 def stream(seed: int, aspect: str) -> random.Random:
-    """Return a source of chance for one aspect of a scenario.
+    """Return a random number generator for one aspect of a scenario.
 
     Each aspect has its own, so that scenarios of one seed differ in no more than their parameters
     do: a higher load brings the same jobs sooner.
@@ -205,18 +205,18 @@ def _classes(value: Any) -> Any:
     raise PydanticCustomError("classes", "must be text such as '1/2/4'")
 
 
-def _written(value: tuple[int, ...]) -> str:
+def _format_classes(value: tuple[int, ...]) -> str:
     return "/".join(map(str, value))
 
 
 def _ordered(value: tuple[int, int]) -> tuple[int, int]:
     if value[0] > value[1]:
-        raise PydanticCustomError("ordered", "must be the least and the most, in this order")
+        raise PydanticCustomError("ordered", "must be the minimum and the maximum, in this order")
     return value
 
 
-Priorities = Annotated[tuple[int, ...], BeforeValidator(_classes), PlainSerializer(_written)]
-"""Classes of priority that jobs are drawn from evenly, written ``1/2/4``."""
+Priorities = Annotated[tuple[int, ...], BeforeValidator(_classes), PlainSerializer(_format_classes)]
+"""Priorities to draw from uniformly, written ``1/2/4``."""
 
 Span = Annotated[
     tuple[
@@ -226,6 +226,6 @@ Span = Annotated[
     Field(strict=False),
     AfterValidator(_ordered),
 ]
-"""The least and the most of what is drawn evenly."""
+"""Minimum and maximum of a uniform distribution."""
 
 Seconds = Annotated[float, Field(gt=0, le=10**7, allow_inf_nan=False)]

@@ -1,4 +1,4 @@
-"""Policies: who runs where, and when each job may begin its iterations.
+"""Policies: placement, admission and slots of jobs.
 
 A policy is a subclass of `plain.Default`, and one `Registration`: of ours in the table below, of
 those of other packages in the entry points of the group ``metronome_opt.policies``, each of which
@@ -31,13 +31,13 @@ class Registration:
     Attributes
     ----------
     about
-        What it does, in a few words.
+        Description in a few words.
     make
-        What makes it, from the seed of whatever it draws; or where that is, as ``module:name``.
+        Factory that takes a seed, or its place as ``module:name``.
     line
         Colour, dashes and width of its line in figures; None to choose them there.
     usual
-        Whether studies compare it if they do not say what they compare.
+        Whether studies compare it by default.
     """
 
     about: str
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     REGISTERED: Mapping[str, Registration]
     POLICIES: Mapping[str, str]
 
-# From what clusters do today to what no policy can do better. The colours are those of Okabe and
+# From the practice of clusters to a lower bound. The colours are those of Okabe and
 # Ito; the dashes tell the lines in a print without colours.
 _OURS: dict[str, Registration] = {
     "default": Registration(
@@ -80,7 +80,7 @@ _OURS: dict[str, Registration] = {
         usual=True,
     ),
     "metronome-greedy": Registration(
-        "fewest conflicts of the new job, then least contention, rotated once",
+        "fewest conflicts of the new job, then minimum contention, rotated once",
         f"{_HERE}.plain:MetronomeGreedy",
         line=("#009E73", (0, (3, 1.2)), 1.6),
         usual=True,
@@ -92,7 +92,7 @@ _OURS: dict[str, Registration] = {
         usual=True,
     ),
     "ideal": Registration(
-        "a network that is never in the way: the bound",
+        "a network without contention: the bound",
         f"{_HERE}.plain:Ideal",
         line=("#1a1a1a", (0, (1, 1.4)), 1.6),
         usual=True,
@@ -102,7 +102,7 @@ _OURS: dict[str, Registration] = {
 
 @cache
 def _registered() -> dict[str, Registration]:
-    """Return all policies by name; one of another package does not take the name of one of ours."""
+    """Return all policies by name; those of other packages do not replace ours."""
     return {
         **{name: _added(point) for name, point in plugins(_ENTRY_POINTS).items()},
         **_OURS,
@@ -130,7 +130,7 @@ def _refuse(error: InputError, *_: object, **__: object) -> NoReturn:
 def __getattr__(name: str) -> Any:
     """Return `REGISTERED`, or what `POLICIES` do, by their names.
 
-    They are made when they are asked for: what other packages add imports this module in turn.
+    They are made on first use, because policies of other packages import this module.
     """
     if name == "REGISTERED":
         return _registered()
@@ -145,8 +145,7 @@ def find_policy(name: str, seed: int) -> Default:
         raise InputError(
             f"policy: {quote(name)} is not known; choose from {', '.join(_registered())}"
         )
-    found = _registered()[name]
-    make: Any = found.make
+    make: Any = _registered()[name].make
     if isinstance(make, str):
         module, _, attribute = make.partition(":")
         make = getattr(import_module(module), attribute)

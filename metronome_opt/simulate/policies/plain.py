@@ -1,4 +1,4 @@
-"""The baselines: Kubernetes' own policy, reserved bandwidth, CASSINI, a greedy one, no network."""
+"""Baseline policies: Kubernetes' default, reserved bandwidth, CASSINI, a greedy one, no network."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from fractions import Fraction
 from metronome_opt.allocation.places import distance
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.policies.rotation import (
-    ContentionGroup,
-)
+from metronome_opt.simulate.policies.rotation import ContentionGroup
 from metronome_opt.simulate.runner import Lateness
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
 CANDIDATES = 12
-"""Placements that policies look at which ask what a place brings."""
+"""Placements that policies evaluate."""
 
-_DRIFT = 0.05  # of a period: CASSINI leaves a job alone that is off by no more
+_DRIFT = 0.05  # of a period: deviation that CASSINI does not correct
 _EFFORT = 1  # rounds of its search on each link
 
 
@@ -30,9 +28,9 @@ class Default:
     Attributes
     ----------
     sharing
-        How it asks the network to share links.
+        Sharing of links by the network.
     contends
-        Whether its jobs share links at all.
+        Whether its jobs share links.
     """
 
     sharing: Sharing = "fair"
@@ -42,7 +40,7 @@ class Default:
         self._seed = seed
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
-        """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
+        """Return the placement of a waiting job, where most GPUs are free; None to let it wait."""
         return state.room.spread(job.demand)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
@@ -50,9 +48,9 @@ class Default:
         return True
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
-        """Return what jobs are to do now that some came, which run already, and some left.
+        """Return instructions to jobs after some came, which run already, and some left.
 
-        A job that came and is not named begins at once; others that are not named go on as before.
+        A job that came and has no order begins at once; others without an order go on as before.
         """
         return []
 
@@ -69,7 +67,7 @@ class Nearest(Default):
 
 
 class Ideal(Default):
-    """The same with a network that is never in the way: no policy can do better."""
+    """The default on a network without contention: a bound for all policies."""
 
     contends = False
 
@@ -78,17 +76,17 @@ class Exclusive(Default):
     """Reserves the bandwidth of every burst for as long as its job runs.
 
     A job waits until its peak fits on all links that it crosses. Of the placements where it does,
-    the one of least network cost is taken: few racks, then few nodes.
+    the one of minimum network cost is taken: few racks, then few nodes.
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
-        """Take the nearest placement whose bandwidth is free."""
+        """Return the placement of minimum network cost whose bandwidth is free."""
         load, places = state.load(), state.room.candidates(job.demand)
         fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=distance, default=None)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:
-        """Let it in if its bandwidth is free."""
+        """Return True if its bandwidth is free."""
         return _fits(job, placement, state, state.load())
 
 
@@ -106,15 +104,18 @@ class Cassini(Default):
     Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
     mean is over the links that the new job shares. No priorities.
 
-    Source: CASSINI (arXiv 2308.00852), algorithm 2. What is ours: the candidates, which are those
-    of the other policies here; and at most 24 jobs around the new one are shifted together.
+    Source: CASSINI (arXiv 2308.00852), algorithm 2. Not of the paper: the candidates, which are
+    those of the other policies here; and at most 24 jobs around the new one are shifted together.
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
             state.room.candidates(job.demand, CANDIDATES),
-            key=lambda placement: (*_badness(job, placement, state), distance(placement)),
+            key=lambda placement: (
+                *_incompatibility(job, placement, state),
+                distance(placement),
+            ),
             default=None,
         )
 
@@ -127,22 +128,24 @@ class Cassini(Default):
 def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
     shifts = shifts_of(rivals.instance, _EFFORT)
     offsets = [shifts.offsets[job.name] for job in rivals.instance.jobs]
-    told = rivals.predictions(offsets)
-    # A late job goes back to its slot, but not where bursts cannot be kept apart: to be late is
-    # the rule there, and to wait for the next slot each time would cost more than to meet.
-    apart = all(score in (None, 1.0) for score, _ in told.values())
-    lateness = Lateness.YIELD if apart else Lateness.SLIDE
+    predictions = rivals.predictions(offsets)
+    # A late job goes back to its slot, but not where bursts have to overlap: jobs are usually late
+    # there, and to wait for the next slot each time would cost more than the overlap.
+    compatible = all(score in (None, 1.0) for score, _ in predictions.values())
+    lateness = Lateness.YIELD if compatible else Lateness.SLIDE
     group = state.engine.new_group()
     orders = []
     for member, start in zip(rivals.members, rivals.starts(offsets, turn=True), strict=True):
         slot = rivals.slot(member, lateness=lateness, group=group)
         slot = replace(slot, cushion_ms=_DRIFT * slot.period_ms)
-        orders.append(Order(member, slot, start, *told[member]))
+        orders.append(Order(member, slot, start, *predictions[member]))
     return orders
 
 
-def _badness(job: TrainingJob, placement: Placement, state: SimState) -> tuple[bool, Fraction]:
-    """Return whether the affinity graph has a cycle, and what the mean score lacks of 1."""
+def _incompatibility(
+    job: TrainingJob, placement: Placement, state: SimState
+) -> tuple[bool, Fraction]:
+    """Return whether the affinity graph has a cycle, and 1 minus the mean score."""
     if not placement.links:
         return False, Fraction(0)
     with state.trying(Running(job, placement)):
@@ -170,7 +173,7 @@ class MetronomeGreedy(Default):
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
-        """Return the candidate of least price."""
+        """Return the candidate of minimum price."""
         return min(
             state.room.candidates(job.demand, CANDIDATES),
             key=lambda placement: (*_price(job, placement, state), distance(placement)),
@@ -178,7 +181,7 @@ class MetronomeGreedy(Default):
         )
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
-        """Give each new job its best offset, and those without a slot theirs as it is."""
+        """Give each new job its best offset, and jobs without a slot their current one."""
         orders = []
         for index in came:
             rivals = ContentionGroup.of_newcomer(state, index)
@@ -197,7 +200,7 @@ class MetronomeGreedy(Default):
 
 
 def _price(job: TrainingJob, placement: Placement, state: SimState) -> tuple[int, Fraction]:
-    """Return the conflicts there, and the weighted slowdown of the job and of others, about.
+    """Return the conflicts of a placement and the approximate weighted slowdown of all jobs.
 
     The contention that is added over the rate of an interface is the share of time that is lost.
     """

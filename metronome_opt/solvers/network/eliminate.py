@@ -1,6 +1,6 @@
 """Cells and offsets that no better schedule needs are taken out, and jobs decided for good.
 
-A cell of a table whose cost, together with the least that the other tables can cost beside it,
+A cell of a table whose cost, together with the minimum of the other tables beside it,
 exceeds what a better schedule may have is in no such schedule; nor is an offset without cells. To
 eliminate a job, its costs are added up; every combination of its neighbours' offsets keeps the
 job's best offset and what it costs. What is left is a network without the job and of the same
@@ -72,10 +72,10 @@ def eliminate(
             job = _next(network, min(size, max_left))
             if job is None:
                 break
-            found = _without(search, network, job)
-            if found is None:
+            smaller = _without(search, network, job)
+            if smaller is None:
                 break
-            network, decision = found
+            network, decision = smaller
             gone.append(decision)
             network = shrink(search, prune(search, network), min(size, max_cells))
             search.raise_bound(network.bound, "elimination")
@@ -167,19 +167,19 @@ def shrink(search: Search, network: CostNetwork, max_cells: int) -> CostNetwork:
 
 
 def _fitting(network: CostNetwork, max_cells: int) -> list[int]:
-    """Return which costs to tabulate next: all small ones, or else the least of the others."""
+    """Return which costs to tabulate next: all small ones, or else the smallest of the others."""
     cells = [network.cells(cost) for cost in network.costs]
     missing = [position for position, cost in enumerate(network.costs) if cost.excess is None]
     small = [position for position in missing if cells[position] <= min(SMALL, max_cells)]
     if small or not missing:
         return small
-    least = min(missing, key=cells.__getitem__)
+    smallest = min(missing, key=cells.__getitem__)
     made = sum(cells) - sum(cells[position] for position in missing)
-    return [least] if cells[least] <= min(max_cells, 2 * max_cells - made) else []
+    return [smallest] if cells[smallest] <= min(max_cells, 2 * max_cells - made) else []
 
 
 def prune(search: Search, network: CostNetwork) -> CostNetwork:
-    """Take out cells and offsets that are in no better schedule, until none is found.
+    """Take out cells and offsets that are in no better schedule, until none is left.
 
     If there is no better schedule at all, the slack of what is returned is negative.
     """
@@ -211,7 +211,7 @@ def _without_hopeless(position: int, costs: Sequence[Cost], slack: int) -> Cells
 
 
 def _compressed(network: CostNetwork) -> CostNetwork:
-    """Leave out the offsets without a cell within the slack, and make the least excess 0 again."""
+    """Leave out offsets without a cell within the slack, and make the minimum excess 0 again."""
     kept = [np.ones(size, dtype=np.bool_) for size in network.sizes]
     for cost in network.costs:
         if cost.is_known:

@@ -35,7 +35,7 @@ class Cost:
         Index of the link among those that can be overloaded; None for what is left of several
         after a job was eliminated.
     low
-        A lower bound in units, over the domains of the network; if there is a table, its least.
+        A lower bound in units, over the domains of the network; if there is a table, its minimum.
     scope
         The jobs whose offsets are chosen, ascending.
     excess
@@ -55,18 +55,18 @@ class Cost:
 
     @property
     def is_known(self) -> bool:
-        """True if anything but `low` is known."""
+        """Return True if anything but `low` is known."""
         return self.excess is not None or bool(self.singles)
 
     def with_table(self, excess: Cells) -> Cost:
-        """Return the cost with another table above `low`, made such that its least is 0."""
-        least = int(excess.min())
+        """Return the cost with another table above `low`, made such that its minimum is 0."""
+        minimum = int(excess.min())
         return replace(
-            self, low=self.low + least, excess=excess - excess.dtype.type(least), singles=()
+            self, low=self.low + minimum, excess=excess - excess.dtype.type(minimum), singles=()
         )
 
     def minimum(self, jobs: Sequence[int]) -> Cells:
-        """Return the least excess at each combination of offsets of some jobs of the scope."""
+        """Return the minimum excess at each combination of offsets of some jobs of the scope."""
         if self.excess is None:
             parts = [
                 spread(single, [job], jobs)
@@ -75,8 +75,7 @@ class Cost:
             ]
             return np.asarray(sum(parts))
         others = tuple(axis for axis, job in enumerate(self.scope) if job not in jobs)
-        least: Cells = self.excess.min(axis=others)
-        return least
+        return np.asarray(self.excess.min(axis=others))
 
 
 LinkCosts = Callable[[int, Sequence[Ints]], Cells | None]
@@ -99,7 +98,7 @@ class CostNetwork:
     costs
         What adds up to the contention.
     limit
-        The most units that a better schedule may have.
+        The maximum units of a better schedule.
     dtype
         What holds the sum of one cell of every table: no cell is ever more than the limit that the
         network was made with, and one.
@@ -137,7 +136,7 @@ class CostNetwork:
 
     @property
     def solved(self) -> bool:
-        """True if no choice is left: the floor is reached by the only offsets there are."""
+        """Return True if no choice is left: the floor is reached by the only offsets there are."""
         known = all(cost.excess is not None for cost in self.costs)
         return self.slack >= 0 and known and all(size == 1 for size in self.sizes)
 

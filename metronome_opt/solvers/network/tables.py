@@ -25,7 +25,7 @@ _LARGEST = 2**62
 
 
 def build(
-    search: Search, *, most: Fraction | None = None, rotations_alike: bool = True
+    search: Search, *, limit: Fraction | None = None, rotations_alike: bool = True
 ) -> CostNetwork:
     """Return the network of a block with an incumbent: small tables, and bounds of other links.
 
@@ -34,7 +34,7 @@ def build(
 
     Parameters
     ----------
-    most
+    limit
         The largest contention that is asked for; if left out, only less than the incumbent's is.
     rotations_alike
         Whether schedules that are rotations of one another are alike; if not, all are kept.
@@ -58,11 +58,10 @@ def build(
     for index, link in enumerate(search.compiled.links):
         scope = tuple(job for job in link.jobs if len(domains[job]) > 1)
         costs.append(Cost(index, 0, scope, None))
-    limit = (
-        int((search.incumbent or Fraction(0)) / scale) - 1 if most is None else int(most / scale)
-    )
-    dtype = np.int32 if (limit + 2) * (len(costs) + 1) < 2**31 else np.int64
-    network = CostNetwork(search.compiled, scale, domains, tuple(costs), limit, dtype)
+    better = int((search.incumbent or Fraction(0)) / scale) - 1
+    units = better if limit is None else int(limit / scale)
+    dtype = np.int32 if (units + 2) * (len(costs) + 1) < 2**31 else np.int64
+    network = CostNetwork(search.compiled, scale, domains, tuple(costs), units, dtype)
     for position, cost in enumerate(costs):
         if search.stopped:
             break
@@ -122,8 +121,8 @@ def tabulate(search: Search, network: CostNetwork, position: int) -> CostNetwork
         return network
     units = costs.reshape([len(network.domains[job]) for job in cost.scope])
     known = replace(cost, low=0).with_table(units)
-    most = max(0, network.slack - known.low + cost.low) + 1  # what is above the slack is alike
-    excess: Cells = np.minimum(units - known.low, most).astype(network.dtype)
+    cap = max(0, network.slack - known.low + cost.low) + 1  # what is above the slack is alike
+    excess: Cells = np.minimum(units - known.low, cap).astype(network.dtype)
     return network.having(position, replace(known, excess=excess))
 
 
@@ -247,9 +246,9 @@ def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
         score_use(state, job, use, scaled)
         factor = Fraction(network.compiled.unit, int(tables.jobs["scale"][job])) / network.scale
         units = scaled[domain] * factor.numerator // factor.denominator
-        least = int(units.min())
-        low += least
-        added[job] = units - least
+        minimum = int(units.min())
+        low += minimum
+        added[job] = units - minimum
         if len(domain) == 1:
             put_use(state, job, use, int(domain[0]), 1)
     return _with_singles(cost, low, added, network)
@@ -262,9 +261,9 @@ def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNet
     """
     rise = max(0, low - cost.low)
     lacking = max(0, cost.low - low)
-    most = network.slack - rise + 1
+    cap = max(0, network.slack - rise + 1)
     singles: list[Cells] = [
-        np.clip(added[job] - lacking, 0, max(0, most)).astype(network.dtype) for job in cost.scope
+        np.clip(added[job] - lacking, 0, cap).astype(network.dtype) for job in cost.scope
     ]
     return replace(cost, low=cost.low + rise, singles=tuple(singles))
 

@@ -110,15 +110,11 @@ def test_bad_records_are_one_line(
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["walk"], "No such command 'walk'"),
         (["run", "--walk"], "No such option: --walk"),
-        (["run", "--repeats", "0"], "--repeats"),
-        (["run", "--side-by-side", "two"], "--side-by-side"),
         (["run", "--modes", "free,slow"], "--modes: slow: choose from free, gated, gated-2, gat"),
         (["run", "--modes", ""], "--modes: : choose from free"),
         (["run", "nobody"], "cases.yaml: has no case 'nobody'"),
         (["run", "--cases", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
-        (["compare", "--split", "both"], "--split"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(

@@ -14,9 +14,8 @@ from benchmarks.testbed.agreement import times_of
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.modes import Mode
 from benchmarks.testbed.run import BedRun, run_case
-from metronome_opt.journal import dump_line, read_journal
+from metronome_opt.journal import dump_line
 from tests.benchmarks.testbed.bed import bed_case, bed_job, quiet_run, slots
-from tests.benchmarks.testbed.conftest import Command
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.usefixtures("namespaces")]
 
@@ -116,32 +115,6 @@ def test_a_light_job_delays_a_heavy_one_only_on_fair_links() -> None:
     assert fair > 1.4 * 80
     assert weighted < 0.8 * fair
     assert strict < 1.2 * 80
-
-
-# ------------------------------------------------------------------ the command
-
-
-def test_resume_completes_records_and_repeats_disturbed_runs(
-    command: Command, cases: Path, tmp_path: Path
-) -> None:
-    records = tmp_path / "runs.jsonl"
-    options = ["--cases", cases, "--repeats", "1", "--output", records]
-    status, printed, _ = command("run", "alone", "pair", *options, "--modes", "free")
-    assert status == 0
-    assert f"{records}: 2 runs, " in printed
-    seen = [run.model_copy(update={"busy": False}) for run in read_journal([records], BedRun)]
-    assert [(run.case, run.mode) for run in seen] == [("alone", "free"), ("pair", "free")]
-    busy = seen[0].model_copy(update={"busy": True})
-    records.write_text(dump_line(busy) + dump_line(seen[1]) + '{"case"')
-    status, _, _ = command("run", "alone", "pair", *options, "--modes", "free,gated", "--resume")
-    assert status == 0
-    found = read_journal([records], BedRun)
-    assert found[:2] == [busy, seen[1]]
-    assert sorted((run.case, run.mode) for run in found[2:]) == [
-        ("alone", "free"),
-        ("alone", "gated"),
-        ("pair", "gated"),
-    ]
 
 
 # ------------------------------------------------------------------ a real training

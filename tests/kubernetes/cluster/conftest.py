@@ -11,18 +11,18 @@ import pytest
 from lightkube.core.client import Client
 
 from metronome_opt.kubernetes.client import (
+    CAPACITIES,
+    CLAIMS,
     Resource,
     apply,
-    capacities_of,
     connect,
     delete,
     listed,
     resource,
 )
-from metronome_opt.kubernetes.controller.live import CLAIMS
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
-from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
+from tests.kubernetes.cluster.server import NAMESPACES, ApiServer, binaries, wait_served
 
 DEFINITIONS = resource(
     "apiextensions.k8s.io/v1",
@@ -30,7 +30,6 @@ DEFINITIONS = resource(
     "customresourcedefinitions",
     namespaced=False,
 )
-NAMESPACES = resource("v1", "Namespace", "namespaces", namespaced=False)
 
 
 @pytest.fixture(scope="session")
@@ -52,13 +51,12 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 @pytest.fixture(scope="session")
 def kubeconfig(request: pytest.FixtureRequest) -> Path:
     """Return the kubeconfig of an administrator: the one in KUBECONFIG, else of our own server."""
-    given = os.environ.get("KUBECONFIG")
-    if given and os.environ.get("METRONOME_TEST_APISERVER") != "1":
-        return Path(given)
-    if os.environ.get("METRONOME_TEST_APISERVER") != "1":
+    if os.environ.get("METRONOME_TEST_APISERVER") == "1":
+        server: ApiServer = request.getfixturevalue("api_server")
+        return server.kubeconfig()
+    if "KUBECONFIG" not in os.environ:
         pytest.skip("needs an API server: set KUBECONFIG, or METRONOME_TEST_APISERVER=1")
-    server: ApiServer = request.getfixturevalue("api_server")
-    return server.kubeconfig()
+    return Path(os.environ["KUBECONFIG"])
 
 
 @pytest.fixture
@@ -89,7 +87,7 @@ def definitions(kubeconfig: Path) -> None:
     with connect(kubeconfig) as client:
         for item in custom_resource_definitions(DEFAULT_GROUP):
             apply(client, DEFINITIONS, item)
-        wait_served(client, CLAIMS, capacities_of(DEFAULT_GROUP))
+        wait_served(client, CLAIMS, CAPACITIES)
 
 
 Grant = Callable[[Iterable[Manifest]], None]

@@ -9,17 +9,16 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from ssl import create_default_context
 
 import yaml
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.client import ClusterError, Resource, listed
+from metronome_opt.kubernetes.client import ClusterError, Resource, connect, listed, resource
 
+NAMESPACES = resource("v1", "Namespace", "namespaces", namespaced=False)
 ADMIN = "admin"
 ORDINARY = "ordinary"  # may do nothing but what a test grants
 USERS = (ADMIN, ORDINARY)
@@ -52,7 +51,7 @@ class ApiServer:
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder = folder
-        self._programs = programs
+        self.programs = programs
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._port, self._etcd, self._peer = free_ports(3)
         self.url = f"https://127.0.0.1:{self._port}"
@@ -154,7 +153,7 @@ class ApiServer:
             environment["ETCD_UNSUPPORTED_ARCH"] = {"aarch64": "arm64"}.get(machine, machine)
         with (self.folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [self._programs / name, *arguments],
+                [self.programs / name, *arguments],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -169,29 +168,23 @@ class ApiServer:
             process.wait()
 
     def _wait(self) -> None:
-        context = create_default_context(cafile=str(self.certificate))
-        deadline = time.monotonic() + _READY_S
-        # The first namespaces are made after the server calls itself ready.
-        for path in ("/readyz", "/api/v1/namespaces/default"):
-            request = urllib.request.Request(f"{self.url}{path}")
-            request.add_header("Authorization", f"Bearer {self.tokens[ADMIN]}")
-            while True:
-                try:
-                    with urllib.request.urlopen(request, context=context, timeout=5):
-                        break
-                except (OSError, urllib.error.HTTPError):
-                    self._check_alive()
-                    if time.monotonic() > deadline:
-                        raise RuntimeError(f"{path} is not there; {self._log()}") from None
-                    time.sleep(0.2)
+        """Wait for the first namespaces, which are made after all else."""
+
+        def is_ready() -> bool:
+            self._check_alive()
+            with suppress(ClusterError):
+                names = [item["metadata"]["name"] for item in listed(client, NAMESPACES)]
+                return "default" in names
+            return False
+
+        with connect(self.kubeconfig()) as client:
+            wait_for(is_ready)
 
     def _check_alive(self) -> None:
         for name, process in self._running.items():
             if process.poll() is not None:
-                raise RuntimeError(f"{name} ended with {process.returncode}; {self._log(name)}")
-
-    def _log(self, name: str = "kube-apiserver") -> str:
-        return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:]
+                log = (self.folder / f"{name}.log").read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"{name} ended with {process.returncode}; {log}")
 
 
 def wait_for(condition: Callable[[], object]) -> None:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,30 +14,26 @@ from lightkube.core.client import Client
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.client import (
+    CLAIMS,
+    EVENTS,
+    NODES,
     PODS,
     ClusterError,
+    Resource,
     apply,
     connect,
     delete,
     listed,
+    merge,
     resource,
 )
 from metronome_opt.kubernetes.controller.lease import Leadership
-from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
+from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import Grant
-from tests.kubernetes.cluster.gangs import (
-    claims,
-    make_nodes,
-    pod,
-    pods,
-    remove,
-    remove_nodes,
-    submit,
-)
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for
-from tests.kubernetes.controller.fake import GROUP, TRAFFIC, spec_of
+from tests.kubernetes.controller.fake import GPU, GPUS, GROUP, TRAFFIC, spec_of
 from tests.transcripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
@@ -53,10 +50,53 @@ POLICIES = [
 
 @pytest.fixture
 def nodes(cluster: Client, namespace: str) -> Iterator[None]:
-    """Nodes that are ready, of which nothing but the objects is there."""
-    make_nodes(cluster)
+    """Nodes of eight GPUs that are ready, of which nothing but the objects is there."""
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
+    has = {GPU: "8", "cpu": "64", "memory": "256Gi", "pods": "110"}
+    status = {"conditions": [ready], "capacity": has, "allocatable": has}
+    names = [f"n{index}" for index in range(4)]
+    for name in names:
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+        apply(cluster, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        merge(cluster, NODES, f"{name}/status", None, {"status": status})
+        merge(cluster, NODES, name, None, {"spec": {"taints": None}})
     yield
-    remove_nodes(cluster, namespace)
+    for name in objects(cluster, PODS, namespace):  # or they would hold room on nodes to come
+        remove(cluster, name, namespace)
+    for name in names:
+        delete(cluster, NODES, name, None)
+
+
+def objects(cluster: Client, kind: Resource, namespace: str) -> dict[str, Manifest]:
+    """Return the objects of a kind in a namespace by name."""
+    return {item["metadata"]["name"]: item for item in listed(cluster, kind, namespace)}
+
+
+def remove(cluster: Client, name: str, namespace: str) -> None:
+    """Delete a pod; it gets no time to end."""
+    cluster.delete(PODS, name, namespace=namespace, grace_period=0)
+
+
+def pod(name: str, namespace: str, **spec: Any) -> Manifest:
+    """Return a pod that needs GPUs."""
+    container = {"name": "a", "image": "a", "resources": {"limits": {GPU: str(GPUS)}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def submit(cluster: Client, namespace: str, job: str, tasks: int) -> None:
+    """Make the pods of a job, behind the scheduling gate."""
+    for index in range(tasks):
+        manifest = pod(f"{job}-{index}", namespace, schedulingGates=[{"name": SCHEDULING_GATE}])
+        manifest["metadata"] |= {
+            "labels": {"job-name": job},
+            "annotations": {f"{GROUP}/tasks": str(tasks), f"{GROUP}/traffic": TRAFFIC},
+        }
+        cluster.create(PODS(manifest))
 
 
 @pytest.fixture
@@ -92,7 +132,7 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
     time.sleep(1)  # until the server knows
     assert main(as_user) == 0
     assert "1 gangs have a place, 1 wait" in capsys.readouterr().err
-    seen = pods(cluster, namespace)
+    seen = objects(cluster, PODS, namespace)
     placed = {name for name, pod in seen.items() if not pod["spec"].get("schedulingGates")}
     assert placed == {f"a-{index}" for index in range(4)}
     for name in placed:
@@ -100,17 +140,16 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
         node = annotations[f"{GROUP}/node"]
         assert seen[name]["spec"]["nodeSelector"] == {"kubernetes.io/hostname": node}
         assert json.loads(annotations[f"{GROUP}/slots"])["period_ms"] == 200
-    assert set(claims(cluster, namespace)) == placed
+    assert set(objects(cluster, CLAIMS, namespace)) == placed
     events = {item["reason"]: item["message"] for item in listed(cluster, EVENTS, namespace)}
     assert set(events) == {"Placed", "Waiting"}
     assert "4 of 8 tasks find room" in events["Waiting"]
     for name in placed:
         remove(cluster, name, namespace)
     assert main(as_user) == 0
-    assert {name.partition("-")[0] for name in pods(cluster, namespace)} == {"b"}
-    assert {item["spec"]["job"] for item in listed(cluster, CLAIMS, namespace)} == {
-        f"{namespace}/b"
-    }
+    assert {name.partition("-")[0] for name in objects(cluster, PODS, namespace)} == {"b"}
+    claims = objects(cluster, CLAIMS, namespace).values()
+    assert {item["spec"]["job"] for item in claims} == {f"{namespace}/b"}
 
 
 def messages(cluster: Client, namespace: str) -> dict[str, str]:
@@ -157,7 +196,7 @@ def test_pods_with_traffic_are_injected_at_admission(
     asks["spec"]["schedulingGates"] = [{"name": SCHEDULING_GATE}]
     for item in (sends, silent, asks):
         cluster.create(PODS(item))
-    seen = pods(cluster, namespace)
+    seen = objects(cluster, PODS, namespace)
     spec = seen["sends"]["spec"]
     assert spec["schedulingGates"] == [{"name": SCHEDULING_GATE}]
     (volume,) = [each for each in spec["volumes"] if each["name"] == VOLUME["name"]]

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from metronome_opt.kubernetes.controller.claims import Assignment
+from metronome_opt.kubernetes.controller.claims import Assignment, Slots
 from metronome_opt.kubernetes.controller.live import LiveCluster
-from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scenario.cluster import ClusterSpec
+from tests.cluster.states import spec
 
 GROUP = "metronome.x-k8s.io"
 GPUS = 4
@@ -28,20 +28,9 @@ class Killed(BaseException):
     """The controller was killed."""
 
 
-def spec_of(nodes: int, gpus: int = 8, hyperperiod: int = 240) -> ClusterSpec:
-    """Return a cluster of nodes in one rack."""
-    names = [f"n{index}" for index in range(nodes)]
-    return ClusterSpec.from_dict(
-        {
-            "format": "metronome-cluster/1",
-            "name": "c",
-            "slot_ms": 5,
-            "hyperperiod": hyperperiod,
-            "nodes": [{"name": n, "has": {"gpus": gpus}, "interface": f"if-{n}"} for n in names],
-            "links": [{"name": f"if-{n}", "capacity": 50000} for n in names],
-            "racks": [],
-        }
-    )
+def spec_of(nodes: int) -> ClusterSpec:
+    """Return a cluster of nodes of eight GPUs in one rack."""
+    return spec(nodes, 50_000, 240, gpus=8)
 
 
 class FakeCluster(LiveCluster):

@@ -142,15 +142,6 @@ def test_a_job_set_has_the_pods_of_all_its_jobs() -> None:
     assert read["set"]["nodes"] == ["n0", "n0", "n1", "n1"]
 
 
-def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
-    names = ["train-node-0-0-abcde", "train-node-0-1-fghij"]
-    owner = owned_by("Job", "train-node-0")
-    pods = [pod(name, f"n{index}", **owner) for index, name in enumerate(names)]
-    stated = train_job(numNodes=2, resourcesPerNode=ONE_EACH)
-    read = jobs_of(imported(*machines(), stated, *pods))["train"]
-    assert (read["pods"], read["nodes"]) == (names, ["n0", "n1"])
-
-
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
@@ -184,8 +175,8 @@ def test_a_workload_that_is_done_is_left_out(kind: Object, status: Object) -> No
 
 
 def test_workload_of_an_unknown_kind_is_a_note() -> None:
-    other = workload("kubeflow.org/v1", "PaddleJob", "web", {"template": template()})
-    note = "passed over, of kinds that say nothing here: 1 PaddleJob (kubeflow.org)"
+    other = workload("kubeflow.org/v1", "Sweep", "web", {"template": template()})
+    note = "passed over, of kinds that say nothing here: 1 Sweep (kubeflow.org)"
     assert note in imported(*machines(), job(), other).notes
 
 

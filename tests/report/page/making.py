@@ -1,4 +1,4 @@
-"""Pages to open, and what a page is asked in a browser."""
+"""Pages, and queries to a page in a browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import Evaluation, evaluate
 
 # Sets offsets through the table of jobs; the page follows at the next frame.
-_TURN = """async (offsets) => {
+_ROTATE = """async (offsets) => {
   for (const [job, offset] of Object.entries(offsets)) {
     const input = document.querySelector(`[data-offset="${job}"]`);
     input.value = offset;
@@ -78,10 +78,10 @@ def open_page(page: Page, folder: Path, text: str) -> None:
     page.wait_for_selector("body.ready", state="attached")
 
 
-def turn(page: Page, instance: Instance, offsets: Mapping[str, int]) -> None:
-    """Turn jobs to offsets."""
+def rotate(page: Page, instance: Instance, offsets: Mapping[str, int]) -> None:
+    """Rotate jobs to offsets."""
     page.evaluate(
-        _TURN,
+        _ROTATE,
         {
             str(index): offsets[job.name]
             for index, job in enumerate(instance.jobs)
@@ -91,7 +91,7 @@ def turn(page: Page, instance: Instance, offsets: Mapping[str, int]) -> None:
 
 
 def assert_shows(page: Page, judged: Evaluation) -> None:
-    """Hold every number that a page shows now against the judge."""
+    """Compare every number of a page with `evaluate`."""
     seen = page.evaluate(_READ)
     scores = {"score_mean": judged.score_mean, "score_min": judged.score_min}
     assert seen["values"] == texts({**judged.objectives, **scores})
@@ -110,5 +110,5 @@ def shown(page: Page, name: str) -> Fraction:
 
 
 def wait_for_frames(page: Page) -> None:
-    """Wait until a turn is drawn."""
+    """Wait until a rotation is drawn."""
     page.evaluate("() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(d)))")

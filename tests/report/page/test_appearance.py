@@ -55,7 +55,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
-def test_text_has_the_contrast_of_wcag_aa(mode: int) -> None:
+def test_text_has_contrast_of_wcag_aa(mode: int) -> None:
     grounds = ["card", "ground"]
     texts = dict.fromkeys(("ink", "quiet", "accent", "moved"), grounds)
     texts["alarm"] = ["alarm-ground"]
@@ -68,7 +68,7 @@ def test_text_has_the_contrast_of_wcag_aa(mode: int) -> None:
     assert too_faint == []
 
 
-def test_jobs_have_the_colours_of_the_figures() -> None:
+def test_jobs_have_colours_of_figures() -> None:
     here = [colour(f"job-{number}", 0).upper() for number in range(8)]
     assert here == [style.job_style(number)["facecolor"].upper() for number in range(8)]
 
@@ -76,7 +76,7 @@ def test_jobs_have_the_colours_of_the_figures() -> None:
 # ------------------------------------------------------------------ what is read
 
 
-def test_links_are_sorted_by_contention_now_or_unshifted(page: Page, tmp_path: Path) -> None:
+def test_links_are_sorted_by_contention(page: Page, tmp_path: Path) -> None:
     a = job("a", 10, (0, 4, 60), links={"link": 1, "m": 1})
     b, c = job("b", 10, (0, 4, 60)), job("c", 10, (5, 4, 70), links={"m": 1})
     instance = network(a, b, c, m=100)
@@ -93,7 +93,7 @@ def test_links_are_sorted_by_contention_now_or_unshifted(page: Page, tmp_path: P
 # ------------------------------------------------------------------ where it is read
 
 
-def test_a_phone_needs_no_horizontal_scrolling(phone: Page, tmp_path: Path) -> None:
+def test_phone_needs_no_horizontal_scrolling(phone: Page, tmp_path: Path) -> None:
     long = "a-name-that-is-much-longer-than-a-phone-is-wide-" * 5
     instance = network(job(long, 30, (0, 20, 60)), job("b", 30, (0, 20, 60)), **{long: 100})
     open_page(phone, tmp_path, report(instance))
@@ -108,7 +108,7 @@ def test_a_phone_needs_no_horizontal_scrolling(phone: Page, tmp_path: Path) -> N
     assert shown(phone, "contention") == evaluate(instance, offsets).contention
 
 
-def test_dark_mode_follows_the_browser_and_can_be_switched(dark: Page, tmp_path: Path) -> None:
+def test_dark_mode_follows_browser_and_switch(dark: Page, tmp_path: Path) -> None:
     open_page(dark, tmp_path, report(two_jobs()))
 
     def ground() -> str:
@@ -123,7 +123,7 @@ def test_dark_mode_follows_the_browser_and_can_be_switched(dark: Page, tmp_path:
     assert ground() == colour("ground", 1)
 
 
-def test_the_keyboard_reaches_every_control(page: Page, tmp_path: Path) -> None:
+def test_keyboard_reaches_every_control(page: Page, tmp_path: Path) -> None:
     instance = network(
         job("a", 8, (0, 4, 60), links={"link": 1, "other": 1}),
         job("b", 8, (0, 4, 60), links={"link": 1, "other": 1}),
@@ -155,7 +155,7 @@ def test_the_keyboard_reaches_every_control(page: Page, tmp_path: Path) -> None:
 # ------------------------------------------------------------------ what is in it
 
 
-def test_names_that_look_like_markup_are_text(page: Page, tmp_path: Path) -> None:
+def test_markup_in_names_is_text(page: Page, tmp_path: Path) -> None:
     instance = network(
         *(job(name, 6, (0, 2, 60), links={HOSTILE[0]: 1, HOSTILE[1]: 1}) for name in HOSTILE),
         **{HOSTILE[0]: 100, HOSTILE[1]: 100},
@@ -172,7 +172,7 @@ def test_names_that_look_like_markup_are_text(page: Page, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_large_fabric_is_drawn_in_parts_and_searched(page: Page, tmp_path: Path) -> None:
+def test_large_fabric_is_drawn_in_parts_and_searched(page: Page, tmp_path: Path) -> None:
     instance = tangle(400, 300, 1, periods=(40, 50, 100), lengths=(5, 10))
     open_page(page, tmp_path, report(instance))
     assert page.locator("#link-list li").count() == 40
@@ -192,9 +192,7 @@ def test_a_large_fabric_is_drawn_in_parts_and_searched(page: Page, tmp_path: Pat
     assert shown(page, "contention") == evaluate(instance, turned).contention
 
 
-def test_a_job_without_links_and_an_instance_without_links_can_be_shown(
-    page: Page, tmp_path: Path
-) -> None:
+def test_instance_without_links_is_shown(page: Page, tmp_path: Path) -> None:
     instance = Instance.from_dict(
         {
             "format": "metronome-instance/1",
@@ -213,7 +211,7 @@ def test_a_job_without_links_and_an_instance_without_links_can_be_shown(
     assert page.locator('#values [data-now="wait"] data').get_attribute("value") == "3"
 
 
-def test_unshifted_values_are_left_out_where_they_are_unknown(page: Page, tmp_path: Path) -> None:
+def test_unknown_unshifted_values_are_left_out(page: Page, tmp_path: Path) -> None:
     jobs = [
         job("a", 101, (0, 40, 60), max_stretch=9).model_dump(),
         job("b", 103, (0, 40, 60), max_stretch=7).model_dump(),

@@ -1,4 +1,4 @@
-"""What is written into a page: true, the same each time, safe, and joined as it should be."""
+"""Data, script and sources of a page."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from metronome_opt.instance import write_instance
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.report.page import find_problem, read_points
 from metronome_opt.report.page.assemble import MODULES, joined_script, read_asset
+from metronome_opt.scenario import load
 from metronome_opt.schedule import write_schedule
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, two_jobs
@@ -31,12 +32,12 @@ def data_of(text: str) -> Any:
     return json.loads(block)
 
 
-def test_the_same_schedule_makes_the_same_bytes() -> None:
+def test_equal_schedules_make_equal_bytes() -> None:
     schedule = schedule_of(two_jobs(), {"a": 0, "b": 8})
     assert page_of(two_jobs(), schedule) == page_of(two_jobs(), schedule)
 
 
-def test_a_page_states_what_the_judge_says_before_and_after() -> None:
+def test_page_has_verified_values_before_and_after() -> None:
     instance = two_jobs()
     schedule = schedule_of(instance, {"a": 0, "b": 8}, status="optimal", lower_bound=Fraction(0))
     (point,) = data_of(page_of(instance, schedule))["points"]
@@ -47,7 +48,7 @@ def test_a_page_states_what_the_judge_says_before_and_after() -> None:
     assert json.loads(point["document"]) == schedule.to_dict()
 
 
-def test_a_page_has_iteration_times_as_they_are_played() -> None:
+def test_page_has_simulated_iteration_times() -> None:
     instance = two_jobs()
     together, apart = (schedule_of(instance, {"a": 0, "b": offset}) for offset in (0, 8))
     data = data_of(page_of(instance, together, apart))
@@ -58,24 +59,15 @@ def test_a_page_has_iteration_times_as_they_are_played() -> None:
     assert data["points"][0]["times_ms"] != data["points"][1]["times_ms"]
 
 
-def test_the_gap_is_a_share_of_the_value() -> None:
+def test_values_before_include_cushion() -> None:
     instance = two_jobs()
-    schedule = schedule_of(instance, {"a": 0, "b": 0}, lower_bound=Fraction(1500))
+    schedule = schedule_of(instance, {"a": 0, "b": 8}, longer=1)
     (point,) = data_of(page_of(instance, schedule))["points"]
-    assert (point["truth"]["contention"], point["gap"]) == ("6000", "3/4")
+    before = evaluate(instance, instance.unshifted, longer=1)
+    assert point["before"]["contention"] == str(before.contention)
 
 
-def test_before_is_that_of_bursts_as_long_as_after() -> None:
-    instance = two_jobs()
-    (point,) = data_of(page_of(instance, schedule_of(instance, {"a": 0, "b": 8}, longer=1)))[
-        "points"
-    ]
-    assert point["before"]["contention"] == str(
-        evaluate(instance, instance.unshifted, longer=1).contention
-    )
-
-
-def test_claims_are_in_a_page_once_however_many_schedules_there_are() -> None:
+def test_page_has_claims_once() -> None:
     instance = two_jobs()
     schedules = [schedule_of(instance, {"a": 0, "b": offset}) for offset in (8, 9, 10)]
     data = data_of(page_of(instance, *schedules))
@@ -83,7 +75,7 @@ def test_claims_are_in_a_page_once_however_many_schedules_there_are() -> None:
     assert "offsetMicroseconds" not in json.dumps(data["claims"])
 
 
-def test_a_page_states_the_slowdown_as_the_schedule_does() -> None:
+def test_page_has_stated_slowdown() -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance,
@@ -103,13 +95,13 @@ def test_a_page_states_the_slowdown_as_the_schedule_does() -> None:
     assert "gated" not in json.dumps(data["claims"])
 
 
-def test_numbers_that_a_browser_cannot_count_are_refused() -> None:
+def test_numbers_beyond_browser_precision_are_refused() -> None:
     instance = network(job("a", 100, (0, 50, 10**14)))
     with pytest.raises(InputError, match=r"link 'link': may be asked for 1.* use coarser slots"):
         page_of(instance, schedule_of(instance, {"a": 0}))
 
 
-def test_weights_of_any_size_are_kept() -> None:
+def test_large_weights_are_exact() -> None:
     instance = network(job("a", 10, (0, 5, 80), weight=10**40), job("b", 10, (0, 5, 80)))
     data = data_of(page_of(instance, schedule_of(instance, {"a": 0, "b": 0})))
     assert data["instance"]["jobs"][0]["weight"] == str(10**40)
@@ -118,7 +110,7 @@ def test_weights_of_any_size_are_kept() -> None:
 # ------------------------------------------------------------------ one file
 
 
-def test_a_page_names_no_address_and_lets_in_only_its_own_script_and_style() -> None:
+def test_page_is_self_contained() -> None:
     text = page_of(two_jobs(), schedule_of(two_jobs(), {"a": 0, "b": 8}))
     addresses = set(re.findall(r"\w+://[\w./]*", text))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
@@ -136,7 +128,7 @@ def test_a_page_names_no_address_and_lets_in_only_its_own_script_and_style() -> 
     assert "unsafe" not in policy
 
 
-def test_names_cannot_close_the_data() -> None:
+def test_names_cannot_end_script() -> None:
     name = "</script><script>alert(1)</script>"
     instance = network(job(name, 8, (0, 4, 60))).replace(name=name)
     text = page_of(instance, schedule_of(instance, {name: 0}))
@@ -144,7 +136,7 @@ def test_names_cannot_close_the_data() -> None:
     assert data_of(text)["instance"]["jobs"][0]["name"] == name
 
 
-def test_every_module_is_joined_after_what_it_imports() -> None:
+def test_modules_follow_their_imports() -> None:
     stored = {path.name for path in (files("metronome_opt.report.page") / "assets/js").iterdir()}
     assert stored == {f"{name}.js" for name in MODULES}
     exported: dict[str, set[str]] = {}
@@ -161,7 +153,7 @@ def test_every_module_is_joined_after_what_it_imports() -> None:
     assert "</script" not in joined_script()
 
 
-# ------------------------------------------------------------------ where things are found
+# ------------------------------------------------------------------ sources
 
 
 @pytest.fixture
@@ -172,42 +164,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_instance_is_found_beside_the_schedule(folder: Path) -> None:
-    write_instance(two_jobs(), folder / "any-name.json")
+@pytest.mark.parametrize("place", [".", "elsewhere"])
+def test_instance_is_read_beside_schedule_or_in_working_directory(folder: Path, place: str) -> None:
+    others = network(job("c", 8, (0, 4, 60))).replace(name="two-jobs")
+    write_instance(others, folder / "a.json")  # of that name, but the schedule is not true of it
     (folder / "broken.json").write_text('{"format": "metronome-instance/1", "name": "two-jobs"')
     write_instance(two_jobs().replace(name="other"), folder / "other.json")
+    write_instance(two_jobs(), folder / place / "z.json")
     assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
 
 
-def test_the_instance_is_found_in_the_working_directory(folder: Path) -> None:
-    write_instance(two_jobs(), folder / "elsewhere" / "two.json")
-    assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
-
-
-def test_of_several_of_that_name_the_one_is_taken_that_the_schedule_is_true_of(
-    folder: Path,
-) -> None:
-    others = network(job("c", 8, (0, 4, 60))).replace(name="two-jobs")
-    write_instance(others, folder / "a.json")
-    write_instance(two_jobs(), folder / "b.json")
-    assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
-
-
-def test_a_shipped_scenario_is_known_by_name_and_where_its_tasks_run(folder: Path) -> None:
-    from metronome_opt.scenario import load
-
+def test_shipped_scenario_is_read_by_name(folder: Path) -> None:
     instance = load("paper-24").instance
     write_schedule(schedule_of(instance, instance.unshifted), folder / "s.json")
     write_instance(instance, folder / "instance.json")
     assert find_problem(read_points(folder / "s.json")).placed is not None
 
 
-def test_without_an_instance_the_remedy_is_named(folder: Path) -> None:
+def test_missing_instance_is_refused_with_remedy(folder: Path) -> None:
     with pytest.raises(InputError, match=r"called 'two-jobs' is shipped.*second argument"):
         find_problem(read_points(folder / "schedule.json"))
 
 
-def test_a_false_schedule_makes_no_page(folder: Path) -> None:
+def test_false_schedule_is_refused(folder: Path) -> None:
     write_instance(two_jobs(), folder / "two.json")
     false = schedule_of(two_jobs(), {"a": 0, "b": 8}, objectives={"contention": Fraction(1)})
     write_schedule(false, folder / "schedule.json")
@@ -218,7 +197,7 @@ def test_a_false_schedule_makes_no_page(folder: Path) -> None:
             find_problem(read_points(folder / "schedule.json"), given)
 
 
-def test_a_folder_is_its_schedules_in_order_of_name(folder: Path) -> None:
+def test_schedules_of_folder_are_sorted_by_name(folder: Path) -> None:
     write_schedule(schedule_of(two_jobs(), {"a": 0, "b": 9}), folder / "point-002.json")
     (folder / "front.json").write_text("{}")
     (folder / "front.csv").write_text("point\n")
@@ -226,7 +205,7 @@ def test_a_folder_is_its_schedules_in_order_of_name(folder: Path) -> None:
     assert [point.path.name for point in points] == ["point-002.json", "schedule.json"]
 
 
-def test_a_folder_without_schedules_or_of_several_instances_is_refused(folder: Path) -> None:
+def test_folder_without_schedules_or_of_several_instances_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match=r"elsewhere: no JSON file .* metronome-schedule/1"):
         read_points(folder / "elsewhere")
     other = network(job("c", 8, (0, 4, 60)))

@@ -15,6 +15,7 @@ from playwright.sync_api import Page
 from metronome_opt.instance import Instance
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.files import dump_objects
+from metronome_opt.report.page import Point, build_page
 from metronome_opt.report.tables import CUSHION_LEGEND
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Schedule
@@ -24,9 +25,9 @@ from tests.report.page.making import (
     assert_shows,
     open_page,
     page_of,
+    rotate,
     schedule_of,
     shown,
-    turn,
     wait_for_frames,
 )
 from tests.strategies import crowded, instances
@@ -35,8 +36,8 @@ from tests.tiers import examples
 SUITES = Path(__file__).parents[3] / "benchmarks" / "suites"
 
 
-def crowd() -> Instance:
-    """Three jobs that always overload a link, one of them on another link as well."""
+def shared() -> Instance:
+    """Return three jobs that always overload a link, one of them on another link as well."""
     return network(
         job("heavy", 12, (0, 4, 50), weight=8),
         job("middle", 12, (0, 3, 60), (6, 2, 40), weight=4, links={"link": 2, "other": 1}),
@@ -62,7 +63,7 @@ def cases(draw: st.DrawFn) -> tuple[Instance, dict[str, int], int, list[dict[str
     drawn = instances(max_jobs=4, max_links=3, max_stretch=3, weights=(0, 1, 2, 10**20))
     instance = draw(crowded() | drawn)
     stretch = {each.name: draw(st.integers(0, each.max_stretch)) for each in instance.jobs}
-    turns = [
+    choices = [
         {
             each.name: draw(st.integers(0, each.period + stretch[each.name] - 1))
             if each.fixed_offset is None
@@ -71,31 +72,31 @@ def cases(draw: st.DrawFn) -> tuple[Instance, dict[str, int], int, list[dict[str
         }
         for _ in range(3)
     ]
-    return instance, stretch, draw(st.sampled_from((0, 0, 1, 3))), turns
+    return instance, stretch, draw(st.sampled_from((0, 0, 1, 3))), choices
 
 
 @pytest.mark.slow
 @examples(15)
 @given(case=cases())
-def test_the_page_shows_the_exact_values_of_any_offsets(
+def test_page_shows_exact_values_of_any_offsets(
     lasting: Page,
     tmp_path_factory: pytest.TempPathFactory,
     case: tuple[Instance, dict[str, int], int, list[dict[str, int]]],
 ) -> None:
-    instance, stretch, longer, (first, *turns) = case
+    instance, stretch, longer, (first, *others) = case
     schedule = schedule_of(instance, first, stretch, longer=longer)
     open_page(lasting, tmp_path_factory.getbasetemp(), page_of(instance, schedule))
     assert lasting.is_hidden("#disagreement")
     assert_shows(lasting, evaluate(instance, first, stretch, longer=longer))
-    for offsets in turns:
-        turn(lasting, instance, offsets)
+    for offsets in others:
+        rotate(lasting, instance, offsets)
         assert_shows(lasting, evaluate(instance, offsets, stretch, longer=longer))
     taken = taken_schedule(lasting)
-    assert taken.offsets == turns[-1]
+    assert taken.offsets == others[-1]
     assert check(instance, taken) == ()
 
 
-def test_a_cushion_is_a_dash_a_number_of_slots_or_no_limit(lasting: Page, tmp_path: Path) -> None:
+def test_cushion_is_dash_slots_or_no_limit(lasting: Page, tmp_path: Path) -> None:
     two = network(job("a", 10, (0, 3, 60)), job("b", 10, (0, 3, 60)))
     alone = network(job("a", 10, (0, 3, 60)))
     cases = [(two, {"a": 0, "b": 0}, "–"), (two, {"a": 0, "b": 5}, "2 slots")]
@@ -105,82 +106,75 @@ def test_a_cushion_is_a_dash_a_number_of_slots_or_no_limit(lasting: Page, tmp_pa
         assert CUSHION_LEGEND in (lasting.text_content(".summary") or "")
 
 
-def test_a_hyperperiod_of_half_a_million_slots_is_counted_exactly(
-    lasting: Page, tmp_path: Path
-) -> None:
+def test_long_hyperperiod_is_exact(lasting: Page, tmp_path: Path) -> None:
     instance = network(
         job("a", 97, (0, 40, 60), weight=3), job("b", 89, (0, 31, 50)), job("c", 61, (5, 20, 30))
     )
-    assert math.prod(each.period for each in instance.jobs) == 526_613
     open_page(lasting, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
     offsets = {"a": 5, "b": 17, "c": 60}
-    turn(lasting, instance, offsets)
+    rotate(lasting, instance, offsets)
     assert_shows(lasting, evaluate(instance, offsets))
 
 
 # ------------------------------------------------------------------ by hand
 
 
-def test_a_ring_is_rotated_with_the_mouse(page: Page, tmp_path: Path) -> None:
-    instance = crowd()
-    open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
-    assert shown(page, "contention") == evaluate(instance, instance.unshifted).contention
-    ring = page.locator("#circle-now .ring").first  # the outermost, of the heaviest
-    knob = ring.locator(".knob circle").bounding_box()
+def outer_ring(page: Page) -> tuple[float, float, float]:
+    """Return the centre (x, y) and the radius of the outermost ring, whose burst is at the top."""
+    knob = page.locator("#circle-now .ring").first.locator(".knob circle").bounding_box()
     face = page.locator("#circle-now svg").bounding_box()
     assert knob is not None
     assert face is not None
-    middle = face["x"] + face["width"] / 2, face["y"] + face["height"] / 2
-    start = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
-    radius = middle[1] - start[1]  # the burst begins at slot 0, at the top
-    page.mouse.move(*start)
+    y = face["y"] + face["height"] / 2
+    return face["x"] + face["width"] / 2, y, y - (knob["y"] + knob["height"] / 2)
+
+
+def at_slot(ring: tuple[float, float, float], slot: int) -> tuple[float, float]:
+    """Return the place of a slot of twelve."""
+    x, y, radius = ring
+    angle = math.tau * slot / 12
+    return x + radius * math.sin(angle), y - radius * math.cos(angle)
+
+
+def test_mouse_rotates_ring(page: Page, tmp_path: Path) -> None:
+    instance = shared()
+    open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
+    assert shown(page, "contention") == evaluate(instance, instance.unshifted).contention
+    ring = outer_ring(page)
+    page.mouse.move(*at_slot(ring, 0))
     page.mouse.down()
-    for step in range(1, 6):  # to the fifth of twelve slots, clockwise
-        angle = math.tau * step / 12
-        page.mouse.move(
-            middle[0] + radius * math.sin(angle), middle[1] - radius * math.cos(angle), steps=3
-        )
+    for slot in range(1, 6):  # clockwise
+        page.mouse.move(*at_slot(ring, slot), steps=3)
     page.mouse.up()
     wait_for_frames(page)
-    assert offsets_after(page, instance) == {"heavy": 5, "middle": 0, "light": 0}
-    assert_shows(page, evaluate(instance, {"heavy": 5, "middle": 0, "light": 0}))
+    rotated = {"heavy": 5, "middle": 0, "light": 0}
+    assert offsets_after(page, instance) == rotated
+    assert_shows(page, evaluate(instance, rotated))
 
 
-def test_a_ring_is_rotated_with_a_finger(phone: Page, tmp_path: Path) -> None:
-    instance = crowd()
+def test_finger_rotates_ring(phone: Page, tmp_path: Path) -> None:
+    instance = shared()
     open_page(phone, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
-    circle = phone.locator("#circle-now svg")
-    circle.scroll_into_view_if_needed()
+    phone.locator("#circle-now svg").scroll_into_view_if_needed()
     phone.evaluate("() => document.querySelector('#circle-now').scrollIntoView({block: 'center'})")
-    knob = phone.locator("#circle-now .ring").first.locator(".knob circle").bounding_box()
-    face = circle.bounding_box()
-    assert knob is not None
-    assert face is not None
-    middle = face["x"] + face["width"] / 2, face["y"] + face["height"] / 2
-    radius = middle[1] - (knob["y"] + knob["height"] / 2)
+    ring = outer_ring(phone)
     session = phone.context.new_cdp_session(phone)
 
     def touch(kind: str, *slots: int) -> None:
-        points = [
-            {
-                "x": middle[0] + radius * math.sin(math.tau * slot / 12),
-                "y": middle[1] - radius * math.cos(math.tau * slot / 12),
-            }
-            for slot in slots
-        ]
+        points = [dict(zip("xy", at_slot(ring, slot), strict=True)) for slot in slots]
         session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
     touch("touchStart", 0)
-    for slot in (-1, -2, -3):  # against the clock
+    for slot in (-1, -2, -3):  # anticlockwise
         touch("touchMove", slot)
     touch("touchEnd")
     wait_for_frames(phone)
-    turned = {"heavy": 9, "middle": 0, "light": 0}
-    assert offsets_after(phone, instance) == turned
-    assert_shows(phone, evaluate(instance, turned))
+    rotated = {"heavy": 9, "middle": 0, "light": 0}
+    assert offsets_after(phone, instance) == rotated
+    assert_shows(phone, evaluate(instance, rotated))
 
 
-def test_the_keyboard_rotates_a_job(page: Page, tmp_path: Path) -> None:
+def test_keyboard_rotates_job(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, {"a": 3, "b": 12})))
     slider = page.get_by_role("slider", name="Offset of a in slots")
@@ -203,7 +197,7 @@ def test_the_keyboard_rotates_a_job(page: Page, tmp_path: Path) -> None:
     assert slider.get_attribute("aria-valuetext") == "3 of 40 slots, 15 ms"
 
 
-def test_a_fixed_job_stays(page: Page, tmp_path: Path) -> None:
+def test_fixed_job_is_not_rotated(page: Page, tmp_path: Path) -> None:
     instance = network(job("fixed", 8, (0, 4, 60), fixed_offset=2), job("free", 8, (0, 4, 60)))
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
     assert page.get_by_role("slider", name="Offset of fixed in slots").is_disabled()
@@ -217,7 +211,7 @@ def test_a_fixed_job_stays(page: Page, tmp_path: Path) -> None:
 # ------------------------------------------------------------------ taking away
 
 
-def test_an_unchanged_schedule_is_downloaded_as_it_is(page: Page, tmp_path: Path) -> None:
+def test_unchanged_schedule_is_downloaded_as_it_is(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance, {"a": 0, "b": 8}, status="optimal", lower_bound=Fraction(0), seed=2**70
@@ -226,7 +220,7 @@ def test_an_unchanged_schedule_is_downloaded_as_it_is(page: Page, tmp_path: Path
     assert taken_schedule(page) == schedule
 
 
-def test_a_changed_schedule_keeps_only_what_is_still_true(page: Page, tmp_path: Path) -> None:
+def test_changed_schedule_keeps_true_values_only(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance,
@@ -236,7 +230,7 @@ def test_a_changed_schedule_keeps_only_what_is_still_true(page: Page, tmp_path: 
         objectives={"contention": Fraction(0), "wait": Fraction(8)},
     )
     open_page(page, tmp_path, page_of(instance, schedule))
-    turn(page, instance, {"a": 0, "b": 7})
+    rotate(page, instance, {"a": 0, "b": 7})
     taken = taken_schedule(page)
     assert check(instance, taken) == ()
     assert (taken.status, taken.solver, taken.seed) == ("feasible", "local, turned by hand", None)
@@ -248,7 +242,7 @@ def test_a_changed_schedule_keeps_only_what_is_still_true(page: Page, tmp_path: 
     assert page.is_hidden("#refuted")
 
 
-def test_a_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> None:
+def test_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     schedule = schedule_of(
         instance,
@@ -264,7 +258,7 @@ def test_a_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -
     open_page(page, tmp_path, page_of(instance, schedule, schedule))  # two, to choose from
     assert "slowdown 1.05" in page.inner_text("#points")
     assert taken_schedule(page) == schedule
-    turn(page, instance, {"a": 0, "b": 9})
+    rotate(page, instance, {"a": 0, "b": 9})
     taken = taken_schedule(page)
     assert check(instance, taken) == ()
     assert (taken.gated, taken.expected_ms, taken.lower_bound) == (None, None, None)
@@ -273,7 +267,7 @@ def test_a_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -
     assert page.is_hidden("#refuted")
 
 
-def test_a_refuted_bound_is_dropped_with_a_notice(page: Page, tmp_path: Path) -> None:
+def test_refuted_bound_is_dropped_with_notice(page: Page, tmp_path: Path) -> None:
     instance = network(job("a", 8, (0, 4, 60), ready=2), job("b", 8, (0, 4, 60)))
     offsets = {"a": 2, "b": 0}
     bound = evaluate(instance, offsets).contention  # the judge has nothing to refute it with
@@ -281,17 +275,17 @@ def test_a_refuted_bound_is_dropped_with_a_notice(page: Page, tmp_path: Path) ->
     assert check(instance, schedule) == ()
     open_page(page, tmp_path, page_of(instance, schedule))
     assert page.is_hidden("#refuted")
-    turn(page, instance, {"a": 4, "b": 0})
+    rotate(page, instance, {"a": 4, "b": 0})
     assert page.is_visible("#refuted")
     assert taken_schedule(page).lower_bound is None
 
 
-def test_names_of_javascript_properties_are_names(page: Page, tmp_path: Path) -> None:
+def test_javascript_properties_are_valid_names(page: Page, tmp_path: Path) -> None:
     names = ["__proto__", "10", "9", "constructor", "toString"]
     instance = network(*(job(name, 6, (0, 2, 60)) for name in names))
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
     offsets = {name: number for number, name in enumerate(names)}
-    turn(page, instance, offsets)
+    rotate(page, instance, offsets)
     assert list(taken_schedule(page).offsets.items()) == list(offsets.items())
 
 
@@ -323,14 +317,12 @@ def test_claims_follow_the_offsets(page: Page, tmp_path: Path, longer: int) -> N
     assert taken() == claims_of(solved)
     assert "as it was solved" in page.inner_text("#claim-which")
     turned = {"a": 3, "b": 14, "alone": 0}
-    turn(page, instance, turned)
+    rotate(page, instance, turned)
     assert taken() == claims_of(turned)
     assert "as they are turned now" in page.inner_text("#claim-which")
 
 
-def test_claims_of_a_scenario_name_its_nodes(page: Page, tmp_path: Path) -> None:
-    from metronome_opt.report.page import Point, build_page
-
+def test_claims_of_scenario_name_nodes(page: Page, tmp_path: Path) -> None:
     problem = load("paper-24")
     schedule = schedule_of(problem.instance, problem.instance.unshifted)
     open_page(page, tmp_path, build_page(problem, [Point(Path("s.json"), schedule)]))
@@ -342,8 +334,8 @@ def test_claims_of_a_scenario_name_its_nodes(page: Page, tmp_path: Path) -> None
 # ------------------------------------------------------------------ several schedules
 
 
-def test_a_page_of_several_schedules_offers_a_choice(page: Page, tmp_path: Path) -> None:
-    instance = crowd()
+def test_page_of_several_schedules_offers_choice(page: Page, tmp_path: Path) -> None:
+    instance = shared()
     choices = [
         {"heavy": 0, "middle": 0, "light": 0},
         {"heavy": 6, "middle": 1, "light": 4},
@@ -351,7 +343,7 @@ def test_a_page_of_several_schedules_offers_a_choice(page: Page, tmp_path: Path)
     text = page_of(instance, *(schedule_of(instance, offsets) for offsets in choices))
     open_page(page, tmp_path, text)
     assert_shows(page, evaluate(instance, choices[0]))
-    turn(page, instance, {"heavy": 1, "middle": 2, "light": 3})
+    rotate(page, instance, {"heavy": 1, "middle": 2, "light": 3})
     page.select_option("#points", "1")
     assert_shows(page, evaluate(instance, choices[1]))
     assert page.inner_text("#turned") == "as the solver left it"

@@ -5,12 +5,12 @@ import { change, counted, percent, stated } from "./format.js";
 import { exactly, find, html } from "./dom.js";
 import { isRefuted, isTurned } from "./documents.js";
 
-const SCORES = { score_mean: "score, mean", score_min: "score, least" };
+const SCORES = { score_mean: "score, mean", score_min: "score, minimum" };
 const FIGURES = {
   contention: "Contention",
   latency: "Late traffic",
   score_mean: "Score, mean",
-  score_min: "Score, least",
+  score_min: "Score, minimum",
 };
 
 const parse = (text) => (text === null ? null : Rational.parse(text));

@@ -1,14 +1,12 @@
-"""What may happen to a cluster, drawn at random: one event after the other, some of them mistakes.
+"""Events of a cluster, drawn at random one after the other, some of them mistakes.
 
-The same seed brings the same events to the same state. Nothing heavy is imported, since processes
-that are killed soon begin with this.
+The same seed brings the same events to the same state.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +26,7 @@ from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Host, Rack, Resources
 
-Kind = Literal["arrival", "departure", "node", "capacity", "revision", "mistake"]
-Place = Callable[[random.Random, ClusterState, Gang], Reservation | None]
-
-_OFTEN: dict[Kind, int] = {
+_WEIGHTS = {
     "arrival": 40,
     "departure": 16,
     "node": 8,
@@ -39,15 +34,8 @@ _OFTEN: dict[Kind, int] = {
     "revision": 12,
     "mistake": 5,
 }
-_MOST_DOWN = 3
+_MAX_DOWN = 3
 _UPLINKS = (150, 250, None)
-
-
-class Happening(NamedTuple):
-    """What is to happen; no event if a job found no place, or nobody is there to whom it might."""
-
-    kind: Kind
-    event: Event | None
 
 
 def small_cluster() -> ClusterSpec:
@@ -79,35 +67,28 @@ def small_cluster() -> ClusterSpec:
     )
 
 
-def draw(chance: random.Random, state: ClusterState, place: Place) -> Happening:
-    """Draw what happens next.
-
-    Parameters
-    ----------
-    place
-        Finds a place for a job that comes.
-    """
-    kind = chance.choices(list(_OFTEN), list(_OFTEN.values()))[0]
+def draw(chance: random.Random, state: ClusterState) -> Event | None:
+    """Draw the next event; None if a job finds no place, or no job is there for it."""
+    kind = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
     match kind:
         case "arrival":
-            claim = place(chance, state, draw_gang(chance, f"job-{chance.getrandbits(40):x}"))
-            return Happening(kind, Reserved(claim=claim) if claim else None)
+            gang = _draw_gang(chance, f"job-{chance.getrandbits(40):x}")
+            claim = _any_place(chance, state, gang)
+            return Reserved(claim=claim) if claim else None
         case "node":
-            return Happening(kind, _node(chance, state))
+            return _node(chance, state)
         case "capacity":
             link = chance.choice(state.cluster.links)
             capacity = int(link.capacity * chance.choice((0, 0.5, 0.8, 1, 1, 1, 1.5)))
-            return Happening(kind, CapacityChanged(link=link.name, capacity=capacity))
+            return CapacityChanged(link=link.name, capacity=capacity)
     if not state.claims:
-        return Happening(kind, None)
+        return None
     if kind == "departure":
-        return Happening(kind, Unreserved(job=chance.choice(list(state.claims))))
-    if kind == "revision":
-        return Happening(kind, _revision(chance, state))
-    return Happening(kind, _mistake(chance, state))
+        return Unreserved(job=chance.choice(list(state.claims)))
+    return _revision(chance, state) if kind == "revision" else _mistake(chance, state)
 
 
-def draw_gang(chance: random.Random, name: str) -> Gang:
+def _draw_gang(chance: random.Random, name: str) -> Gang:
     """Draw a job of one to five tasks whose period divides 24 slots, or does if it is stretched."""
     return Gang(
         name=name,
@@ -120,7 +101,7 @@ def draw_gang(chance: random.Random, name: str) -> Gang:
     )
 
 
-def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Reservation | None:
+def _any_place(chance: random.Random, state: ClusterState, gang: Gang) -> Reservation | None:
     """Return any place with enough GPUs and wide enough links, and any rotation.
 
     None if the nodes that are tried first will not do.
@@ -157,7 +138,7 @@ def _traffic(chance: random.Random, period: int) -> dict[str, Any]:
 def _node(chance: random.Random, state: ClusterState) -> Event:
     """Let a node fail, or one of several that have failed come back."""
     down = [node.name for node, up in zip(state.cluster.nodes, state.up, strict=True) if not up]
-    if len(down) >= chance.randint(1, _MOST_DOWN):
+    if len(down) >= chance.randint(1, _MAX_DOWN):
         return NodeChanged(node=chance.choice(down), up=True)
     return NodeChanged(node=chance.choice(state.cluster.nodes).name, up=False)
 
@@ -181,16 +162,16 @@ def _mistake(chance: random.Random, state: ClusterState) -> Event:
     claim = chance.choice(list(state.claims.values()))
     node = chance.choice(state.cluster.nodes)
     many = Resources(gpus=node.has.gpus)
-    crowd = claim.gang.model_copy(update={"name": "crowd", "tasks": 2, "each": many})
+    large = claim.gang.model_copy(update={"name": "large", "tasks": 2, "each": many})
     moved = claim.model_copy(update={"nodes": (*claim.nodes, node.name)})
     late = claim.model_copy(update={"offset": claim.period})
-    nobody = claim.model_copy(update={"gang": claim.gang.model_copy(update={"name": "nobody"})})
+    unknown = claim.model_copy(update={"gang": claim.gang.model_copy(update={"name": "unknown"})})
     mistakes: list[Event] = [
         Reserved(claim=claim),
         # The last of its nodes has no room any more.
-        Reserved(claim=Reservation(gang=crowd, nodes=(node.name, node.name), offset=0)),
-        Unreserved(job="nobody"),
-        Revised(claims=(_revised(chance, claim), nobody)),
+        Reserved(claim=Reservation(gang=large, nodes=(node.name, node.name), offset=0)),
+        Unreserved(job="unknown"),
+        Revised(claims=(_revised(chance, claim), unknown)),
         Revised(claims=(moved,)),
         Revised(claims=(late,)),
         CapacityChanged(link="none", capacity=1),

@@ -1,35 +1,79 @@
-"""What the simulator makes of an instance, in terms that the references share."""
+"""Engines and runs of small systems, for tests that know their times."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Run
-from metronome_opt.simulate.runner import Runner, Slot
+from metronome_opt.simulate.runner import Pattern, Runner, Slot
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+def links(*jobs: Job, **capacities: int) -> Instance:
+    """Return jobs in slots of 10 ms; "link" carries 100."""
+    named = {"link": 100, **capacities}
+    return Instance(
+        name="by-hand",
+        slot_ms=10,
+        links=tuple(Link(name=name, capacity=value) for name, value in named.items()),
+        jobs=jobs,
+    )
+
+
+def running(
+    *patterns: Pattern,
+    links: Sequence[str] | None = None,
+    starts: Sequence[float] | None = None,
+    slots: Sequence[Slot | None] | None = None,
+    iterations: int | Sequence[int] | None = 1,
+    capacity: float = 100,
+    **options: Any,
+) -> Engine:
+    """Return an engine that jobs called a, b and so on have entered, each with a flow on a link.
+
+    All are on "link" and start at 0 if not said else.
+    """
+    links = links or ["link"] * len(patterns)
+    counts = iterations if isinstance(iterations, Sequence) else [iterations] * len(patterns)
+    runners = [
+        Runner(chr(97 + index), pattern, 1, count, 1)
+        for index, (pattern, count) in enumerate(zip(patterns, counts, strict=True))
+    ]
+    engine = Engine(dict.fromkeys(links, capacity), runners, **options)
+    for index, link in enumerate(links):
+        start = 0.0 if starts is None else starts[index]
+        engine.enter(index, {link: 1}, at=start, slot=None if slots is None else slots[index])
+    return engine
+
+
+def finish(engine: Engine) -> list[list[float]]:
+    """Run until all jobs have ended; return their iteration times."""
+    for _ in engine.runners:
+        assert engine.run(math.inf) is not None
+    return [engine.times(index).tolist() for index in range(len(engine.runners))]
+
+
 @dataclass(frozen=True)
 class FreeRun:
-    """What came of jobs without a policy.
+    """Outcome of jobs without a policy.
 
     Attributes
     ----------
     times
-        How long each iteration of each job took, in ms.
+        Iteration times of each job, in ms.
     ends
-        When the last iteration of each job ended, in ms.
+        End of the last iteration of each job, in ms.
     carried, busy, over
         Per link: volume in Mbit/s * ms, time with a burst and time with too much demand, in ms.
     trace
@@ -42,20 +86,6 @@ class FreeRun:
     busy: Mapping[str, float]
     over: Mapping[str, float]
     trace: pd.DataFrame
-
-
-def engine_of(
-    instance: Instance, iterations: int = 1, sharing: str = "fair", **more: Any
-) -> Engine:
-    """Return an engine that the jobs of an instance may enter, all links watched."""
-    capacities = {link.name: link.capacity for link in instance.links}
-    return Engine(
-        capacities,
-        Runner.of_instance(instance, iterations),
-        sharing=cast(Sharing, sharing),
-        watched=list(capacities),
-        **more,
-    )
 
 
 def free_run(
@@ -72,7 +102,16 @@ def free_run(
 
     They keep slots, all in step, if it is said how far each is stretched.
     """
-    engine = engine_of(instance, iterations, sharing, conditions=conditions, seed=seed, tcp=tcp)
+    capacities = {link.name: link.capacity for link in instance.links}
+    engine = Engine(
+        capacities,
+        Runner.of_instance(instance, iterations),
+        sharing=cast(Sharing, sharing),
+        watched=list(capacities),
+        conditions=conditions,
+        seed=seed,
+        tcp=tcp,
+    )
     for index, job in enumerate(instance.jobs):
         slot = None
         if stretch is not None:

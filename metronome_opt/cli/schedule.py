@@ -1,4 +1,4 @@
-"""``metronome simulate --schedule``: a schedule of one's own, beside nobody shifted and alone."""
+"""``metronome simulate --schedule``: a schedule beside unshifted jobs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TABLE, _PICTURE = "jobs.csv", "link.svg"
-_SHOWN = 6  # periods of the slowest job on the link of the picture
+_PERIODS = 6  # of the slowest job on the link of the picture
 
 
-def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
+def simulate_schedule(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
     """Simulate a schedule: print the iteration time of each job, write a table and a picture.
 
     The same files make the same output.
@@ -42,7 +42,7 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
         raise InputError(f"{output}: holds the simulations of a campaign; name another --output")
     make_folder(output)
     check_targets([path], targets)
-    with live_line("letting the jobs run", str):
+    with live_line("simulating the jobs", str):
         times = Times.simulated(instance, schedule)
         picture = _picture(instance, schedule)
     frame = jobs_frame(instance, times, schedule.stretch)
@@ -71,9 +71,10 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
 
 
 def _picture(instance: Instance, schedule: Schedule) -> Figure | None:
-    """Return a link as it happens, unshifted and under the schedule; None if none is shared.
+    """Return a link as simulated, unshifted and under the schedule; None if none is shared.
 
-    It is the one that lacks most unshifted, or under the schedule if the former cannot be judged.
+    It is the one with the maximum late traffic of the unshifted jobs, or of the schedule if these
+    cannot be judged.
     """
     import pandas as pd
 
@@ -93,5 +94,5 @@ def _picture(instance: Instance, schedule: Schedule) -> Figure | None:
     crossing = [instance.jobs[index].period for index in instance.jobs_on[link.name]]
     begin = WARM_UP * max(job.period for job in instance.jobs) * instance.slot_ms
     traces = {name: pd.DataFrame(player.traced(plan)) for name, plan in plans.items()}
-    end = begin + _SHOWN * max(crossing) * instance.slot_ms
+    end = begin + _PERIODS * max(crossing) * instance.slot_ms
     return plot_link(LinkTrace(link.name, capacity, traces, begin, end))

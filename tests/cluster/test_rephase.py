@@ -1,4 +1,4 @@
-"""Simulations of jobs whose slots a controller changes, beside the same ones without it.
+"""Simulations of jobs whose slots a monitor changes, beside the same ones without it.
 
 Three jobs compute for 140 ms and send for 55 ms; their slots of 200 ms leave each 5 ms.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kubernetes.controller.fleet import LINK_MBPS, Fleet, Worker
+from tests.cluster.fleet import Fleet, Worker
 
 _LAST_S = 30.0
 
@@ -18,7 +18,7 @@ def three(*, measured: bool, seed: int = 0) -> Fleet:
     """Return three jobs that fit, the last one more important."""
     fleet = Fleet(measured=measured, seed=seed)
     for name, offset, weight in (("a", 0, 1), ("b", 15, 1), ("c", 27, 4)):
-        fleet.come(Worker(name, 140, 55, LINK_MBPS, weight=weight), offset)
+        fleet.come(Worker(name, 140, 55, weight=weight), offset)
     fleet.run(60)
     return fleet
 
@@ -36,7 +36,7 @@ def link_slows_down(fleet: Fleet) -> None:
 
 
 def a_fourth_comes(fleet: Fleet) -> None:
-    fleet.come(Worker("d", 140, 55, LINK_MBPS), 5)
+    fleet.come(Worker("d", 140, 55), 5)
 
 
 def one_leaves(fleet: Fleet) -> None:
@@ -52,7 +52,7 @@ def times(fleet: Fleet) -> dict[str, float]:
 
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_job_is_slower_than_without_controller_only_for_a_more_important_one(
+def test_job_is_slower_than_without_monitor_only_for_a_more_important_one(
     event: Callable[[Fleet], None], seed: int
 ) -> None:
     means = []
@@ -65,10 +65,10 @@ def test_job_is_slower_than_without_controller_only_for_a_more_important_one(
     losses = {name: looked_after[name] - alone[name] for name in alone}
     weights = {name: worker.weight for name, worker in fleets[0].workers.items()}
     assert sum(weights[name] * loss for name, loss in losses.items()) <= 0
-    # By how much jobs that keep no slots meet is a matter of chance, so that 4 % are nothing.
+    # By how much jobs that keep no slots meet is a matter of chance, so that 5 % are nothing.
     for name, loss in losses.items():
         gains = [-losses[other] for other in losses if weights[other] > weights[name]]
-        assert loss <= max([0.04 * alone[name], *gains])
+        assert loss <= max([0.05 * alone[name], *gains])
     assert len(fleets[0].rephasings) <= 7
 
 
@@ -93,8 +93,8 @@ def ring(seed: int) -> Fleet:
     for number, (name, burst_ms, offset) in enumerate(
         [("a", 180, 0), ("b", 170, 38), ("c", 180, 0), ("d", 170, 38)]
     ):
-        worker = Worker(name, 392 - burst_ms, burst_ms, LINK_MBPS)
-        fleet.come(worker, offset, nodes=(f"n{number}", f"n{(number + 1) % 4}"))
+        worker = Worker(name, 392 - burst_ms, burst_ms)
+        fleet.come(worker, offset, (f"n{number}", f"n{(number + 1) % 4}"))
     fleet.run(40)
     return fleet
 
@@ -135,7 +135,7 @@ def test_only_jobs_that_fit_keep_slots() -> None:
     # Four bursts of 65 ms want 260 ms, of which half fit 200 ms; alone it would be 195 ms.
     fleet = Fleet(measured=True)
     for name, offset in (("a", 0), ("b", 14), ("c", 28), ("d", 5)):
-        fleet.come(Worker(name, 130, 65, LINK_MBPS), offset)
+        fleet.come(Worker(name, 130, 65), offset)
     fleet.run(60)
     assert [claim.gated for claim in fleet.state.claims.values()] == [False] * 4
     fleet.leave("c")

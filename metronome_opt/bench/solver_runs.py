@@ -1,0 +1,225 @@
+"""Cases of solvers: one solver minimises the contention of one instance with one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
+from metronome_opt.bench.process import Limits, TaskOutcome
+from metronome_opt.bench.suites import Member
+from metronome_opt.errors import InputError
+from metronome_opt.journal import read_journal
+from metronome_opt.records import FrozenMap, Positive
+from metronome_opt.schedule import SCHEDULE_FORMAT, Exact, Schedule
+from metronome_opt.solvers.registry import Solver
+from metronome_opt.verify import check
+
+_WORKER = "metronome_opt.bench.worker solver"
+
+Kind = Literal["schedule", "no_schedule", "infeasible", "out_of_memory", "crash", "invalid"]
+Moment = tuple[Seconds, Exact | None, Exact | None, str]
+
+_KINDS: dict[str, Kind] = {
+    "optimal": "schedule",
+    "feasible": "schedule",
+    "infeasible": "infeasible",
+    "unknown": "no_schedule",
+}
+
+
+@pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
+class SolverRecord(CaseRecord):
+    """A case of a solver and its outcome; see `CaseRecord` for the other attributes.
+
+    Attributes
+    ----------
+    kind
+        ``schedule``: there is one, verified; ``no_schedule``: the time was over without one;
+        ``infeasible``: the solver states that there is none; ``out_of_memory``: the memory limit
+        ended it; ``crash``: an exception or a signal ended it; ``invalid``: a statement of the
+        solver is refused by `verify`, see `faults`.
+    suite, split, instance, instance_sha256
+        The instance; the checksum is that of the stored file, of a scenario that of its instance.
+    source, generator
+        Its file and its generator; None where that is not known.
+    workers
+        Threads.
+    status, objective, lower_bound, offsets
+        Statements of the solver, the value being contention; None where there is none.
+    stop
+        Why it stopped; ``killed`` if it did not stop by itself.
+    build_s
+        Seconds of the solver's own clock spent on building its model.
+    trajectory
+        (seconds, incumbent, bound, source) of every new incumbent and better bound, in order.
+    faults
+        Statements that `verify` calls false.
+    """
+
+    IDENTITY: ClassVar[tuple[str, ...]] = (
+        *("instance_sha256", "solver", "seed", "time_limit_s", "memory_limit_mb", "workers"),
+    )
+
+    format: Literal["metronome-record/1"] = "metronome-record/1"
+    kind: Kind
+    suite: str
+    split: str
+    instance: str
+    instance_sha256: str
+    source: str | None = None
+    generator: str | None = None
+    solver: str
+    workers: Positive
+    status: Literal["optimal", "feasible", "infeasible", "unknown"] | None
+    objective: Exact | None
+    lower_bound: Exact | None
+    stop: str | None
+    build_s: Seconds | None
+    trajectory: tuple[Moment, ...]
+    offsets: FrozenMap[str, int] | None
+    faults: tuple[str, ...]
+
+    @property
+    def value(self) -> Fraction | None:
+        """The contention, where it is verified."""
+        return self.objective if self.kind == "schedule" else None
+
+    @classmethod
+    def title_of(cls, fields: Mapping[str, Any]) -> str:
+        """Return the name of the case with these fields, for people."""
+        return f"{fields['instance']} {fields['solver']} seed {fields['seed']}"
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in a few words."""
+        if self.succeeded:
+            bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
+            seconds = self.wall_s if self.runtime_s is None else self.runtime_s
+            value = f"{float(self.objective):,.6g}" if self.objective is not None else "-"
+            return f"{self.status} {value}, bound {bound}, {seconds:.2f} s"
+        reasons = (*self.faults, self.error or "")
+        return f"{self.kind.replace('_', ' ')} ({reasons[0]})" if reasons[0] else self.kind
+
+
+def read_records(paths: Iterable[str | Path]) -> list[SolverRecord]:
+    """Read files of such records, in order; see `read_journal`."""
+    return read_journal(paths, SolverRecord)
+
+
+def plan(
+    members: Iterable[Member],
+    solvers: Sequence[Solver],
+    *,
+    seeds: int,
+    limits: Callable[[Member], Limits],
+    workers: int,
+    module: str = _WORKER,
+) -> list[Case[SolverRecord]]:
+    """Return the cases of a campaign of solvers, each one once.
+
+    The solvers alternate on an instance, seed by seed, so that a machine that gets slower or faster
+    does so for all of them. A solver that takes no seed runs once, with seed 0.
+
+    Parameters
+    ----------
+    workers
+        Threads of each case.
+    module
+        The process that a case runs in, see `WorkerTask`.
+    """
+    cases = (
+        _case(member, solver, seed, limits(member), workers, module)
+        for member in members
+        for seed in range(seeds)
+        for solver in solvers
+        if solver.seeded or seed == 0
+    )
+    return list({case.key: case for case in cases}.values())
+
+
+def _case(
+    member: Member, solver: Solver, seed: int, limits: Limits, workers: int, module: str
+) -> Case[SolverRecord]:
+    entry, where = member.entry, solver.where
+    fields = {
+        "suite": member.suite,
+        "split": entry.split,
+        "instance": entry.name,
+        "instance_sha256": entry.sha256,
+        "source": str(member.path),
+        "generator": entry.maker,
+        "solver": solver.name,
+        "seed": seed,
+        "workers": workers,
+    }
+
+    def document() -> dict[str, Any]:
+        return {
+            "instance": member.instance.to_dict(),
+            "solver": where if isinstance(where, str) and ".py:" in where else solver.name,
+            "seed": seed,
+            "time_limit_s": limits.time_s,
+            "workers": workers,
+        }
+
+    results = partial(_judged, member, solver.name, seed)
+    return Case(SolverRecord, fields, limits, module, document, results, solver.packages)
+
+
+def _judged(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> dict[str, Any]:
+    """Return the results of an outcome, every statement verified here."""
+    end = outcome.first("end")
+    steps = [each for each in outcome.messages if each["event"] == "progress"]
+    offsets = next((each["offsets"] for each in reversed(steps) if "offsets" in each), None)
+    kind, status = _ending(outcome, offsets)
+    faults: tuple[str, ...] = ()
+    stated: Schedule | None = None
+    if kind in ("schedule", "no_schedule"):
+        last = steps[-1] if steps else {}
+        claim = {
+            "format": SCHEDULE_FORMAT,
+            "instance": member.instance.name,
+            "offsets": offsets if kind == "schedule" else {},
+            "stretch": {},
+            "status": status,
+            "objectives": {"contention": last.get("incumbent")} if kind == "schedule" else {},
+            "lower_bound": last.get("bound"),
+            "solver": solver,
+            "seed": seed,
+            "runtime_s": end.get("runtime_s") or 0.0,
+        }
+        try:
+            stated = Schedule.from_dict(claim)
+            faults = tuple(str(fault) for fault in check(member.instance, stated))
+        except InputError as refusal:
+            faults = (str(refusal),)
+    return {
+        "kind": "invalid" if faults else kind,
+        "status": status,
+        "objective": stated.objectives.get("contention") if stated else None,
+        "lower_bound": stated.lower_bound if stated else None,
+        "stop": end.get("stop") if end or outcome.ending == "ended" else "killed",
+        "build_s": end.get("build_s"),
+        "trajectory": tuple(
+            (each["elapsed_s"], each["incumbent"], each["bound"], each["source"]) for each in steps
+        ),
+        "offsets": stated.offsets if stated and stated.offsets else None,
+        "faults": faults,
+    }
+
+
+def _ending(outcome: TaskOutcome, offsets: object) -> tuple[str, str | None]:
+    """Return the kind of an outcome, and the status that the solver stated or left behind."""
+    if end := outcome.first("end"):
+        return _KINDS[end["status"]], end["status"]
+    if outcome.ending == "time":
+        status = "unknown" if offsets is None else "feasible"
+        return _KINDS[status], status
+    return outcome.error_kind, None

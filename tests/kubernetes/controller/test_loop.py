@@ -1,0 +1,52 @@
+"""The loop: rounds that fail, and decisions of the thread beside it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from metronome_opt.errors import RemoteError
+from metronome_opt.kubernetes.controller import Controller
+from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run
+from metronome_opt.kubernetes.pods import Pod
+from tests.cluster.states import reservation, state_of
+from tests.kubernetes.controller.fake import FakeCluster
+
+
+class Restless(threading.Event):
+    """A loop that waits for it goes on at once."""
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002
+        return super().wait(0.0)
+
+
+class Flaky(FakeCluster):
+    """The first request fails."""
+
+    failed = False
+
+    def pods(self) -> list[Pod]:
+        if not self.failed:
+            self.failed = True
+            raise RemoteError("https://server: no answer")
+        return super().pods()
+
+
+def test_gangs_that_meet_get_other_slots_from_a_thread() -> None:
+    state = state_of(reservation("a", 0), reservation("b", 30))
+    controller = Controller(state, FakeCluster(2))
+    stop, lines, metrics = threading.Event(), list[str](), ControllerMetrics()
+
+    def notify(line: str) -> None:
+        lines.append(line)
+        if len(lines) == 2:
+            stop.set()
+
+    events: dict[str, Any] = {"stop": stop, "changed": Restless()}
+    assert run(controller, Flaky(2), None, None, **events, metrics=metrics, notify=notify)
+    assert lines[0] == "https://server: no answer"
+    one, other = (claim.offset for claim in state.claims.values())
+    assert 60 <= abs(one - other) <= 140  # of 200 slots, with bursts of 60
+    counted = metrics.registry.get_sample_value
+    assert counted("metronome_controller_failures_total") == 1
+    assert counted("metronome_controller_rephased_gangs_total") in (1, 2)
