@@ -20,12 +20,12 @@ from benchmarks.figures import keep_figure
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Runner
 from metronome_opt.instance import Instance
 from metronome_opt.plot.picture import new_axes
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws import Draw
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Runner
 from metronome_opt.simulate.study import STUDIES, read_study
 
 _ROOT = SUITES.parent.parent

@@ -19,9 +19,9 @@ PACKAGE = Path(metronome_opt.__file__).parent
 FLOORS = [
     "__main__ cli",
     "bench plot report export",
-    "kubernetes scheduling cluster",
-    "model solving slowdown compatible",
-    "simulate | multiobjective",
+    "kubernetes scheduling cluster | simulate",
+    "model solving allocation slowdown compatible",
+    "engine | multiobjective",
     "solvers",
     "presolve scenario kernels",
     "stopping result objectives verify schedule instance",

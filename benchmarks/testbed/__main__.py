@@ -20,10 +20,10 @@ from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_case
 from benchmarks.testbed.run import BedError, BedRun, run_case
 from metronome_opt.documents import make_folder
+from metronome_opt.engine.conditions import Sharing, TcpShares
 from metronome_opt.errors import InputError, MetronomeError, quote
 from metronome_opt.journal import Journal, read_journal
 from metronome_opt.plot.picture import save_figure
-from metronome_opt.simulate.conditions import Sharing, TcpShares
 
 RECORDS = Path(__file__).parent / "records.jsonl.xz"
 

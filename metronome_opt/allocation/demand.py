@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.network import AllReduce, Resources
-from metronome_opt.simulate.runner import Pattern
 
 _UNKNOWN_MS = 3_600_000.0  # expected length of a job that does not say how long it runs
 

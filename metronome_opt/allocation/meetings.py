@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.simulate.conditions import Conditions, Sharing
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Pattern, Runner
+from metronome_opt.engine.conditions import Conditions, Sharing
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Pattern, Runner
 
 _JITTER = 0.01  # of computing times: without any, two jobs may meet alike for ever
 _STARTS = (0.37, 0.87)  # of the second job, in longer periods; a play each

@@ -11,12 +11,12 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
+from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError
 from metronome_opt.instance import HYPERPERIOD_LIMIT
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.simulate.runner import Pattern
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE, Player, plays
 from metronome_opt.solvers.budget import Budget

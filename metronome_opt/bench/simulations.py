@@ -20,9 +20,9 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, TaskOutcome
+from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError, quote
 from metronome_opt.records import FrozenMap, NonNegative, explain
-from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.study import Cell, Setting, Study
 
 FILE = "simulations.jsonl"

@@ -32,7 +32,7 @@ from metronome_opt.bench.studies import (
     parts_of,
 )
 from metronome_opt.documents import write_text
-from metronome_opt.simulate.conditions import Conditions
+from metronome_opt.engine.conditions import Conditions
 
 _SOME_SEEDS = " *"
 SUMMARY: tuple[RunMeasure, ...] = tuple(

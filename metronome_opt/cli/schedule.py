@@ -9,13 +9,13 @@ from metronome_opt.bench.simulations import FILE
 from metronome_opt.cli.options import print_json, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
+from metronome_opt.engine.runner import alone_ms
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.report.classes import jobs_frame
 from metronome_opt.report.page import Point, find_problem
 from metronome_opt.report.tables import JOBS_LEGEND, gated_text, jobs_table, terminal
 from metronome_opt.schedule import Schedule, read_schedule
-from metronome_opt.simulate.runner import alone_ms
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.player import WARM_UP, Play, Player
 from metronome_opt.slowdown.times import Times

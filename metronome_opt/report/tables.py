@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from metronome_opt.engine.runner import alone_ms
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import find_objective, format_number
 from metronome_opt.scenario.model import MEASURED
 from metronome_opt.schedule import OBJECTIVES, Schedule
-from metronome_opt.simulate.runner import alone_ms
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation

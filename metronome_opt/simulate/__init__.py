@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from metronome_opt.simulate.conditions import Conditions
+    from metronome_opt.engine.conditions import Conditions
     from metronome_opt.simulate.measures import Run
     from metronome_opt.simulate.policies import POLICIES
     from metronome_opt.simulate.run import simulate, simulate_schedule
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["POLICIES", "Conditions", "Run", "simulate", "simulate_schedule"]
 
 _HOMES = {
-    "POLICIES": "policies",
-    "Conditions": "conditions",
-    "Run": "measures",
-    "simulate_schedule": "run",
-    "simulate": "run",
+    "POLICIES": f"{__name__}.policies",
+    "Conditions": "metronome_opt.engine.conditions",
+    "Run": f"{__name__}.measures",
+    "simulate_schedule": f"{__name__}.run",
+    "simulate": f"{__name__}.run",
 }
 
 
@@ -26,4 +26,4 @@ def __getattr__(name: str) -> Any:
     """Import a name on first use: names of policies do without the kernels."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)

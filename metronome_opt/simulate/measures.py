@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metronome_opt.simulate.engine import Engine
+from metronome_opt.engine.engine import Engine
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import Room
+from metronome_opt.engine.conditions import Conditions
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Runner, Slot, alone_ms
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Placement
-from metronome_opt.simulate.conditions import Conditions
-from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
 from metronome_opt.simulate.policies import find_policy, is_plugin
-from metronome_opt.simulate.runner import Runner, Slot, alone_ms
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 

@@ -13,14 +13,14 @@ from functools import cached_property
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.places import Room
+from metronome_opt.engine.conditions import Sharing
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Pattern, Slot
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Placement
-from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Pattern, Slot
 
 SLOT_MS = 1
 """The grid of the policies, fine enough for rounding to cost little.

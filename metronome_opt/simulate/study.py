@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import guarded
 from metronome_opt.records import (
@@ -37,7 +38,6 @@ from metronome_opt.records import (
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
 from metronome_opt.scenario.cluster import WrittenCluster
 from metronome_opt.scenario.model import Folder, Sources, in_folder
-from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
 from metronome_opt.simulate.policies import REGISTERED
 

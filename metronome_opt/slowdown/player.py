@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.engine.conditions import Conditions, Sharing
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Lateness, Runner, Slot
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.simulate.conditions import Conditions, Sharing
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Lateness, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
 
 WARM_UP = 10

@@ -7,7 +7,7 @@ from typing import Any
 
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.studies import StudyPart, parts_of
-from metronome_opt.simulate.conditions import Conditions
+from metronome_opt.engine.conditions import Conditions
 
 
 def job(name: str, **changes: Any) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from metronome_opt.bench.simulations import (
     read_value,
 )
 from metronome_opt.bench.studies import write_tables
+from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal
 from metronome_opt.simulate import simulate
-from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.study import Study
 from tests.bench.examples import FAKE_WORKER, LIMITS, campaign
 from tests.bench.simulation_examples import job, simulation, unfinished

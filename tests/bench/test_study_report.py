@@ -12,8 +12,8 @@ import pytest
 from metronome_opt.bench.statistics import Interval
 from metronome_opt.bench.studies import StudyPart, parts_of
 from metronome_opt.bench.study_report import summarise, write_simulation_report
+from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
-from metronome_opt.simulate.conditions import Conditions
 from tests.bench.report_examples import rows
 from tests.bench.simulation_examples import (
     BY_HAND,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.solver_runs import SolverRecord
+from metronome_opt.engine.conditions import Conditions
 from metronome_opt.journal import dump_line
-from metronome_opt.simulate.conditions import Conditions
 from paper.campaigns import COMPARED, LARGE, ON_LARGE
 from paper.recorded import record_benchmarks, record_solvers, record_study
 from tests.bench.report_examples import record

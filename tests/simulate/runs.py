@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.engine.conditions import TCP, Conditions, Sharing, TcpShares
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Pattern, Runner, Slot
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
-from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Run
-from metronome_opt.simulate.runner import Pattern, Runner, Slot
 
 if TYPE_CHECKING:
     import pandas as pd

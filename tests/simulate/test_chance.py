@@ -8,11 +8,11 @@ import statistics
 import pytest
 from pydantic import ValidationError
 
+from metronome_opt.engine.runner import Pattern, Slot
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import locate, read_scenario
 from metronome_opt.simulate import POLICIES, Conditions, simulate, simulate_schedule
-from metronome_opt.simulate.runner import Pattern, Slot
 from metronome_opt.simulate.state import SLOT_MS, training_jobs
 from tests.builders import job
 from tests.simulate.runs import FreeRun, column, finish, free_run, links, running

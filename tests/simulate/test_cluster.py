@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metronome_opt.simulate.cluster import Machines
 
 from metronome_opt.scenario import DescribedJob
-from metronome_opt.simulate.cluster import Machines
 from tests.simulate.scenes import racks, scene, switch, work
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.gate.plan import Claim, SlotPlan
 from metronome_opt.instance import Instance
-from metronome_opt.simulate.runner import Lateness, Pattern, Slot
 from tests.simulate.runs import finish, running
 from tests.simulate.whole import CAPACITY, SLOT, meeting
 from tests.slots import CASES, Case

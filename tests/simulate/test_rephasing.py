@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.simulate import Conditions
-from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Lateness, Pattern, Slot
 from tests.builders import job
 from tests.simulate.runs import finish, running
 

@@ -9,14 +9,14 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metronome_opt.simulate.cluster import Machines
 
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.runner import Lateness, Runner, Slot
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import Scenario
-from metronome_opt.simulate.cluster import Machines
-from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.policies.metronome import forecast
 from metronome_opt.simulate.policies.rotation import ContentionGroup, common_periods
-from metronome_opt.simulate.runner import Lateness, Runner, Slot
 from metronome_opt.simulate.state import Running, SimState, training_jobs
 from metronome_opt.verify import evaluate
 from tests.simulate.scenes import scene, switch, work

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
+from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.errors import InputError
 from metronome_opt.simulate import Conditions, simulate_schedule
-from metronome_opt.simulate.runner import Lateness, Pattern, Slot
 from tests.builders import job
 from tests.simulate.runs import column, finish, links, running
 

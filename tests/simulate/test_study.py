@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
+from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import (
     build_scenario,
     data_folder,
     read_scenario,
 )
-from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.study import Study, find_study, read_study
 from tests.scenario.examples import scenario
 from tests.simulate.studies import (

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.fluid.loop import mix, share_of_burst
 from metronome_opt.kernels.fluid.world import Floats, World, empty_world
 from metronome_opt.simulate import Conditions
-from metronome_opt.simulate.conditions import TcpShares
 from tests.builders import job
 from tests.simulate.runs import FreeRun, free_run, links
 from tests.simulate.test_conservation import DRAWN, ITERATIONS, SLACK

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.instance import Instance
-from metronome_opt.simulate.runner import Lateness, Pattern, Slot
 from tests.builders import job
 from tests.simulate.exact import exact_times, system
 from tests.simulate.runs import free_run, running

@@ -7,10 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.allocation.places import distance
+from metronome_opt.engine.conditions import Sharing
+from metronome_opt.engine.runner import Lateness
 from metronome_opt.scenario.network import Placement
-from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.policies.rotation import ContentionGroup
-from metronome_opt.simulate.runner import Lateness
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate

@@ -15,11 +15,11 @@ from typing import Self
 
 import numpy as np
 
+from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.simulate.runner import Lateness, Slot
 from metronome_opt.simulate.state import SLOT_MS, Running, SimState
 from metronome_opt.verify import evaluate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.testbed.simulated import Played, play_case
-from metronome_opt.simulate.conditions import TcpShares
+from metronome_opt.engine.conditions import TcpShares
 from tests.benchmarks.testbed.bed import bed_case, bed_job
 
 HALF = TcpShares(spread=0.0, newcomer=0.5)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.engine.conditions import TCP, Conditions, Sharing, TcpShares
+from metronome_opt.engine.runner import Pattern, Runner, Slot
 from metronome_opt.kernels.fluid import loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
-from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
-from metronome_opt.simulate.runner import Pattern, Runner, Slot
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,1 @@
+"""Jobs in motion: patterns, conditions, and the event engine."""
