@@ -90,6 +90,9 @@ class Schedule(Record):
         `max_stretch`.
     expected_ms
         Mean iteration time of each job as simulated, ms.
+    bound_prices
+        Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
+        a link that is not named costs nothing.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -107,6 +110,7 @@ class Schedule(Record):
     gated: FrozenMap[Name, bool] | None = None
     stretch_limit: Annotated[Exact, Field(ge=0)] | None = None
     expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
+    bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
 
     @property
     def first(self) -> str:
@@ -121,7 +125,8 @@ class Schedule(Record):
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
         document = self.model_dump(mode="json")
-        for field in ("cushion_slots", "gated", "stretch_limit", "expected_ms"):
+        optional = ("cushion_slots", "gated", "stretch_limit", "expected_ms", "bound_prices")
+        for field in optional:
             if document[field] in (None, 0):
                 del document[field]
         return document

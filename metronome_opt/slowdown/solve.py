@@ -15,6 +15,7 @@ from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
@@ -72,23 +73,24 @@ def solve_slowdown(
         partly=sharing is not None,
         start=None if start is None else Plan.of(instance, start),
     )
+    bound = slowdown_bound(instance)
     minimum = _min_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
-        return _without_simulation(arguments, terms, budget, math.ceil(minimum))
+        return _without_simulation(arguments, terms, budget, bound, math.ceil(minimum))
     trajectory: list[Event] = []
 
     def report(slowdown: Fraction) -> None:
-        event = Event(budget.elapsed, slowdown, Fraction(1), "play")
+        event = Event(budget.elapsed, slowdown, _stated(bound, slowdown), "play")
         trajectory.append(event)
         budget.iterate()
         budget.note(event)
 
     outcome = minimise(instance, terms, budget, report)
-    return _simulated(arguments, outcome, terms, budget, trajectory)
+    return _simulated(arguments, outcome, terms, budget, bound, trajectory)
 
 
 def _without_simulation(
-    arguments: Arguments, terms: Terms, budget: Budget, enough_s: int
+    arguments: Arguments, terms: Terms, budget: Budget, bound: Bound, enough_s: int
 ) -> Result:
     """Return a schedule of little contention; its slowdown is not known."""
     instance, slots = arguments.instance, terms.cushion_slots
@@ -105,6 +107,7 @@ def _without_simulation(
         Plan(found.offsets),
         evaluation,
         budget,
+        bound,
         value=None,
         proved=False,
         cushion_slots=slots,
@@ -164,6 +167,7 @@ def _simulated(
     outcome: Outcome,
     terms: Terms,
     budget: Budget,
+    bound: Bound,
     trajectory: list[Event],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
@@ -181,12 +185,13 @@ def _simulated(
     )
     expected = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, expected)
-    proved = value == 1 and not outcome.simulated
+    proved = value == bound.value and not outcome.simulated
     schedule = _schedule(
         arguments,
         plan,
         evaluation,
         budget,
+        bound,
         value=value,
         proved=proved,
         cushion_slots=terms.cushion_slots,
@@ -219,25 +224,32 @@ def _schedule(
     plan: Plan,
     evaluation: Evaluation,
     budget: Budget,
+    bound: Bound,
     *,
     value: Fraction | None,
     proved: bool,
     **stated: Any,
 ) -> Schedule:
-    """Return the schedule of a plan; no slowdown is below 1."""
+    """Return the schedule of a plan."""
     return Schedule(
         instance=arguments.instance.name,
         offsets=dict(plan.offsets),
         stretch=plan.stretch(arguments.instance),
         status=Status.OPTIMAL if proved else Status.FEASIBLE,
         objectives={SLOWDOWN: value, **{n: evaluation.objectives[n] for n in OBJECTIVES}},
-        lower_bound=Fraction(1),
+        lower_bound=_stated(bound, value),
+        bound_prices=bound.prices or None,
         solver=arguments.solver.name,
         seed=arguments.seed,
         runtime_s=round(budget.elapsed, 6),
         versions=versions_of(arguments.solver),
         **stated,
     )
+
+
+def _stated(bound: Bound, value: Fraction | None) -> Fraction:
+    """Return the bound, or the value where chance in finite plays brought that below the bound."""
+    return bound.value if value is None else min(bound.value, value)
 
 
 def _waits(instance: Instance, outcome: Outcome) -> dict[str, Mapping[str, float]]:
