@@ -267,10 +267,10 @@ def _slowdown_alone(job: Job, capacities: Mapping[str, int]) -> Fraction:
     """Return the slowdown of a job with links to itself, above 1 if its flows do not fit."""
     slots = Fraction(job.period)
     for phase in job.phases:
-        asked = (
+        asked = [
             Fraction(flows * phase.rate, capacities[link]) for link, flows in job.links.items()
-        )
-        slots += phase.length * max(0, max(asked, default=Fraction(0)) - 1)
+        ]
+        slots += phase.length * (max([Fraction(1), *asked]) - 1)
     return slots / job.period
 
 
