@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, LinearConstraint, minimize
 
 from metronome_opt.instance import Instance
+from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.slowdown.bound import slowdown_bound
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
@@ -58,11 +59,16 @@ def test_bound_by_hand(instance: Instance, bound: Fraction, prices: dict[str, Fr
 
 def convex_minimum(instance: Instance) -> float:
     """Return the least weighted mean slowdown at which links carry all loads, numerically."""
-    jobs = [job for job in instance.jobs if job.weight]
-    loads = [
-        [job.links.get(link.name, 0) * job.volume / (job.period * link.capacity) for job in jobs]
-        for link in instance.links
-    ]
+    jobs = [each for each in instance.jobs if each.weight]
+    loads = np.array(
+        [
+            [
+                each.links.get(link.name, 0) * each.volume / each.period / link.capacity
+                for each in jobs
+            ]
+            for link in instance.links
+        ]
+    )
     capacities = {link.name: link.capacity for link in instance.links}
     fastest = []
     for each in jobs:
@@ -70,12 +76,16 @@ def convex_minimum(instance: Instance) -> float:
         extra = sum(b.length * max(0, b.rate / flow - 1) for b in each.phases)
         fastest.append(each.period / (each.period + extra))
     weights = np.array([each.weight for each in jobs])
+
+    def mean(rates: Floats) -> float:
+        return float((weights / rates).sum() / weights.sum())
+
     found = minimize(
-        lambda rates: (weights / rates).sum() / weights.sum(),
-        np.array(fastest) / (1 + np.array(loads).sum()),
+        mean,
+        np.array(fastest) / (1 + loads.sum()),
         method="SLSQP",
-        bounds=[(1e-3, limit) for limit in fastest],
-        constraints={"type": "ineq", "fun": lambda rates: 1 - np.array(loads) @ rates},
+        bounds=Bounds(1e-3, np.array(fastest)),
+        constraints=LinearConstraint(loads, -np.inf, 1),
         options={"maxiter": 1000, "ftol": 1e-12},
     )
     assert found.success
