@@ -67,6 +67,11 @@ def allocate(
     return replace(problem, places=best, waiting=waiting)
 
 
+def nearest(scenario: Scenario) -> Problem:
+    """Return the instance of a scenario at the nearest placements, one job after the other."""
+    return build_scenario(scenario.at(_Search(scenario).nearest()))
+
+
 @dataclass(frozen=True)
 class _Search:
     """The jobs of a scenario as allocation sees them."""
