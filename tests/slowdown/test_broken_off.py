@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 from metronome_opt import solve
 from metronome_opt.result import Event, Stop
+from metronome_opt.slowdown.candidates import Candidates
 from metronome_opt.slowdown.minimise import Terms, _let_go, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, plays
@@ -45,12 +45,13 @@ def test_job_of_weight_0_that_overloads_a_link_is_not_gated() -> None:
     assert check(light, result.schedule) == ()
 
 
-@pytest.mark.parametrize(("where", "step"), [("minimise", "choose"), ("anneal", "anneal")])
+@pytest.mark.parametrize(
+    ("owner", "step"), [(Candidates, "_whole"), (Candidates, "_fill"), (Judge, "is_harmless")]
+)
 def test_ctrl_c_at_any_step_is_noticed(
-    where: str, step: str, monkeypatch: pytest.MonkeyPatch
+    owner: type, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = import_module(f"metronome_opt.slowdown.{where}")
-    real = getattr(module, step)
+    real = getattr(owner, step)
     steps = []
 
     def interrupted(*arguments: Any, **options: Any) -> object:
@@ -59,7 +60,7 @@ def test_ctrl_c_at_any_step_is_noticed(
         return real(*arguments, **options)
 
     solve(TIGHT, time_limit=1, workers=1)  # what is loaded before is not interrupted
-    monkeypatch.setattr(module, step, interrupted)
+    monkeypatch.setattr(owner, step, interrupted)
     result = solve(TIGHT, time_limit=None, workers=1, sharing="fair")
     assert steps == [step]
     assert result.stop is Stop.INTERRUPTED
@@ -115,7 +116,7 @@ def test_no_plan_is_judged_after_the_time_limit(monkeypatch: pytest.MonkeyPatch)
         return real(judge, plan)
 
     monkeypatch.setattr(Judge, "is_harmless", last)
-    terms = Terms(sharings=("fair",), partly=True, rounds=1)
+    terms = Terms(sharings=("fair",))
     assert minimise(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
     assert len(judged) == 1
 
