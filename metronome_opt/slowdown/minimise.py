@@ -204,8 +204,8 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     unshifted = Plan(part.unshifted)
     if len(part.jobs) == 1:
         return unshifted
-    judge = terms.judge(part, _JUDGING)
     began = budget.remaining
+    judge = terms.judge(part, _JUDGING)  # which simulates the jobs unshifted
     if judge.value(unshifted) <= 1.0 + _WORTH or budget.stopped:
         return unshifted
     if began is not None and budget.remaining:
