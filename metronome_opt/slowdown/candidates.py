@@ -66,7 +66,8 @@ class Candidates:
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         found = [periods for idle in _IDLE for periods in self._fitting(idle)]
-        for periods in sorted(found, key=partial(largest_stretch, self.part)):
+        distinct = {tuple(periods.values()): periods for periods in found}
+        for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
             offsets = self._roomiest(periods)
             if offsets is not None:
                 yield Plan(offsets, periods)
