@@ -28,6 +28,7 @@ Short = Callable[[Periods], bool]
 _IDLE = tuple(Fraction(each, 1000) for each in (0, 5, 10, 20, 40))
 """Shares of periods by which gated jobs are stretched at least, if they may be: who has no idle
 time and is late once, stays so."""
+_SHARE = 0.3  # of the time, to find periods at which jobs fit
 
 
 def largest_stretch(part: Instance, periods: Periods) -> Fraction:
@@ -65,7 +66,8 @@ class Candidates:
 
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
-        found = [periods for idle in _IDLE for periods in self._fitting(idle)]
+        share = self.budget.fraction(_SHARE)
+        found = [periods for idle in _IDLE for periods in self._fitting(idle, share)]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
             offsets = self._roomiest(periods)
@@ -84,12 +86,12 @@ class Candidates:
             Fraction(0),
         )
 
-    def _at_bases(self, idle: Fraction) -> Iterator[Periods]:
+    def _at_bases(self, idle: Fraction, budget: Budget) -> Iterator[Periods]:
         """Yield distinct periods, of which each base gives one to every job."""
         shortest = {job.name: math.ceil(job.period * (1 + idle)) for job in self.part.jobs}
         known = set()
         for base in range(1, max(self.longest.values()) + 1):
-            if self.budget.stopped:
+            if budget.stopped:
                 return
             if self.hyperperiod is not None and self.hyperperiod % base:
                 continue
@@ -106,10 +108,11 @@ class Candidates:
                     known.add(key)
                     yield periods
 
-    def _fitting(self, idle: Fraction) -> Iterator[Periods]:
+    def _fitting(self, idle: Fraction, budget: Budget) -> Iterator[Periods]:
         """Yield periods at which all jobs fit, of less and less cost and more and more stretch."""
-        decider, lowest = self._decider(self.cushion_slots), None
-        tried = [(largest_stretch(self.part, p), self._cost(p), p) for p in self._at_bases(idle)]
+        decider, lowest = self._decider(self.cushion_slots, budget), None
+        every = self._at_bases(idle, budget)
+        tried = [(largest_stretch(self.part, each), self._cost(each), each) for each in every]
         for _, cost, periods in sorted(tried, key=itemgetter(0, 1)):
             if (lowest is not None and cost >= lowest) or not self.short(periods):
                 continue
@@ -117,17 +120,17 @@ class Candidates:
                 lowest = cost
                 yield periods
 
-    def _decider(self, cushion_slots: int) -> Decider:
+    def _decider(self, cushion_slots: int, budget: Budget) -> Decider:
         """Return a decider that gives up after some placements."""
-        return Decider(FitTask(self.part, cushion_slots, self.budget), lambda _: FitDecision())
+        return Decider(FitTask(self.part, cushion_slots, budget), lambda _: FitDecision())
 
     def _roomiest(self, periods: Periods) -> Mapping[str, int] | None:
         """Return offsets at which bursts of gated jobs may grow by as much as can be."""
-        offsets = self._decider(self.cushion_slots).decide(periods).offsets
+        offsets = self._decider(self.cushion_slots, self.budget).decide(periods).offsets
         low, high = self.cushion_slots, max(periods.values())
         while offsets is not None and high - low > 1:
             middle = (low + high) // 2
-            roomier = self._decider(middle).decide(periods).offsets
+            roomier = self._decider(middle, self.budget).decide(periods).offsets
             if roomier is None:
                 high = middle
             else:

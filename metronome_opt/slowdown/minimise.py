@@ -8,8 +8,8 @@ If it is known how the network shares links, a part of a group may be gated, who
 Otherwise this is not tried: over TCP free jobs made gated ones slower than the simulation says.
 
 Candidates are taken in the order of their largest stretch, and one has to be noticeably better than
-all before it. So what a larger limit allows besides never makes the answer worse. It is stated by
-other plays than those that chose it, so that no luck is counted.
+all before it. The few that were are judged anew, by plays that no search has seen, which also state
+what the best of them brings. So what a larger limit allows besides never makes the answer worse.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from metronome_opt.solvers.budget import Budget
 _LONGEST = 20_000  # slots of a hyperperiod
 _WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
 _CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
-_SHARE = 0.3  # of the time, for the periods of candidates
-_LAST_VALUES = 3  # that are judged once the time of the search is over, two of them to be stated
+_LAST_VALUES = 4  # that are judged once the time of the search is over, to be stated but for one
 _LIMITS = tuple(Fraction(each, 100) for each in (0, 1, 2, 5, 10, 20, 50, 100))
 """Largest stretches up to which a part of the jobs is gated, one after the other. They do not
 depend on what is allowed, so that a larger limit begins as a smaller one does."""
@@ -145,12 +144,13 @@ def minimise(
     for part in parts:
         # It may share links that are never overloaded with others.
         links = [link.name for link in part.links]
-        short = partial(is_short, instance, links, dict(periods))
-        plan = _minimise_part(part, terms, short, budget.fraction(len(part.jobs) / left))
+        short = partial(is_short, instance, links, dict(periods), hyperperiod=terms.hyperperiod)
+        plans = _minimise_part(part, terms, short, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
+        stating = terms.judge(part, _STATING)
+        plan = _least(stating, plans, budget)
         offsets |= plan.offsets
         periods |= plan.periods
-        stating = terms.judge(part, _STATING)
         slowdowns |= _by_name(part, stating.slowdowns(plan))
         unshifted |= _by_name(part, stating.unshifted)
         if report is not None:
@@ -158,6 +158,15 @@ def minimise(
                 mean_slowdown(instance, expected_ms(instance, Plan(offsets, periods), slowdowns))
             )
     return Outcome(Plan(offsets, periods), slowdowns, unshifted, bool(parts))
+
+
+def _least(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
+    """Return the best of some plans, the last of them if there is no time."""
+    best = plans[-1]
+    for plan in reversed(plans[:-1]):
+        if not budget.stopped and judge.mean(plan) < judge.mean(best):
+            best = plan
+    return best
 
 
 def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
@@ -183,6 +192,8 @@ def is_short(
     links: Iterable[str],
     others: Mapping[str, int],
     periods: Mapping[str, int],
+    *,
+    hyperperiod: int | None = None,
 ) -> bool:
     """Return whether links still have hyperperiods that the judge can walk through, and may.
 
@@ -190,7 +201,11 @@ def is_short(
     ----------
     others, periods
         Of the jobs that do not keep to their own.
+    hyperperiod
+        Slots that `periods` have to divide; None for any periods.
     """
+    if hyperperiod is not None and any(hyperperiod % period for period in periods.values()):
+        return False
     for link in links:
         jobs = (instance.jobs[index] for index in instance.jobs_on[link])
         kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
@@ -200,14 +215,15 @@ def is_short(
     return True
 
 
-def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -> Plan:
+def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -> Sequence[Plan]:
+    """Return the plans of a group that were the best at some time; the first is to shift nobody."""
     unshifted = Plan(part.unshifted)
     if len(part.jobs) == 1:
-        return unshifted
+        return [unshifted]
     began = budget.remaining
     judge = terms.judge(part, _JUDGING)  # which simulates the jobs unshifted
     if judge.value(unshifted) <= 1.0 + _WORTH or budget.stopped:
-        return unshifted
+        return [unshifted]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value; more are to come
         budget = budget.fraction(max(0.0, 1.0 - _LAST_VALUES * took))
@@ -217,14 +233,14 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     allowed = given and all(period <= longest[name] for name, period in given.periods.items())
     if given and allowed and short(given.periods):
         walk.offer(given)
-    for stretch, plan in _steps(part, longest, terms, short, budget.fraction(_SHARE)):
+    for stretch, plan in _steps(part, longest, terms, short, budget):
         if budget.stopped or walk.value <= 1.0 + _WORTH:
             break
         if plan is None:
             plan = walk.descend(stretch, longest, terms, short, budget)
         if plan is not None and not budget.stopped:
             walk.offer(plan)
-    return walk.best
+    return walk.plans
 
 
 def _steps(
@@ -242,26 +258,29 @@ def _steps(
 
 
 class _Walk:
-    """The best plan of a group so far.
+    """The plans of a group, each noticeably better than those before it.
 
     Attributes
     ----------
     judge, search
         What counts, and what is asked first because it takes less time.
+    value
+        Of the last plan.
     """
 
     def __init__(self, judge: Judge, search: Judge, plan: Plan) -> None:
         self.judge, self.search = judge, search
-        self.best, self.value = plan, judge.value(plan)
+        self.plans, self.value = [plan], judge.value(plan)
         self._last: tuple[Plan, Mapping[str, int]] | None = None
 
     def offer(self, plan: Plan) -> None:
         """Take over a plan that harms nobody and is noticeably better."""
         enough = self.value - _WORTH
-        if self.search.player.value(self.search.slowdowns(plan)) >= enough:
+        if self.search.mean(plan) >= enough:
             return
-        if self.judge.is_harmless(plan) and self.judge.value(plan) < enough:
-            self.best, self.value = plan, self.judge.value(plan)
+        if self.judge.is_harmless(plan) and self.judge.mean(plan) < enough:
+            self.plans.append(plan)
+            self.value = self.judge.mean(plan)
 
     def descend(
         self,
@@ -277,10 +296,10 @@ class _Walk:
             job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
             for job in part.jobs
         }
-        before, self._last = self._last, (self.best, within)
+        before, self._last = self._last, (self.plans[-1], within)
         if before == self._last:
             return None
-        return descend(self.search, self.best, within, budget, short, terms.cushion(part))
+        return descend(self.search, self.plans[-1], within, budget, short, terms.cushion(part))
 
 
 def _longest(judge: Judge, limit: Fraction | None) -> dict[str, int]:

@@ -62,10 +62,9 @@ def test_jobs_are_stretched_as_far_as_it_pays() -> None:
     assert result.schedule.stretch_limit == Fraction(1, 80)
 
 
-@pytest.mark.parametrize(("sharing", "chance"), [(None, 0), ("fair", Fraction(5, 1000))])
+@pytest.mark.parametrize("sharing", [None, "fair"])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_larger_limit_is_never_worse(sharing: str | None, chance: Fraction, seed: int) -> None:
-    """Simulations differ by chance where free jobs meet gated ones."""
+def test_a_larger_limit_is_never_worse(sharing: str | None, seed: int) -> None:
     draw = Random(seed)
     jobs = []
     for name in "abc"[: draw.randint(2, 3)]:
@@ -77,7 +76,7 @@ def test_a_larger_limit_is_never_worse(sharing: str | None, chance: Fraction, se
         result = minimum(network(*jobs), stretch_limit=limit, sharing=sharing)
         assert_sound(result)
         values.append(result.objective or 0)
-    assert all(more <= less + chance for less, more in pairwise(values))
+    assert all(more <= less for less, more in pairwise(values))
 
 
 def test_the_stretch_that_was_needed_is_stated() -> None:
