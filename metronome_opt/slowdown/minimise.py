@@ -63,6 +63,8 @@ class Terms:
         Slots that the periods of gated jobs have to divide; None for any periods.
     start
         A plan to try first.
+    quick
+        Whether plans are judged by few short plays, where many groups are decided about.
     """
 
     stretch_limit: Fraction | None = None
@@ -71,6 +73,7 @@ class Terms:
     sharings: Sequence[str] = SAFE
     hyperperiod: int | None = None
     start: Plan | None = None
+    quick: bool = False
 
     @property
     def partly(self) -> bool:
@@ -87,6 +90,7 @@ class Terms:
 
         What is known of one way of sharing alone is known from as many plays.
         """
+        long = long and not self.quick
         return Judge(
             instance,
             plays(first, (8 if long else 4) // len(self.sharings), self.sharings),
