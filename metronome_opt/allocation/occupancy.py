@@ -122,11 +122,9 @@ class Occupancy:
             for placement in self.room.candidates(job, _CANDIDATES)
         )
         best = min(starts, key=lambda start: (start.cost, distance(start.placement)), default=None)
-        if best is not None:
-            best = self._exchanged(job, best)
         return best if best is not None and best.cost < limit else None
 
-    def _exchanged(self, job: Demand, best: Start) -> Start:
+    def exchanged(self, job: Demand, best: Start) -> Start:
         """Return a start after one node after the other was exchanged for a cheaper one."""
         room = self.room.tasks_of(job.each)
         for node, gpus in best.placement.gpus_of.items():
