@@ -131,8 +131,8 @@ class Room:
         """Return up to `limit` placements of a job, few racks first.
 
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
-        rack tasks are put on as few nodes as possible, or on as many; several racks get equal
-        shares.
+        rack tasks fill as few nodes as possible, or are shared out evenly among the emptiest so
+        many, or among all; several racks get equal shares, or their nodes do.
         """
         room = self.tasks(job.each)
         racks = [
@@ -159,14 +159,19 @@ def _choices(racks: list[dict[str, int]], tasks: int) -> Iterator[Sequence[str]]
     racks = sorted(racks, key=_room)
     whole = [rack for rack in racks if _room(rack) >= tasks]
     for rack in whole[:_WHOLE_RACKS]:
-        yield _fewest(rack, tasks)
+        fewest = _fewest(rack, tasks)
+        emptiest = sorted(rack, key=lambda node: -rack[node])[: len(set(fewest))]
+        yield fewest
+        yield most_free({node: rack[node] for node in emptiest}, tasks)
         yield most_free(rack, tasks)
     enough = len(racks) if not whole else min(len(racks), _MAX_RACKS)
     for count in range(2, min(enough, tasks) + 1):
         for chosen in (racks[-count:], _tightest(racks, count, tasks)):
             if chosen and sum(map(_room, chosen)) >= tasks:
+                nodes = {node: free for rack in chosen for node, free in rack.items()}
                 yield _balanced(chosen, tasks)
-                yield _fewest({n: free for rack in chosen for n, free in rack.items()}, tasks)
+                yield _fewest(nodes, tasks)
+                yield most_free(nodes, tasks)
 
 
 def _room(rack: _Rack) -> int:
