@@ -58,7 +58,7 @@ def assign(
         tried = occupancy.copy()
         cost, left = _insert(tried, order)
         # To leave a more important job out is worse than any cost.
-        if best is occupancy or (_lost(left), cost) < (_lost(best_left), best_cost):
+        if best is occupancy or (lost(left), cost) < (lost(best_left), best_cost):
             best, best_cost, best_left = tried, cost, left
         if orders.stopped:
             break
@@ -71,7 +71,7 @@ def assign(
         again = [*best_left, *(each.job for each in before)]
         draw.shuffle(again)
         cost, left = _insert(best, again, draw)
-        if (_lost(left), cost) <= (_lost(best_left), gain):
+        if (lost(left), cost) <= (lost(best_left), gain):
             best_cost, best_left = best_cost + cost - gain, left
             continue
         for job in again:
@@ -82,7 +82,8 @@ def assign(
     return best, best_left
 
 
-def _lost(left: Sequence[Demand]) -> tuple[int, int]:
+def lost(left: Sequence[Demand]) -> tuple[int, int]:
+    """Return the worth of jobs without room, and their number."""
     return sum(job.worth for job in left), len(left)
 
 

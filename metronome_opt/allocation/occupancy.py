@@ -88,14 +88,14 @@ class Occupancy:
     ) -> None:
         self.room = room
         self.placed = {each.job.name: each for each in placed}
-        self._meetings, self._outlook = meetings, outlook
+        self.meetings, self._outlook = meetings, outlook
         self._users: dict[str, dict[str, None]] = {}
         for each in self.placed.values():
             self._cross(each)
 
     def copy(self) -> Occupancy:
         """Return an occupancy of its own."""
-        return Occupancy(self.room.copy(), self.placed.values(), self._meetings, self._outlook)
+        return Occupancy(self.room.copy(), self.placed.values(), self.meetings, self._outlook)
 
     def add(self, each: Placed) -> None:
         """Place a job."""
@@ -143,6 +143,15 @@ class Occupancy:
             delays[other.job.name] = theirs
         return Start(placement, after_ms, cost, {name: by for name, by in delays.items() if by > 0})
 
+    @property
+    def price(self) -> float:
+        """The cost of all placed jobs, one after the other."""
+        others, price = self.copy(), 0.0
+        for name, each in self.placed.items():
+            others.remove(name)
+            price += others.start(each.job, each.placement).cost
+        return price
+
     def _met(self, placement: Placement) -> Iterator[Placed]:
         """Yield the jobs on the links of a placement."""
         names: dict[str, None] = {}
@@ -156,7 +165,7 @@ class Occupancy:
         one, two = job.traffic(placement.rate), other.job.traffic(other.placement.rate)
         for link, flows in placement.links.items():
             if link in other.placement.links:
-                slower = self._meetings.slowdowns(
+                slower = self.meetings.slowdowns(
                     (one, flows, job.worth),
                     (two, other.placement.links[link], other.job.worth),
                     self.room.cluster.capacities[link],

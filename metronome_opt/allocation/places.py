@@ -145,6 +145,24 @@ class Room:
         allowed = [each for each in found if each.racks <= (job.most_racks or each.racks)]
         return sorted(allowed, key=lambda placement: placement.racks)
 
+    def rotated(self, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
+        room = self.tasks(job.each)
+        counts = Counter(self._index[node] for node in placement.nodes)
+        parts = [[counts[node] for node in nodes if node in counts] for nodes in self._racks]
+        yield tuple(sorted(placement.nodes))
+        for turn in range(len(parts)):
+            for step in range(max(map(len, self._racks))):
+                chosen: list[str] = []
+                for rack, part in enumerate(parts):
+                    there = self._racks[(rack + turn) % len(parts)]
+                    able = [node for node in there if room[node] >= max(part, default=1)]
+                    if len(able) >= len(part):
+                        for place, count in enumerate(part, step):
+                            chosen += [self._names[able[place % len(able)]]] * count
+                if len(chosen) == job.tasks:
+                    yield tuple(sorted(chosen))
+
 
 def distance(placement: Placement) -> tuple[int, int]:
     """Return the network cost of a placement: racks, then nodes.

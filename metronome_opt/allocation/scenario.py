@@ -57,7 +57,7 @@ def allocate(
     free = [job for job in scenario.jobs if job.nodes is None]
     if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
         return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
-    search = _Search(scenario)
+    search = Search(scenario)
     choices = [search.nearest()]
     if not budget.stopped:
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
@@ -68,8 +68,8 @@ def allocate(
 
 
 @dataclass(frozen=True)
-class _Search:
-    """The jobs of a scenario as allocation sees them."""
+class Search:
+    """Places for the jobs of a scenario, as allocation sees them."""
 
     scenario: Scenario
 
@@ -82,12 +82,12 @@ class _Search:
             for index, (job, source) in enumerate(sources)
         }
 
-    def _free(self) -> list[Demand]:
+    def free(self) -> list[Demand]:
         """Return the jobs without nodes, the most important ones first, larger ones before."""
         free = [self._jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
         return sorted(free, key=lambda job: (-job.worth, -job.tasks * job.each.gpus))
 
-    def _occupancy(self) -> Occupancy:
+    def occupancy(self) -> Occupancy:
         """Return the cluster with the jobs that name their nodes."""
         empty = Room(self.scenario.cluster)
         occupancy = Occupancy(empty.copy(), [], Meetings(SAFE), _NEAR)
@@ -108,22 +108,22 @@ class _Search:
 
     def nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
-        occupancy = self._occupancy()
-        for job in self._free():
+        occupancy = self.occupancy()
+        for job in self.free():
             placement = occupancy.room.nearest(job)
             if placement is not None:
                 occupancy.add(Placed(job, placement))
-        return _places(occupancy)
+        return places_of(occupancy)
 
     def assigned(self, budget: Budget, seed: int) -> Places:
         """Return placements by large neighbourhood search."""
-        occupancy, _ = assign(self._free(), self._occupancy(), budget, seed)
-        return _places(occupancy)
+        occupancy, _ = assign(self.free(), self.occupancy(), budget, seed)
+        return places_of(occupancy)
 
-    def slowdown(self, places: Places) -> float:
+    def slowdown(self, places: Places, first_seed: int = _FIRST_SEED) -> float:
         """Return the weighted mean slowdown of jobs at their places, against their best rate."""
         instance = build_scenario(self.scenario.at(places)).instance
-        player = Player(instance, plays(_FIRST_SEED, 2))
+        player = Player(instance, plays(first_seed, 2))
         slowdowns = player.slowdowns(Plan(instance.unshifted))
         nic = self.scenario.cluster.nic
         own = [
@@ -155,7 +155,8 @@ def _demand(where: str, job: DescribedJob, source: Source, gpu: Gpu | None) -> D
     )
 
 
-def _places(occupancy: Occupancy) -> Places:
+def places_of(occupancy: Occupancy) -> Places:
+    """Return the node of each task of the jobs that are placed."""
     return {name: each.placement.nodes for name, each in occupancy.placed.items()}
 
 
@@ -165,4 +166,4 @@ def _best(scenario: Scenario, choices: list[Places], budget: Budget) -> Places:
     choices = [places for places in choices if len(places) == most]
     if len(choices) == 1 or budget.stopped:
         return choices[-1]
-    return min(choices, key=_Search(scenario).slowdown)
+    return min(choices, key=Search(scenario).slowdown)

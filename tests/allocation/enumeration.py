@@ -14,12 +14,11 @@ from typing import Any
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.scenario import Places, _Search, allocate
-from metronome_opt.scenario import build_scenario
+from metronome_opt.allocation.scenario import Places, Search, allocate
 from metronome_opt.scenario.model import Scenario
-from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player, plays
 from metronome_opt.solvers.budget import Budget
+
+_FRESH = 7000  # first seed of plays that no search has seen
 
 Counts = tuple[int, ...]  # tasks of a job on each node
 Value = tuple[int, float]  # worth of the jobs without room, and the price of the others
@@ -133,25 +132,13 @@ def all_places(scenario: Scenario) -> Iterator[Places]:
     yield from place(0, tuple(cluster.gpus_of.values()), ())
 
 
-def slowdown(scenario: Scenario, places: Places) -> float:
-    """Return the weighted mean of iterations over stated periods, with nobody gated."""
-    instance = build_scenario(scenario.at(places)).instance
-    player = Player(instance, plays(7000, 2))
-    stated = {job.name: job.stated.period_ms for job in scenario.jobs if job.stated}
-    own = [float(job.period * instance.slot_ms / stated[job.name]) for job in instance.jobs]
-    return player.value(player.slowdowns(Plan(instance.unshifted)) * own)
-
-
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
     """Return what `assign` reaches, and the least of all places, at the same prices."""
-    search = _Search(scenario)
-    jobs = search._free()
-    found, left = assign(jobs, search._occupancy(), Budget(60))
-    again, cost = search._occupancy(), 0.0
-    for each in found.placed.values():
-        cost += again.start(each.job, each.placement).cost
-        again.add(each)
-    return (sum(job.worth for job in left), cost), cheapest(jobs, search._occupancy())
+    search = Search(scenario)
+    jobs = search.free()
+    found, left = assign(jobs, search.occupancy(), Budget(60))
+    lost = sum(job.worth for job in left)
+    return (lost, found.price), cheapest(jobs, search.occupancy())
 
 
 def compare_slowdowns(scenario: Scenario) -> tuple[float, float] | None:
@@ -162,26 +149,25 @@ def compare_slowdowns(scenario: Scenario) -> tuple[float, float] | None:
     problem = allocate(scenario, Budget(60))
     if problem.waiting:
         return None
-    return slowdown(scenario, problem.places), min(
-        slowdown(scenario, places) for places in all_places(scenario)
-    )
+    search = Search(scenario)
+    every = [search.slowdown(places, _FRESH) for places in all_places(scenario)]
+    return search.slowdown(problem.places, _FRESH), min(every)
 
 
 def main(cases: int) -> None:
     """Print how far `assign` and `allocate` are from the best places."""
-    prices = [compare_prices(draw_scenario(seed)) for seed in range(cases)]
-    worse = [found[1] - best[1] for found, best in prices if found[0] == best[0]]
-    print(f"{cases} cases; of less worth placed: {cases - len(worse)}")
-    _print("price", worse)
-    pairs = (compare_slowdowns(draw_scenario(seed)) for seed in range(cases))
-    _print("slowdown", [found - best for found, best in filter(None, pairs)])
+    scenarios = [draw_scenario(seed) for seed in range(cases)]
+    prices = [compare_prices(scenario) for scenario in scenarios]
+    _print("price", [found[1] - best[1] for found, best in prices if found[0] == best[0]])
+    slowdowns = filter(None, map(compare_slowdowns, scenarios))
+    _print("slowdown", [found - best for found, best in slowdowns])
 
 
 def _print(what: str, worse: Sequence[float]) -> None:
-    equal = sum(each < 1e-3 for each in worse) / len(worse)
-    print(
-        f"{what}: {len(worse)} cases, equal within 0.001 {equal:.1%}, "
-        f"mean difference {statistics.mean(worse):.4f}, largest {max(worse):.4f}"
+    equal = sum(each < 1e-3 for each in worse)
+    sys.stdout.write(
+        f"{what}: {len(worse)} cases, of which {equal} equal within 0.001; "
+        f"mean difference {statistics.mean(worse):.5f}, largest {max(worse):.4f}\n"
     )
 
 
