@@ -163,14 +163,17 @@ class Occupancy:
         """Return by what share a job and one that is placed slow each other down."""
         mine = theirs = 0.0
         one, two = job.traffic(placement.rate), other.job.traffic(other.placement.rate)
-        for link, flows in placement.links.items():
-            if link in other.placement.links:
-                slower = self.meetings.slowdowns(
-                    (one, flows, job.worth),
-                    (two, other.placement.links[link], other.job.worth),
-                    self.room.cluster.capacities[link],
-                )
-                mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
+        capacities = self.room.cluster.capacities
+        alike = {  # links that they share in one way cost the same
+            (flows, other.placement.links[link], capacities[link])
+            for link, flows in placement.links.items()
+            if link in other.placement.links
+        }
+        for flows, its_flows, capacity in sorted(alike):
+            slower = self.meetings.slowdowns(
+                (one, flows, job.worth), (two, its_flows, other.job.worth), capacity
+            )
+            mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
         return mine, theirs
 
     def _cross(self, each: Placed) -> None:
