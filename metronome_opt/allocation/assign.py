@@ -25,6 +25,7 @@ _CANDIDATES = 24  # placements that are priced
 _MAX_REMOVED = 4
 _LOOKED_AT = 8  # jobs, for one that costs something
 _BLINK = 0.1  # chance of a placement to be left out, so that jobs do not only take the cheapest
+_SIMULATED_BLINK = 0.5  # the same where not prices decide but simulations
 _FREE = 1e-9  # what costs less costs nothing
 _ORDERS = 8  # random ones of greedy insertion, beside those by size
 _GREEDY = 0.3  # of the time, at most, for greedy insertion
@@ -82,6 +83,20 @@ def assign(
     return best, best_left
 
 
+def rearranged(
+    occupancy: Occupancy, jobs: Sequence[Demand], draw: random.Random
+) -> Occupancy | None:
+    """Return other places for some jobs that meet, half of all left out; None without room."""
+    tried = occupancy.copy()
+    movable = {job.name: job for job in jobs if job.name in tried.placed}
+    removed = _related(tried, list(movable), draw)
+    for name in removed:
+        tried.remove(name)
+    draw.shuffle(removed)
+    _, left = _insert(tried, [movable[name] for name in removed], draw, _SIMULATED_BLINK)
+    return None if left else tried
+
+
 def lost(left: Sequence[Demand]) -> tuple[int, int]:
     """Return the worth of jobs without room, and their number."""
     return sum(job.worth for job in left), len(left)
@@ -98,7 +113,10 @@ def _orders(jobs: Sequence[Demand], draw: random.Random) -> list[Sequence[Demand
 
 
 def _insert(
-    occupancy: Occupancy, jobs: Sequence[Demand], draw: random.Random | None = None
+    occupancy: Occupancy,
+    jobs: Sequence[Demand],
+    draw: random.Random | None = None,
+    blink: float = _BLINK,
 ) -> tuple[float, list[Demand]]:
     """Place one job after the other; return what that costs, and the jobs without room.
 
@@ -108,7 +126,7 @@ def _insert(
     for job in jobs:
         candidates = occupancy.room.candidates(job, _CANDIDATES)
         if draw is not None:
-            candidates = [p for p in candidates if draw.random() >= _BLINK] or candidates
+            candidates = [p for p in candidates if draw.random() >= blink] or candidates
         starts = [occupancy.start(job, placement) for placement in candidates]
         if starts:
             start = min(starts, key=lambda each: (each.cost, distance(each.placement)))

@@ -108,7 +108,8 @@ class _Model:
             self.groups.append(range(first, len(self.costs)))
         self._state_room(jobs, pools)
         for (i, j), each in prices.items():
-            self._state_prices(self.groups[i], self.groups[j], each)
+            if not budget.stopped:  # or else nobody solves it
+                self._state_prices(self.groups[i], self.groups[j], each)
 
     def _prices(
         self, one: Demand, here: Sequence[Placement], other: Demand, there: Sequence[Placement]
@@ -173,7 +174,8 @@ def _uses(pool: Sequence[Placement]) -> dict[str, dict[tuple[int, int], list[int
 def _pool(room: Room, job: Demand, start: Sequence[Placement]) -> list[Placement]:
     choices = dict.fromkeys(placement.nodes for placement in start)
     for shape in room.candidates(job, _SHAPES):
-        choices |= dict.fromkeys(room.rotated(shape, job))
+        if len(choices) < _POOL:
+            choices |= dict.fromkeys(room.rotated(shape, job))
     return [room.placement(nodes, job) for nodes in list(choices)[:_POOL]]
 
 
@@ -185,12 +187,12 @@ def _by_cpsat(model: _Model, budget: Budget) -> tuple[set[int], float]:
     for group in model.groups:
         stated.add_exactly_one(taken[number] for number in group)
     for row in model.rows:
+        if budget.stopped:
+            return set(), 0.0
         factors, numbers = zip(*row.terms, strict=True)
         total = cp.LinearExpr.weighted_sum([taken[number] for number in numbers], factors)
         stated.add(total <= row.most)
     stated.minimize(cp.LinearExpr.weighted_sum(taken, model.costs))
-    if budget.stopped:
-        return set(), 0.0
     solver, status = run_cpsat(stated, budget, {"num_workers": os.cpu_count() or 1})
     is_solved = status in ("OPTIMAL", "FEASIBLE")
     chosen = {n for n, each in enumerate(taken) if is_solved and solver.value(each)}
