@@ -141,8 +141,8 @@ class Room:
         """Return up to `limit` placements of a job, few racks first.
 
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
-        rack tasks are put on as few nodes as possible, or on as many; several racks get equal
-        shares.
+        rack tasks fill as few nodes as possible, or are shared out evenly among the emptiest so
+        many, or among all; several racks get equal shares, or their nodes do.
         """
         room = self.tasks(job.each)
         racks = [
@@ -154,6 +154,24 @@ class Room:
         found = [self.placement(nodes, job) for nodes in islice(different, limit)]
         allowed = [each for each in found if each.racks <= (job.most_racks or each.racks)]
         return sorted(allowed, key=lambda placement: placement.racks)
+
+    def rotated(self, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
+        room = self.tasks(job.each)
+        counts = Counter(self._index[node] for node in placement.nodes)
+        parts = [[counts[node] for node in nodes if node in counts] for nodes in self._racks]
+        yield tuple(sorted(placement.nodes))
+        for turn in range(len(parts)):
+            for step in range(max(map(len, self._racks))):
+                chosen: list[str] = []
+                for rack, part in enumerate(parts):
+                    there = self._racks[(rack + turn) % len(parts)]
+                    able = [node for node in there if room[node] >= max(part, default=1)]
+                    if len(able) >= len(part):
+                        for place, count in enumerate(part, step):
+                            chosen += [self._names[able[place % len(able)]]] * count
+                if len(chosen) == job.tasks:
+                    yield tuple(sorted(chosen))
 
 
 def distance(placement: Placement) -> tuple[int, int]:
@@ -169,14 +187,19 @@ def _choices(racks: list[dict[str, int]], tasks: int) -> Iterator[Sequence[str]]
     racks = sorted(racks, key=_room)
     whole = [rack for rack in racks if _room(rack) >= tasks]
     for rack in whole[:_WHOLE_RACKS]:
-        yield _fewest(rack, tasks)
+        fewest = _fewest(rack, tasks)
+        emptiest = sorted(rack, key=lambda node: -rack[node])[: len(set(fewest))]
+        yield fewest
+        yield most_free({node: rack[node] for node in emptiest}, tasks)
         yield most_free(rack, tasks)
     enough = len(racks) if not whole else min(len(racks), _MAX_RACKS)
     for count in range(2, min(enough, tasks) + 1):
         for chosen in (racks[-count:], _tightest(racks, count, tasks)):
             if chosen and sum(map(_room, chosen)) >= tasks:
+                nodes = {node: free for rack in chosen for node, free in rack.items()}
                 yield _balanced(chosen, tasks)
-                yield _fewest({n: free for rack in chosen for n, free in rack.items()}, tasks)
+                yield _fewest(nodes, tasks)
+                yield most_free(nodes, tasks)
 
 
 def _room(rack: _Rack) -> int:
