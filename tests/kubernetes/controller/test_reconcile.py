@@ -12,11 +12,10 @@ import pytest
 
 from metronome_opt.cluster import Store
 from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.placing import Place, Wait, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.scheduling import place_job
-from metronome_opt.scheduling.cycle import PlaceDecision
 from tests.kubernetes.controller.fake import GPU, FakeCluster, Killed, spec_of
 
 SLOTS = ("offset-ms", "period-ms", "starts-ms", "cushion-ms", "gated")
@@ -113,9 +112,9 @@ def test_search_without_result_is_repeated_only_after_a_change(
 ) -> None:
     searched: list[str] = []
 
-    def place(state: ClusterState, gang: Gang) -> PlaceDecision | None:
+    def place(state: ClusterState, gang: Gang, **known: float) -> Place | Wait:
         searched.append(gang.name)
-        return place_job(state, gang)
+        return place_job(state, gang, **known)
 
     monkeypatch.setattr("metronome_opt.kubernetes.controller.reconcile.place_job", place)
     bed.cluster.submit("a", 9)
@@ -350,7 +349,7 @@ def test_jobs_of_other_namespaces_and_tools_are_left_alone(bed: Bed) -> None:
     bed.reconcile()
     other = bed.claims["default/a"].gang.model_copy(update={"name": "by-hand", "tasks": 2})
     decision = place_job(bed.state, other)
-    assert decision is not None
+    assert isinstance(decision, Place)
     bed.state.reserve(decision.claim)
     bed.cluster.remove("a")
     bed.start(bed.state, namespace="elsewhere")
