@@ -12,7 +12,7 @@ import pytest
 
 from metronome_opt.cli.app import COMMANDS
 from metronome_opt.cluster import ClusterState, Store, read_request
-from metronome_opt.cluster.placing import place_job
+from metronome_opt.cluster.placing import Place, place_job
 from metronome_opt.documents import parse_yaml
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario

@@ -192,7 +192,7 @@ def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> fl
     """Return how long a job still runs; None if it is not known, or it should have ended."""
     if now_s is None or claim.started is None or claim.gang.iterations is None:
         return None
-    length = claim.gang.iterations * claim.iteration * float(state.cluster.slot_ms)
+    length = float(claim.gang.iterations * claim.gang.period * state.cluster.slot_ms)
     left = length - 1000 * (now_s - claim.started)
     return left if left > 0 else None
 
