@@ -275,10 +275,10 @@ def _reason(state: ClusterState, gang: Gang, occupancy: Occupancy, decision: Dec
         delays = dict(decision.now.delays)
         mine = delays.pop(gang.name, 0.0)
         worst = sorted(delays.items(), key=lambda each: -each[1])
-        told = [f"slow {name} by {100 * by:.0f} %" for name, by in worst if by > _NOTICED]
-        told = told[:_MAX_NAMED] + (
-            [f"take {100 * mine:.0f} % longer itself"] if mine > _NOTICED else []
-        )
+        slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > _NOTICED]
+        told = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
+        if mine > _NOTICED:
+            told.append(f"take {100 * mine:.0f} % longer itself")
         reason = f"would {' and '.join(told)}" if told else "would find a better place later"
     start = decision.start
     unknown = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -42,15 +42,13 @@ class _Demand:
     layers
         int32, shape (links, layers, H), one layer per weight, and one if there is none: layer k
         holds the demand of the jobs whose weight is at least the k-th.
-    highest, peaks
-        Shape (links,): the largest entry of the lowest layer, and what all would send if they all
-        burst at once.
+    peaks
+        What all would send if they all burst at once, shape (links,).
     """
 
     def __init__(self, links: int, hyperperiod: int) -> None:
         self.weights: list[int] = []
         self.layers: NDArray[Any] = np.zeros((links, 1, hyperperiod), dtype=np.int32)
-        self.highest: Ints = np.zeros(links, dtype=np.int64)
         self.peaks: Ints = np.zeros(links, dtype=np.int64)
         self.users: Counter[int] = Counter()
 
@@ -73,25 +71,11 @@ class _Demand:
         for link, count in flows.items():
             rows = self.layers[link, :upto].reshape(upto, -1, len(pattern))
             rows += (sign * count) * pattern
-            self.highest[link] = self.layers[link, 0].max()
             self.peaks[link] += sign * count * claim.gang.peak
         if not self.users[weight]:
             del self.users[weight], self.weights[at]
             if self.weights:
                 self.layers = np.delete(self.layers, at, axis=1)
-
-    def below(self, weight: int) -> tuple[list[int], list[int]]:
-        """Return the layers that a job of some weight competes with, and what overload costs there.
-
-        A layer of -1 is empty: no job is as important.
-        """
-        upto = bisect_right(self.weights, weight)
-        steps = self.weights[:upto]
-        layers = list(range(upto))
-        if not steps or steps[-1] < weight:
-            steps = [*steps, weight]
-            layers.append(upto if upto < len(self.weights) else -1)
-        return layers, [high - low for low, high in zip([0, *steps], steps, strict=False)]
 
     def contention(self, capacity: Ints) -> Fraction:
         """Return the contention, in weight * Mbit/s, of links that carry `capacity` Mbit/s."""
@@ -128,9 +112,8 @@ class ClusterState:
     others
         What is held there by others, of whom no claim speaks: no place is looked for in it. It is
         no part of what is kept. Shape (nodes, 3).
-    up, interface, uplink, rack
-        Of each node whether it takes tasks, and indices, shape (nodes,); an uplink of -1 for none.
-        Nodes that are in no rack count as one.
+    up
+        Whether each node takes tasks, shape (nodes,).
     capacity, demand
         What each link carries, Mbit/s, shape (links,), and what the claims put on the links.
     """
@@ -145,17 +128,11 @@ class ClusterState:
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
         self._nodes = {node.name: index for index, node in enumerate(cluster.nodes)}
-        racks = [node.rack for node in cluster.nodes]
-        numbers = {name: index for index, name in enumerate(dict.fromkeys(racks))}
-        uplinks = {rack: self._links[up] for rack, up in cluster.uplinks.items() if up is not None}
         self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
         self.free: Ints = self.total.copy()
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
-        self.rack = _ints(numbers[rack] for rack in racks)
-        self.interface = _ints(self._links[node.rails[0]] for node in cluster.nodes)
-        self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
-        self.capacity = _ints(link.capacity for link in cluster.links)
+        self.capacity: Ints = np.array([link.capacity for link in cluster.links], dtype=np.int64)
         self.demand = _Demand(len(cluster.links), cluster.hyperperiod)
         self.crossed: dict[str, dict[int, int]] = {}
 
@@ -449,7 +426,3 @@ def lacking(free: Ints, each: Resources, count: int) -> str | None:
         if count * needs > has:
             return f"{name}: {has}{unit} free, {count * needs}{unit} needed"
     return None
-
-
-def _ints(numbers: Iterable[int]) -> Ints:
-    return np.array(list(numbers), dtype=np.int64)

@@ -40,24 +40,24 @@ def story(seed: int) -> Story:
     jobs, events, there, now = [], [], [], 0
     for index in range(EVENTS):
         now += draw.randint(30, 90)
-        if there and draw.random() < 0.4:
+        if there and draw.random() < 0.45:
             events.append((now, "leaves", there.pop(draw.randrange(len(there)))))
             continue
         name, period = f"j{index:02}", draw.choice((40, 60, 80))
-        length = draw.choice((12, 18, 24, 30))
+        length = draw.choice((12, 24, 36))
         burst = {
             "start_ms": (period - length) * SLOT_MS,
             "length_ms": length * SLOT_MS,
-            "rate_mbps": draw.choice((40_000, 80_000)),
+            "rate_mbps": draw.choice((80_000, 120_000)),
         }
         jobs.append(
             {
                 "name": name,
-                "workers": draw.choice((2, 2, 3, 4, 4, 5, 6)),
+                "workers": draw.choice((2, 2, 3, 3, 4, 5)),
                 "each": {"gpus": GPUS},
-                "priority": draw.choice((1, 2, 4)),
+                "priority": draw.choice((1, 2, 8)),
                 "arrival_s": now,
-                "iterations": draw.randint(100, 3000),
+                "iterations": draw.choice((200, 500, 5000)),
                 "traffic": {"period_ms": period * SLOT_MS, "phases": [burst]},
             }
         )
