@@ -48,14 +48,22 @@ class Wait(NamedTuple):
 
     Attributes
     ----------
-    reason
+    cause
         In words.
     by_choice
         Whether there is room for it.
+    until
+        For how long about, in words; empty if that is not known.
     """
 
-    reason: str
+    cause: str
     by_choice: bool
+    until: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Cause and time in one line."""
+        return f"{self.cause}; {self.until}" if self.until else self.cause
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,7 @@ def place_job(
     decision = decide_start(job, occupancy, waited_ms)
     placement = decision.placement
     if placement is None or decision.start is None:
-        return Wait(_reason(state, gang, occupancy, decision), decision.now is not None)
+        return _wait(state, gang, occupancy, decision)
     delays = dict(decision.start.delays)
     mine = delays.pop(gang.name, 0.0)
     gained = mine - job.slowness(placement.rate, occupancy.room.cluster.nic)
@@ -268,29 +276,31 @@ def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int)
 # ------------------------------------------------------------------ reasons to wait
 
 
-def _reason(state: ClusterState, gang: Gang, occupancy: Occupancy, decision: Decision) -> str:
+def _wait(state: ClusterState, gang: Gang, occupancy: Occupancy, decision: Decision) -> Wait:
+    until = _until(occupancy, decision)
     if decision.now is None:
-        reason = why_not(state, gang)
-    else:
-        delays = dict(decision.now.delays)
-        mine = delays.pop(gang.name, 0.0)
-        worst = sorted(delays.items(), key=lambda each: -each[1])
-        slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > _NOTICED]
-        told = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
-        if mine > _NOTICED:
-            told.append(f"take {100 * mine:.0f} % longer itself")
-        reason = f"would {' and '.join(told)}" if told else "would find a better place later"
+        return Wait(why_not(state, gang), False, until)
+    delays = dict(decision.now.delays)
+    mine = delays.pop(gang.name, 0.0)
+    worst = sorted(delays.items(), key=lambda each: -each[1])
+    slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > _NOTICED]
+    told = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
+    if mine > _NOTICED:
+        told.append(f"take {100 * mine:.0f} % longer itself")
+    return Wait(f"would {' and '.join(told) or 'find a better place later'}", True, until)
+
+
+def _until(occupancy: Occupancy, decision: Decision) -> str:
+    """Return for how long a gang waits, in words; empty if the jobs before do not say when."""
     start = decision.start
-    unknown = [
-        each
+    if start is None or any(
+        each.job.length_ms is None and each.job.expected_ms <= start.after_ms
         for each in occupancy.placed.values()
-        if each.job.length_ms is None and start and each.job.expected_ms <= start.after_ms
-    ]
-    if start is None or unknown:
-        return reason
-    nodes = counted(len(set(start.placement.nodes)), "node")
-    verb = "is" if nodes.startswith("1 ") else "are"
-    return f"{reason}; about {_duration(start.after_ms)} until {nodes} {verb} free"
+    ):
+        return ""
+    count = len(set(start.placement.nodes))
+    nodes = f"{counted(count, 'node')} {'is' if count == 1 else 'are'} free"
+    return f"about {_duration(start.after_ms)} until {nodes}"
 
 
 def _duration(ms: float) -> str:

@@ -156,13 +156,14 @@ class Controller:
                 raise  # of the API server, not of this job
             self._report(members, "Waiting", str(error))
 
-    def _report(self, members: Members, reason: str, message: str) -> None:
-        """Record an event once; a cluster that refuses events gets none."""
-        if self._reported.get(members.job) != message and members.pods:
+    def _report(self, members: Members, reason: str, message: str, cause: str = "") -> None:
+        """Record an event once for each message, or each cause; a cluster may refuse events."""
+        cause = cause or message
+        if self._reported.get(members.job) != cause and members.pods:
             with suppress(MetronomeError):
                 about, warning = members.pods[0].references, reason not in _GOOD_NEWS
                 self._cluster.event(about, reason, message, warning=warning)
-                self._reported[members.job] = message
+                self._reported[members.job] = cause
 
     def _report_node(self, node: Mapping[str, Any], message: str) -> None:
         """Record once that a node differs from the state."""
@@ -282,7 +283,7 @@ class Controller:
             pause = _RECONSIDER_S if decision.by_choice else math.inf
             self._refused[members.job] = asked, self._clock() + pause
             (self.by_choice.add if decision.by_choice else self.by_choice.discard)(members.job)
-            self._report(members, "Waiting", f"waits: {decision.reason}")
+            self._report(members, "Waiting", f"waits: {decision.reason}", decision.cause)
             return
         self.by_choice.discard(members.job)
         self.state.reserve(decision.claim)
