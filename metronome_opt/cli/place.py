@@ -59,6 +59,12 @@ def place(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Find the place, reserve none.")
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the state as a scenario, for solve, say."
+        ),
+    ] = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
 ) -> int:
@@ -95,6 +101,8 @@ def place(
             placed = _place(store.state, gang, remove=remove, dry_run=dry_run, as_json=as_json)
         is_changed = new is not None or store.state.sequence > before
         options.wrote(state if is_changed else None)
+        if output is not None:
+            _write_scenario(store.state, output)
         if claims is not None:
             export_state(store.state, claims)
     return 0 if placed else 1
@@ -275,6 +283,19 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return state
+
+
+def _write_scenario(state: ClusterState, output: Path) -> None:
+    from metronome_opt.cluster.views import scenario_of
+    from metronome_opt.documents import write_text
+    from metronome_opt.records import dump_document
+
+    document = scenario_of(state)
+    if not document["jobs"]:
+        options.note(f"no job sends anything; {output} stays as it is")
+        return
+    write_text(output, dump_document(document, spread=["jobs"]))
+    options.wrote(output)
 
 
 def export_state(state: ClusterState, folder: Path) -> None:

@@ -185,6 +185,21 @@ def test_iteration_times_are_told_with_who_shares_links(folder: Folder, capsys: 
     assert folder.place("--remove", "a", job("b", each=LARGE), "--json") == 0
 
 
+def test_state_is_a_scenario_for_other_commands(folder: Folder, capsys: Captured) -> None:
+    scenario = str(folder.path / "now.json")
+    assert folder.place("--output", scenario) == 0
+    assert lines(capsys) == [f"note: no job sends anything; {scenario} stays as it is"]
+    assert folder.place(job("a", each=LARGE)) == 0
+    assert folder.place(job("b", each=REST), "--output", scenario) == 0
+    instance = load(scenario).instance
+    assert {each.name: each.current_offset for each in instance.jobs} == folder.offsets()
+    # And back: jobs keep nodes and offsets.
+    other = Folder(folder.path / "back")
+    other.path.mkdir()
+    assert other.place("--cluster", scenario, "--with-jobs") == 0
+    assert other.offsets() == folder.offsets()
+
+
 def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Captured) -> None:
     manifests = folder.path / "manifests"
     written = ["--claims", str(manifests)]
