@@ -40,6 +40,23 @@ def test_job_that_its_own_tasks_slow_down_is_placed_and_says_so() -> None:
     assert decision.why_slower == "2 workers share n0"
 
 
+def test_six_jobs_get_a_node_each_and_the_last_one_three() -> None:
+    # Eight nodes of four GPUs, 100 Gbit/s, in two racks: slots of 5 ms, a hyperperiod of 14.4 s.
+    state = ClusterState(
+        cluster([4, 4], gpus=4, interface=100_000, uplink=200_000, hyperperiod=2880)
+    )
+    jobs = [gang(4, (40, 24, 80_000), name=f"t{index}", period=64) for index in range(3)]
+    jobs += [gang(4, (60, 30, 80_000), name=f"o{index}", period=90) for index in range(2)]
+    decisions = [placed(state, job) for job in jobs]
+    assert {len(set(each.claim.nodes)) for each in decisions} == {1}
+    last = placed(state, gang(8, (60, 30, 80_000), name="o2", period=90))
+    # Three workers on an interface: 150 ms of bursts take 360.
+    assert (last.alone_ms, round(last.expected_ms)) == (450, 660)
+    assert len(set(last.claim.nodes)) == 3
+    slowdowns = [each.expected_ms / each.alone_ms for each in [*decisions, last]]
+    assert sum(slowdowns) / 6 == pytest.approx(1.0778, abs=1e-4)
+
+
 def test_ring_leaves_a_node_once() -> None:
     decision = placed(state_of(cluster([2])), gang(4, allreduce="ring"))
     assert decision.expected_ms == 60

@@ -37,7 +37,10 @@ class Story:
 
 def story(seed: int) -> Story:
     draw = random.Random(seed)
-    jobs, events, there, now = [], [], [], 0
+    jobs: list[dict[str, object]] = []
+    events: list[tuple[int, str, str]] = []
+    there: list[str] = []
+    now = 0
     for index in range(EVENTS):
         now += draw.randint(30, 90)
         if there and draw.random() < 0.45:
@@ -127,14 +130,14 @@ def controlled(told: Story) -> Iterator[Places]:
     for now, event, name in told.events:
         cluster.now_s = begin + now
         if event == "comes":
-            cluster.submit(name, jobs[name].workers, **annotations(told, name))
+            cluster.submit(name, jobs[name].workers, **stated(told, name))
         else:
             cluster.remove(name)
         controller.reconcile(cluster.pods(), cluster.nodes())
         yield {job.removeprefix("default/"): each.nodes for job, each in state.claims.items()}
 
 
-def annotations(told: Story, name: str) -> dict[str, str]:
+def stated(told: Story, name: str) -> dict[str, str]:
     job = next(job for job in told.scenario.jobs if job.name == name)
     assert job.stated is not None
     phases = [
@@ -146,8 +149,8 @@ def annotations(told: Story, name: str) -> dict[str, str]:
         for phase in job.stated.phases
     ]
     traffic = {"periodMicroseconds": int(1000 * job.stated.period_ms), "phases": phases}
-    stated = {"traffic": json.dumps(traffic), "priority": str(job.priority)}
-    return stated | ({"iterations": str(job.iterations)} if told.lengths_known else {})
+    known = {"traffic": json.dumps(traffic), "priority": str(job.priority)}
+    return known | ({"iterations": str(job.iterations)} if told.lengths_known else {})
 
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)])
