@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance
+from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
@@ -47,6 +47,7 @@ def solve(
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
+    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
 ) -> Result:
     """Choose for every job when it may burst.
 
@@ -95,6 +96,8 @@ def solve(
         For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
         priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
         good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
+    hyperperiod_limit
+        For a file or a scenario: slots after which links have to repeat themselves.
 
     Returns
     -------
@@ -110,7 +113,7 @@ def solve(
     SolverError
         If the solver fails before it has a schedule.
     """
-    source = _source(problem)
+    source = _source(problem, hyperperiod_limit)
     chosen = find_solver(solver)
     rules = [stop] if callable(stop) else list(stop)
     time_limit = _time_limit(time_limit, rules)
@@ -145,7 +148,7 @@ def solve(
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
-        placed = _placed(source, budget, seed, simulated=simulated)
+        placed = _placed(source, budget, seed, hyperperiod_limit, simulated=simulated)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -159,10 +162,10 @@ def solve(
     return replace(result, schedule=result.schedule.model_copy(update=stated))
 
 
-def _source(problem: object) -> Problem | Scenario:
+def _source(problem: object, hyperperiod_limit: int) -> Problem | Scenario:
     """Return the problem; a scenario without places."""
     if isinstance(problem, str | Path):
-        problem = read_source(problem)
+        problem = read_source(problem, hyperperiod_limit=hyperperiod_limit)
     if isinstance(problem, Instance):
         problem = Problem(problem)
     if not isinstance(problem, Problem | Scenario):
@@ -173,15 +176,25 @@ def _source(problem: object) -> Problem | Scenario:
     return problem
 
 
-def _placed(source: Problem | Scenario, budget: Budget, seed: int, *, simulated: bool) -> Problem:
+def _placed(
+    source: Problem | Scenario,
+    budget: Budget,
+    seed: int,
+    hyperperiod_limit: int,
+    *,
+    simulated: bool,
+) -> Problem:
     """Return the problem with all jobs placed, for slowdown where they are fast."""
     if isinstance(source, Problem):
         return source
-    if not simulated:
-        return build_scenario(source)
-    from metronome_opt.allocation.scenario import allocate
+    try:
+        if not simulated:
+            return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
+        from metronome_opt.allocation.scenario import allocate
 
-    return allocate(source, budget, seed=seed)
+        return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
+    except InputError as error:
+        raise error.within(source.name) from None
 
 
 def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | None:

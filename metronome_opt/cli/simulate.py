@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.cli.options import naming, note, print_json, read_names, read_pairs
 from metronome_opt.errors import InputError, counted, quote
 
 if TYPE_CHECKING:
@@ -135,18 +134,18 @@ def simulate(
     check_extra()
     study = find_study(scenario)
     policies = _policies(study, policy)
-    with _naming("--cells"):
+    with naming("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
-    with _naming("--set"):
+    with naming("--set"):
         cases = plan(study, chosen, policies, seeds=seeds, limits=limits, overrides=overrides)
     _check_folder(output, FILE)
-    with _naming(scenario):
+    with naming(scenario):
         check_scenarios(study, chosen)
     make_folder(output)
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
-        with _naming(str(output)):
+        with naming(str(output)):
             check_own(file.records, study, overrides)
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
@@ -194,15 +193,6 @@ def _check_folder(output: Path, file: str) -> None:
         raise InputError(f"{output}: is not a folder; name another --output")
     if output.is_dir() and any(output.iterdir()) and not (output / file).exists():
         raise InputError(f"{output}: holds files that are not of a campaign; name another --output")
-
-
-@contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Prefix errors of this block with a place."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
 
 
 # ------------------------------------------------------------------ running
