@@ -58,6 +58,12 @@ def place(
         list[str] | None,
         typer.Option(metavar="LINK=MBPS", help="A link carries so much; 0 if it failed."),
     ] = None,
+    take: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCHEDULE", help="Running jobs get the slots of it, solved for STATE."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Find the place, reserve none.")
     ] = False,
@@ -75,6 +81,8 @@ def place(
     changes = _changes_of(down or (), up or (), capacity or ())
     if dry_run and (job is None or cluster is not None or changes):
         raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
+    if take is not None and (job or cluster or remove or changes):
+        raise InputError("--take: is for a STATE that stays as it is; do all else before or after")
     if claims is not None:
         from metronome_opt.kubernetes import check_folder
 
@@ -88,6 +96,12 @@ def place(
         gang = _read_gang(store.state, state, job, remove, changes)
         for change in changes:
             typer.echo(_apply(store.state, change), err=True)
+        if take is not None:
+            from metronome_opt.cluster.scenario import take_over
+            from metronome_opt.schedule import read_schedule
+
+            with options.naming(take):
+                take_over(store.state, read_schedule(take))
         if gang is None:
             placed = True
             if remove is not None:

@@ -29,8 +29,8 @@ def simulate(
         typer.Argument(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, or of a shipped study or scenario. With --schedule a "
-            "scenario or an instance.",
+            "benchmarks/studies, or of a shipped study or scenario; or the folder of a cluster's "
+            "state. With --schedule a scenario, an instance or a state.",
         ),
     ],
     schedule: Annotated[
@@ -115,7 +115,6 @@ def simulate(
     )
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal
-    from metronome_opt.simulate.study import find_study
 
     if schedule is not None:
         from metronome_opt.cli.schedule import simulate_schedule
@@ -132,7 +131,7 @@ def simulate(
                 raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
         return simulate_schedule(scenario, schedule, output, as_json=as_json)
     check_extra()
-    study = find_study(scenario)
+    study = _study(scenario)
     policies = _policies(study, policy)
     with naming("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
@@ -169,6 +168,18 @@ def simulate(
 
 
 # ------------------------------------------------------------------ input
+
+
+def _study(wanted: str) -> Study:
+    """Return a study by file or by name, or the state of a cluster as one."""
+    from metronome_opt.simulate.study import Study, find_study
+
+    if not (Path(wanted) / "state.json").is_file():  # a folder may have the name of a study
+        return find_study(wanted)
+    from metronome_opt.cluster.scenario import read_state
+
+    with naming(wanted):
+        return Study.of_scenario(read_state(wanted))
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
