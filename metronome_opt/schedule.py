@@ -24,7 +24,10 @@ from metronome_opt.records import (
 )
 
 SCHEDULE_FORMAT = "metronome-schedule/1"
-_LEFT_OUT = ("cushion_slots", "gated", "stretch_limit", "expected_ms", "places", "waiting")
+_LEFT_OUT = (
+    *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
+    *("places", "waiting", "bound_prices"),
+)
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
 
@@ -95,6 +98,9 @@ class Schedule(Record):
         Of a scenario whose jobs were placed: the node of each task of each job, in order.
     waiting
         The jobs of a scenario that found no room. They have no offsets.
+    bound_prices
+        Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
+        a link that is not named costs nothing.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -114,6 +120,7 @@ class Schedule(Record):
     expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
 
     @property
     def first(self) -> str:

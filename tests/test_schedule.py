@@ -57,6 +57,7 @@ schedules = st.builds(
     stretch_limit=st.none() | st.fractions(min_value=0),
     expected_ms=st.none()
     | st.dictionaries(names, st.fractions(min_value=Fraction(1, 9)), max_size=3),
+    bound_prices=st.none() | st.dictionaries(names, st.fractions(min_value=0), max_size=3),
 )
 
 
@@ -113,6 +114,7 @@ def test_inexact_numbers_are_refused(number: object) -> None:
         ({"stretch_limit": "-1/4"}, "stretch_limit: must be at least 0, got '-1/4'"),
         ({"stretch_limit": 0.25}, "stretch_limit: must be an exact number as text"),
         ({"expected_ms": {"a": "0"}}, "expected_ms.a: must be more than 0, got '0'"),
+        ({"bound_prices": {"l": "-1"}}, "bound_prices.l: must be at least 0, got '-1'"),
         ({"expected_ms": {"a": None}}, "expected_ms.a: must be an exact number as text"),
     ],
 )
@@ -128,6 +130,7 @@ def test_unstated_fields_are_not_written(tmp_path: Path) -> None:
         "gated": {"vgg19-0": True, "bert-0": False},
         "stretch_limit": "1/4",
         "expected_ms": {"vgg19-0": "200", "bert-0": "4321/10"},
+        "bound_prices": {"node-0": "16/5"},
     }
     assert Schedule.from_dict(document(cushion_slots=0)).to_dict() == document()
     kept = Schedule.from_dict(document(**said))
@@ -135,7 +138,7 @@ def test_unstated_fields_are_not_written(tmp_path: Path) -> None:
     write_schedule(kept, tmp_path / "schedule.json")
     assert json.loads((tmp_path / "schedule.json").read_text()) == document(**said)
     assert read_schedule(tmp_path / "schedule.json") == kept
-    least = document(gated={}, stretch_limit="0", expected_ms={})
+    least = document(gated={}, stretch_limit="0", expected_ms={}, bound_prices={})
     assert Schedule.from_dict(least).to_dict() == least
 
 

@@ -220,7 +220,6 @@ def kept(problem: Instance = CROWD, **changes: Any) -> list[str]:
 def test_true_gated_schedule_has_no_violation() -> None:
     assert kept() == []
     assert kept(cushion_slots=1) == []
-    assert kept(status=Status.OPTIMAL, lower_bound=F(35, 24)) == []
     silent: dict[str, Any] = {"objectives": {}, "lower_bound": None}
     assert kept(**silent) == []
     assert kept(**silent, expected_ms=None) == []
@@ -288,6 +287,74 @@ def test_false_statements_of_gated_schedule_are_violations(
     assert fault.startswith(expected)
     if "stretch_limit" not in changes:
         assert others == []
+
+
+# Each loads a link by 4/5, so that rates add up to at most 5/4: both take 8/5 of their periods of
+# 100 ms. With a price p of the link that is 2 * min (s + 4/5 p / s) - p = 4 * sqrt(4/5 p) - p.
+FULL = network(*(job(name, 20, (0, 16, 100)) for name in "ab"))
+PROVED: dict[str, Any] = {
+    **TRUE,
+    "offsets": {"a": 0, "b": 0},
+    "gated": {"a": False, "b": False},
+    "expected_ms": {"a": F(150), "b": F(180)},
+    "objectives": {"slowdown": F(33, 20)},
+    "lower_bound": F(8, 5),
+    "bound_prices": {"link": F(16, 5)},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, None),
+        ({"lower_bound": None}, None),
+        ({"lower_bound": F(1), "bound_prices": None}, None),
+        (
+            {
+                "expected_ms": {"a": F(160), "b": F(160)},
+                "objectives": {"slowdown": F(8, 5)},
+                "status": Status.OPTIMAL,
+            },
+            None,
+        ),
+        (
+            {"lower_bound": F(1601, 1000)},
+            "stated 1601/1000, but the prices of links prove only 1.6",
+        ),
+        ({"bound_prices": None}, "stated 8/5, but the prices of links prove only 1"),
+        # 2 * sqrt(4) - 5/2, and 2 * sqrt(16/5) - 2 = 1.577708764
+        ({"bound_prices": {"link": F(5)}}, "stated 8/5, but the prices of links prove only 1.5"),
+        (
+            {"lower_bound": F(1577708764, 10**9), "bound_prices": {"link": F(4)}},
+            "stated 394427191/250000000, but the prices of links prove only 1.57770876",
+        ),
+        ({"lower_bound": F(1577708763, 10**9), "bound_prices": {"link": F(4)}}, None),
+        ({"bound_prices": {"x": F(16, 5)}}, "bound_prices.'x': stated 16/5, but no such link"),
+        # A price below 1 leaves jobs at their periods: 1 + (8/5 - 1) / 2 p.
+        ({"lower_bound": F(5, 4), "bound_prices": {"link": F(5, 6)}}, None),
+    ],
+)
+def test_prices_prove_a_bound_of_slowdown(changes: dict[str, Any], expected: str | None) -> None:
+    faults = [str(fault) for fault in check(FULL, Schedule(**{**PROVED, **changes}))]
+    assert len(faults) == (expected is not None)
+    assert all(fault.endswith(expected or "") for fault in faults)
+
+
+def test_job_is_no_faster_than_alone() -> None:
+    # 9 slots of 2 * 60 on a link of 100 take 10.8 of then 61.8.
+    wide = network(job("a", 60, (2, 9, 60), links={"link": 2}))
+    stated: dict[str, Any] = {
+        **PROVED,
+        "offsets": {"a": 0},
+        "stretch": {},
+        "gated": {"a": False},
+        "expected_ms": {"a": F(310)},
+        "objectives": {"slowdown": F(31, 30)},
+        "bound_prices": None,
+    }
+    assert check(wide, Schedule(**{**stated, "lower_bound": F(103, 100)})) == ()
+    (fault,) = check(wide, Schedule(**{**stated, "lower_bound": F(1031, 1000)}))
+    assert str(fault) == "lower_bound: stated 1031/1000, but the prices of links prove only 1.03"
 
 
 def test_gated_job_is_no_faster_than_its_slots() -> None:

@@ -21,11 +21,14 @@ from metronome_opt.solvers.budget import Budget
 
 _MAX_REMOVED = 4
 _ORDERS = 8  # random ones of greedy insertion, beside those by size
-_ROUNDS = 60  # of the search, for each job
 
 
 def assign(
-    jobs: Sequence[Demand], occupancy: Occupancy, budget: Budget, seed: int = 0
+    jobs: Sequence[Demand],
+    occupancy: Occupancy,
+    budget: Budget,
+    seed: int = 0,
+    rounds: int = 60,
 ) -> tuple[Occupancy, list[Demand]]:
     """Place jobs in a cluster.
 
@@ -37,6 +40,8 @@ def assign(
         Those that have one, and keep it.
     budget
         The search ends with it; every job is tried once in any case.
+    rounds
+        Of the search, for each job.
 
     Returns
     -------
@@ -54,7 +59,7 @@ def assign(
             best, best_cost, best_left = tried, cost, left
         if budget.stopped:
             break
-    for _ in range(_ROUNDS * len(jobs)):
+    for _ in range(rounds * len(jobs)):
         if budget.stopped or (best_cost <= 0 and not best_left):
             break
         tried = best.copy()

@@ -61,7 +61,7 @@ class Outlook:
     """
 
     exposure: float = 0.2
-    rack: float = 0.1
+    rack: float = 0.15
 
 
 class Occupancy:

@@ -2,20 +2,25 @@
 
 Placements are priced now and after each of the next departures, as `occupancy` prices them, with
 the wait until then. The cheapest start is taken. A job that has waited may cost more now, by a part
-of its wait, so that no job waits for ever.
+of its wait, so that no job waits for ever. Of several jobs one after the other is decided, and the
+places of those that start now are chosen anew together.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.occupancy import Occupancy, Start
+from metronome_opt.allocation.occupancy import Occupancy, Placed, Start
 from metronome_opt.scenario.network import Placement
+from metronome_opt.solvers.budget import Budget
 
 _DEPARTURES = 8  # that a job may wait for
 _AGEING = 0.05  # of the time that a job has waited
+_ROUNDS = 15  # of the search for places, for each job that starts
 
 
 class Decision(NamedTuple):
@@ -36,6 +41,50 @@ class Decision(NamedTuple):
     def placement(self) -> Placement | None:
         """The placement of a job that starts now; None if it waits."""
         return None if self.start is None or self.start.after_ms else self.start.placement
+
+
+class Waiting(NamedTuple):
+    """A job that waits for a place, for so long by now."""
+
+    job: Demand
+    waited_ms: float = 0.0
+
+
+def decide_starts(
+    waiting: Sequence[Waiting], occupancy: Occupancy, seed: int = 0
+) -> Mapping[str, Decision]:
+    """Decide which jobs start now, and where.
+
+    Parameters
+    ----------
+    waiting
+        The most urgent ones first.
+    occupancy
+        The jobs that run.
+
+    Returns
+    -------
+    Mapping
+        The decision about each job, by name.
+    """
+    decisions: dict[str, Decision] = {}
+    with_starts = occupancy.copy()
+    starting: list[Demand] = []
+    for job, waited_ms in waiting:
+        decision = decide_start(job, with_starts, waited_ms)
+        decisions[job.name] = decision
+        if decision.placement is not None:
+            with_starts.add(Placed(job, decision.placement))
+            starting.append(job)
+    if len(starting) > 1:
+        better, left = assign(starting, occupancy, Budget(), seed, _ROUNDS)
+        if not left:
+            for job in starting:
+                placement = better.remove(job.name).placement
+                start = better.start(job, placement)
+                better.add(Placed(job, placement))
+                decisions[job.name] = Decision(start, start)
+    return decisions
 
 
 def decide_start(job: Demand, occupancy: Occupancy, waited_ms: float = 0.0) -> Decision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import Room
@@ -179,15 +179,9 @@ class _Simulation:
     def _change(self, left: Sequence[Running]) -> None:
         """Start waiting jobs that can be placed, and plan again if any came or left."""
         came: dict[int, None] = {}
-        free = self._room.free_gpus
-        for index in sorted(self._queue, key=self._urgency) if free else ():
-            job = self._jobs[index]
-            placement = self._place(job) if job.work.gpus <= free else None
-            if placement is not None:
-                self._state.changes += 1
-                self._state.add(Running(job, placement))
-                free -= job.work.gpus
-                came[index] = None
+        for job, placement in self._starts():
+            self._state.add(Running(job, placement))
+            came[job.index] = None
         self._queue = [index for index in self._queue if index not in came]
         if not came and not left:
             return
@@ -202,13 +196,18 @@ class _Simulation:
         work = self._jobs[index].work
         return -work.priority, work.arrival_s, index
 
-    def _place(self, job: TrainingJob) -> Placement | None:
-        if job.work.nodes is None:
-            return self._policy.place(job, self._state)
-        if not self._room.holds(job.work.nodes, job.work.each):
-            return None
-        placement = self._room.placement(job.work.nodes, job.demand)
-        return placement if self._policy.admits(job, placement, self._state) else None
+    def _starts(self) -> Iterator[tuple[TrainingJob, Placement]]:
+        """Yield the jobs that start now, and where; first those whose nodes are given."""
+        if not self._room.free_gpus:
+            return
+        waiting = [self._jobs[index] for index in sorted(self._queue, key=self._urgency)]
+        for job in waiting:
+            if job.work.nodes is not None and self._room.holds(job.work.nodes, job.work.each):
+                placement = self._room.placement(job.work.nodes, job.demand)
+                if self._policy.admits(job, placement, self._state):
+                    yield job, placement
+        free = [job for job in waiting if job.work.nodes is None]
+        yield from self._policy.starts(free, self._state)
 
     def _enter(self, index: int, order: Order) -> None:
         placed, now = self._state.running[index], self._engine.now
@@ -240,7 +239,6 @@ class _Simulation:
 
     def _leave(self, index: int) -> Running:
         placed = self._state.remove(index)
-        self._state.changes += 1
         self._facts[index]["end_s"] = self._engine.now / 1000
         for link in placed.placement.links:
             if not self._state.users[link]:

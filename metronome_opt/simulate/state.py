@@ -258,8 +258,6 @@ class SimState:
         Per link, the indices of the jobs that cross it.
     now
         In ms.
-    changes
-        Number of arrivals and departures.
     """
 
     room: Room
@@ -269,7 +267,6 @@ class SimState:
     running: dict[int, Running] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0
-    changes: int = 0
 
     def add(self, placed: Running) -> None:
         """Add a job."""

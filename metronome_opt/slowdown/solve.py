@@ -13,6 +13,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
+from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
@@ -69,22 +70,23 @@ def solve_slowdown(
         partly=sharing is not None,
         start=None if start is None else Plan.of(instance, start),
     )
+    bound = slowdown_bound(instance)
     minimum = _min_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
-        return _without_simulation(arguments, terms, math.ceil(minimum))
+        return _without_simulation(arguments, terms, bound, math.ceil(minimum))
     trajectory: list[Event] = []
 
     def report(slowdown: Fraction) -> None:
-        event = Event(budget.elapsed, slowdown, Fraction(1), "play")
+        event = Event(budget.elapsed, slowdown, min(bound.value, slowdown), "play")
         trajectory.append(event)
         budget.iterate()
         budget.note(event)
 
     outcome = minimise(instance, terms, budget, report)
-    return _simulated(arguments, outcome, terms, trajectory)
+    return _simulated(arguments, outcome, terms, bound, trajectory)
 
 
-def _without_simulation(arguments: Arguments, terms: Terms, enough_s: int) -> Result:
+def _without_simulation(arguments: Arguments, terms: Terms, bound: Bound, enough_s: int) -> Result:
     """Return a schedule of little contention; its slowdown is not known."""
     instance, slots, budget = arguments.instance, terms.cushion_slots, arguments.budget
     longer = extend_bursts(instance, slots)
@@ -100,7 +102,8 @@ def _without_simulation(arguments: Arguments, terms: Terms, enough_s: int) -> Re
         found.offsets,
         {},
         {SLOWDOWN: None, **evaluation.objectives},
-        Fraction(1),
+        bound.value,
+        bound_prices=bound.prices or None,
         proved=False,
         cushion_slots=slots,
         gated=dict.fromkeys(instance.unshifted, fits),
@@ -158,6 +161,7 @@ def _simulated(
     arguments: Arguments,
     outcome: Outcome,
     terms: Terms,
+    bound: Bound,
     trajectory: list[Event],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
@@ -175,13 +179,14 @@ def _simulated(
     )
     expected = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, expected)
-    proved = value == 1 and not outcome.simulated
+    proved = value == bound.value and not outcome.simulated
     schedule = make_schedule(
         arguments,
         plan.offsets,
         stretch,
         {SLOWDOWN: value, **evaluation.objectives},
-        Fraction(1),  # no slowdown is below 1
+        min(bound.value, value),  # in finite plays chance may bring the value below the bound
+        bound_prices=bound.prices or None,
         proved=proved,
         cushion_slots=terms.cushion_slots,
         gated={job.name: job.name in plan.periods for job in instance.jobs},

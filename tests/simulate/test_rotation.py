@@ -1,4 +1,4 @@
-"""Contention groups: common periods, best rotations, forecasts of plans."""
+"""Contention groups: common periods, best rotations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metronome_opt.simulate.cluster import Machines
 
+from metronome_opt.allocation.places import Room
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.runner import Lateness, Runner, Slot
+from metronome_opt.engine.runner import Runner, Slot
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import Scenario
-from metronome_opt.simulate.policies.metronome import forecast
 from metronome_opt.simulate.policies.rotation import ContentionGroup, common_periods
 from metronome_opt.simulate.state import Running, SimState, training_jobs
 from metronome_opt.verify import evaluate
@@ -42,15 +41,15 @@ def at(
     slots: Mapping[int, Slot | None] | None = None,
 ) -> SimState:
     """Return the state of a scenario whose pinned jobs have started then, at a later moment."""
-    machines = Machines(given.cluster)
+    room = Room(given.cluster)
     jobs = training_jobs(given, 0.0, 0)
     runners = [
         Runner(job.name, job.ideal, job.work.priority, None, 2 * job.work.workers) for job in jobs
     ]
-    engine = Engine(machines.capacities, runners)
-    state = SimState(machines, engine)
+    engine = Engine(room.cluster.capacities, runners)
+    state = SimState(room, engine)
     for job in jobs:
-        placed = Running(job, machines.placement(job.work.nodes or (), job.work))
+        placed = Running(job, room.placement(job.work.nodes or (), job.demand))
         placed.slot = (slots or {}).get(job.index)
         state.add(placed)
         if job.index in starts:
@@ -167,25 +166,6 @@ def test_fixed_periods_are_kept(
     assert math.lcm(*periods.values()) <= 12 * max(fixed.values())
     for job in periods.keys() - fixed.keys():
         assert durations[job] <= periods[job] <= durations[job] * 1.1
-
-
-PAIR = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
-"""110 and 120 ms, of which the last 20 are a burst over the same links."""
-
-
-@pytest.mark.parametrize("lateness", list(Lateness))
-@pytest.mark.parametrize("now", [10.0, 85.0, 115.0])
-def test_forecast_keeps_slots(lateness: Lateness, now: float) -> None:
-    """a begins at 0 and 120, b at 90 and 210: bursts at 90 to 110 of 120, and at 70 to 90.
-
-    So they never meet, and a idles for 10 ms each time. If a began when it could, 10 ms earlier,
-    they would.
-    """
-    slot = Slot(120.0, lateness=lateness)
-    starts = {0: 0.0, 1: 90.0}
-    state = at(PAIR, now, starts, dict.fromkeys(starts, slot))
-    expected = forecast(state, [0, 1], bursts=1000)
-    assert expected == {0: pytest.approx(120 / 110, rel=1e-3), 1: pytest.approx(1, rel=1e-3)}
 
 
 @examples(40)

@@ -48,8 +48,10 @@ def assert_sound(result: Result) -> None:
     instance, schedule = result.instance, result.schedule
     assert check(instance, schedule) == ()
     assert schedule.first == "slowdown"
-    assert schedule.lower_bound == 1
     assert schedule.expected_ms is not None
+    assert schedule.lower_bound is not None
+    assert result.objective is not None
+    assert 1 <= schedule.lower_bound <= result.objective
     assert result.simulated is not None
     assert result.objective == result.levels[0].value
     assert result.levels[0].proved is (schedule.status == "optimal")

@@ -12,6 +12,7 @@ import pytest
 
 from metronome_opt import solve
 from metronome_opt.result import Event, Stop
+from metronome_opt.slowdown.bound import slowdown_bound
 from metronome_opt.slowdown.minimise import Terms, _let_go, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, plays
@@ -28,9 +29,9 @@ def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
     assert result.schedule.first == "slowdown"
     assert result.objective is None
     assert result.gap is None
-    assert result.lower_bound == 1
+    assert result.lower_bound == slowdown_bound(HARD).value  # loads alone prove it
     assert set((result.schedule.gated or {}).values()) == {False}  # they do not fit
-    assert "slowdown not simulated, lower bound 1, " in result.summary()
+    assert "slowdown not simulated, lower bound 1.1835, " in result.summary()
     assert str(result.levels[0]) == "slowdown not simulated (not proved)"
     assert result.notes[-1].startswith("no time to simulate, for which")
 

@@ -1,26 +1,29 @@
-"""Metronome: places and starts by what they cost all jobs."""
+"""Metronome: the decisions of `allocation`, as the controller asks for them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
-from metronome_opt.allocation.starts import decide_start
+from metronome_opt.allocation.starts import Waiting, decide_starts
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.state import SimState, TrainingJob
 
 
 class Metronome(Default):
-    """Asks `allocation` where a job runs and when it starts, as the controller does."""
+    """Lets `allocation` decide where a job runs and when it starts."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._meetings: Meetings | None = None
 
-    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
-        """Return the placement with the cheapest start, None if that is not now."""
+    def starts(
+        self, waiting: Sequence[TrainingJob], state: SimState
+    ) -> Iterator[tuple[TrainingJob, Placement]]:
+        """Yield the jobs whose cheapest start is now."""
         if self._meetings is None:
             self._meetings = Meetings([state.sharing])
         placed = [
@@ -28,5 +31,9 @@ class Metronome(Default):
             for index, each in state.running.items()
         ]
         occupancy = Occupancy(state.room, placed, self._meetings, Outlook())
-        waited = state.now - 1000 * job.work.arrival_s
-        return decide_start(job.demand, occupancy, waited).placement
+        asked = [Waiting(job.demand, state.now - 1000 * job.work.arrival_s) for job in waiting]
+        decisions = decide_starts(asked, occupancy, self._seed)
+        for job in waiting:
+            placement = decisions[job.name].placement
+            if placement is not None:
+                yield job, placement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -42,6 +42,18 @@ class Default:
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement of a waiting job, where most GPUs are free; None to let it wait."""
         return state.room.spread(job.demand)
+
+    def starts(
+        self, waiting: Sequence[TrainingJob], state: SimState
+    ) -> Iterator[tuple[TrainingJob, Placement]]:
+        """Yield the waiting jobs that start now, and where; the most urgent ones wait first.
+
+        Each is in the state before the next one is asked for. None of them names its nodes.
+        """
+        for job in waiting:
+            placement = self.place(job, state) if job.work.gpus <= state.room.free_gpus else None
+            if placement is not None:
+                yield job, placement
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
         """Return True if a waiting job may run where the scenario says; there are GPUs for it."""

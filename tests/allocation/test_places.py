@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metronome_opt.simulate.cluster import Machines
 
-from metronome_opt.scenario import DescribedJob
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.places import Room
+from metronome_opt.engine.runner import Pattern
+from metronome_opt.scenario.network import ONE_GPU
 from tests.simulate.scenes import racks, scene, switch, work
 
+ALONE = Pattern((Fraction(1),), (), ())
 
-def machines(cluster: dict[str, object], **taken: int) -> Machines:
+
+def room(cluster: dict[str, object], **taken: int) -> Room:
     """Return a cluster in which so many GPUs of some nodes are taken."""
-    made = Machines(scene(cluster, work("a", workers=2)).cluster)
+    made = Room(scene(cluster, work("a", workers=2)).cluster)
     for node, count in taken.items():
-        made.free[node.replace("_", "-")] -= count
+        made.take([node.replace("_", "-")] * count, ONE_GPU)
     return made
 
 
-def job(workers: int, **fields: object) -> DescribedJob:
-    return DescribedJob.model_validate(
-        {"name": "a", "model": "VGG16", "batch": 1, "workers": workers} | fields
-    )
+def job(tasks: int) -> Demand:
+    return Demand("a", tasks, ONE_GPU, traffic=lambda _: ALONE)
 
 
 @st.composite
-def used(draw: st.DrawFn) -> Machines:
+def used(draw: st.DrawFn) -> Room:
     """Draw a cluster of up to nine nodes, GPUs of which are taken."""
     shape = draw(st.sampled_from((switch(5, 3), racks(2, 2, 2), racks(3, 3, 4), racks(9, 1, 2))))
-    made = machines(shape)
-    for node, count in list(made.free.items()):
-        made.free[node] = draw(st.integers(0, count))
+    made = room(shape)
+    for index, count in enumerate(made.free[:, 0].tolist()):
+        made.free[index, 0] = draw(st.integers(0, count))
     return made
 
 
@@ -41,13 +45,13 @@ def used(draw: st.DrawFn) -> Machines:
 def test_tasks_of_rack_share_uplink() -> None:
     """Three nodes of 100 a rack, 3:1, make an uplink of 100: two tasks get 50 each."""
     cluster = racks(2, 3, 2, "3:1")
-    across = machines(cluster).placement(["node-00", "node-01", "node-03"], job(3))
+    across = room(cluster).placement(["node-00", "node-01", "node-03"], job(3))
     assert across.links == {
         **dict.fromkeys(("node-00", "node-01", "node-03", "rack-1-uplink"), 1),
         "rack-0-uplink": 2,
     }
     assert (across.rate, across.racks) == (50, 2)
-    within = machines(cluster).placement(["node-03", "node-04"], job(2))
+    within = room(cluster).placement(["node-03", "node-04"], job(2))
     assert within.links == {"node-03": 1, "node-04": 1}
     assert within.rate == 100
 
@@ -61,7 +65,7 @@ def test_tasks_of_rack_share_uplink() -> None:
 )
 def test_task_goes_to_node_with_most_free_gpus(workers: int, nodes: str) -> None:
     """Free are 1, 3, 2 and 1: 3 on node 1; 2 on 1 and 2, in the order of names; 1 on all four."""
-    placed = machines(switch(4, 3), node_00=2, node_02=1, node_03=2).spread(job(workers))
+    placed = room(switch(4, 3), node_00=2, node_02=1, node_03=2).spread(job(workers))
     assert placed is not None
     assert placed.nodes == tuple(f"node-0{node}" for node in nodes)
 
@@ -70,11 +74,11 @@ def test_task_goes_to_node_with_most_free_gpus(workers: int, nodes: str) -> None
 
 
 @given(used(), st.integers(2, 12))
-def test_candidates_fit_and_are_distinct(made: Machines, workers: int) -> None:
+def test_candidates_fit_and_are_distinct(made: Room, workers: int) -> None:
     candidates = list(made.candidates(job(workers), 100))
     assert bool(candidates) == (workers <= made.free_gpus)
     assert len({placement.nodes for placement in candidates}) == len(candidates)
     for placement in candidates:
         assert len(placement.nodes) == workers
-        assert made.fits(placement.nodes)
+        assert made.holds(placement.nodes, ONE_GPU)
         assert placement == made.placement(placement.nodes, job(workers))
