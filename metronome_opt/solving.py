@@ -15,6 +15,7 @@ from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scenario.build import read_source
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
@@ -136,7 +137,12 @@ def solve(
         from metronome_opt.slowdown.solve import load_player, solve_slowdown
 
         load = load_player
-        run = partial(solve_slowdown, stretch_limit=stretch_limit, sharing=sharing)
+        run = partial(
+            solve_slowdown,
+            stretch_limit=stretch_limit,
+            sharing=sharing,
+            hyperperiod=_hyperperiod(source),
+        )
     else:
         from metronome_opt.multiobjective.solve import solve_goal
 
@@ -195,6 +201,12 @@ def _placed(
         return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
     except InputError as error:
         raise error.within(source.name) from None
+
+
+def _hyperperiod(source: Problem | Scenario) -> int | None:
+    """Return the slots that all periods have to divide; None for any periods."""
+    cluster = source.cluster if isinstance(source, Scenario) else None
+    return cluster.hyperperiod if isinstance(cluster, ClusterSpec) else None
 
 
 def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | None:

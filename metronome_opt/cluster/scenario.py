@@ -10,8 +10,9 @@ from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.judge import judge
-from metronome_opt.scenario.model import Scenario
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.schedule import Schedule
 
 
@@ -27,9 +28,10 @@ def read_state(folder: str | Path) -> Scenario:
 def scenario_of(state: ClusterState) -> Scenario:
     """Return the claims in force as a scenario, each job at its nodes, offsets as the current ones.
 
-    Periods are those of the jobs, without idle slots. A job of one task sends nothing: it is left
-    out, and its node has so much less. A node that is down has what its jobs hold; a link that has
-    failed carries 1 Mbit/s, since scenarios know no less.
+    Periods are those of the jobs, without idle slots; the cluster keeps its grid of time, so that
+    slots that `solve` chooses have periods that divide the hyperperiod. A job of one task sends
+    nothing: it is left out, and its node has so much less. A node that is down has what its jobs
+    hold; a link that has failed carries 1 Mbit/s, since scenarios know no less.
     """
     cluster = state.cluster
     claims = [claim for claim in state.claims.values() if claim.gang.tasks > 1]
@@ -41,22 +43,21 @@ def scenario_of(state: ClusterState) -> Scenario:
         for node in claim.nodes:
             for kind, amount in claim.gang.each:
                 (held if claim.gang.tasks > 1 else single)[node, kind] += amount
-    nodes = []
-    for node, is_up in zip(cluster.nodes, state.up.tolist(), strict=True):
-        has = {
-            kind: amount - single[node.name, kind] if is_up else held[node.name, kind]
-            for kind, amount in node.has
+    tree = cluster.model_dump(mode="json")
+    for node, is_up in zip(tree["nodes"], state.up.tolist(), strict=True):
+        name = node["name"]
+        node["has"] = {
+            kind: amount - single[name, kind] if is_up else held[name, kind]
+            for kind, amount in node["has"].items()
         }
-        nodes.append(node.model_dump(mode="json") | {"has": has})
-    carries = zip(cluster.links, state.capacity.tolist(), strict=True)
-    tree = cluster.model_dump(mode="json", include={"racks", "zone_costs", "region_costs", "gpu"})
-    links = [{"name": link.name, "capacity": max(1, rate)} for link, rate in carries]
+    for link, carries in zip(tree["links"], state.capacity.tolist(), strict=True):
+        link["capacity"] = max(1, carries)
     return Scenario.from_dict(
         {
-            "format": "metronome-scenario/1",
+            "format": SCENARIO_FORMAT,
             "name": cluster.name,
             "slot_ms": cluster.slot_ms,
-            "cluster": {**tree, "topology": "listed", "nodes": nodes, "links": links},
+            "cluster": ClusterSpec.from_dict(tree),  # with its hyperperiod
             "jobs": [_described(claim, cluster.slot_ms) for claim in claims],
         }
     )

@@ -55,6 +55,16 @@ def test_slots_that_were_solved_are_taken_over() -> None:
     assert not take_over(state, stretched)
 
 
+def test_solved_periods_divide_the_hyperperiod() -> None:
+    # Two bursts of 10 slots fit into 21, 22 or 23, but 24 is the next divisor of 240 after 20.
+    jobs = [running(name, "n0 n1", (0, 10, 60), period=20, gpus=1) for name in "ab"]
+    state = state_of(cluster([2, 2], hyperperiod=240), *jobs)
+    found = solve(scenario_of(state), time_limit=5, stretch_limit="20%", workers=1).schedule
+    assert found.stretch == {"a": 4, "b": 4}
+    assert take_over(state, found)
+    assert [claim.period for claim in state.claims.values()] == [24, 24]
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
