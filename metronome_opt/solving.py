@@ -14,7 +14,7 @@ from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.scenario.build import read_source
+from metronome_opt.scenario.build import locate, read_source
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
@@ -154,7 +154,8 @@ def solve(
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
-        placed = _placed(source, budget, seed, hyperperiod_limit, simulated=simulated)
+        path = locate(problem) if isinstance(problem, str | Path) else None
+        placed = _placed(source, path, budget, seed, hyperperiod_limit, simulated=simulated)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -184,6 +185,7 @@ def _source(problem: object, hyperperiod_limit: int) -> Problem | Scenario:
 
 def _placed(
     source: Problem | Scenario,
+    path: Path | None,
     budget: Budget,
     seed: int,
     hyperperiod_limit: int,
@@ -200,7 +202,7 @@ def _placed(
 
         return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
     except InputError as error:
-        raise error.within(source.name) from None
+        raise error.within(path or source.name) from None
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:

@@ -68,7 +68,6 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    source = options.read_source(file, hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -78,9 +77,9 @@ def solve(
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    with live_line(f"{source.name}: {solver}", describe_event) as callback:
+    with live_line(f"{file.stem}: {solver}", describe_event) as callback:
         result = run_solver(
-            source,
+            options.read_source(file, hyperperiod_limit) if file.is_dir() else file,
             solver,
             objective,
             time_limit=time_limit,
@@ -92,7 +91,7 @@ def solve(
             cushion_slots=cushion_slots,
             hyperperiod_limit=hyperperiod_limit,
         )
-    places = result.schedule.places
+    source, places = options.read_source(file, hyperperiod_limit), result.schedule.places
     problem = build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
     for each in problem.notes:
         note(each)

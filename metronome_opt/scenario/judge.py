@@ -18,10 +18,9 @@ def judge(
     false places there is no problem.
     """
     if isinstance(source, Instance):
-        problem, faults = Problem(source), ()
-        if schedule.places is not None:
-            faults = (Violation("places", "nodes", "an instance has none; name its scenario"),)
-        return problem, (*faults, *check(source, schedule))
+        wrong = Violation("places", "nodes", "an instance has none; name its scenario")
+        misplaced = () if schedule.places is None else (wrong,)
+        return Problem(source), (*misplaced, *check(source, schedule))
     document = source.model_dump(mode="json", include={"cluster", "jobs"})
     faults = check_places(document, schedule)
     if faults:

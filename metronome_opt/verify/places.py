@@ -132,8 +132,8 @@ def _flow_faults(
         flows = _flows(job, places[name], cluster, used)
         for link in sorted({*flows, *given[name]}):
             if flows[link] != given[name].get(link, 0):
-                texts = (f"{counted(n, 'flow')}" for n in (given[name].get(link, 0), flows[link]))
-                yield Violation(f"places.{name}: {link}", *texts)
+                numbers = (given[name].get(link, 0), flows[link])
+                yield Violation(f"places.{name}: {link}", *(counted(n, "flow") for n in numbers))
 
 
 def _flows(
