@@ -1,5 +1,7 @@
 """The least slowdowns that are known, by long annealing: ``python -m benchmarks.slowdowns``.
 
+Annealing goes on from what `solve` finds; it serves as a reference and is no part of the package.
+
 What the event engine plays is random, so values are those of plays that no search has seen, the
 same for every plan of an instance. They hold on a network that shares links as over TCP, for
 periods stretched by up to a fifth; whether real networks agree is for the test bed to say.
@@ -11,6 +13,7 @@ import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,6 +21,7 @@ import typer
 from pydantic import Field
 from rich.progress import track
 
+from benchmarks.annealing import anneal
 from benchmarks.stored import SUITES
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
@@ -26,9 +30,9 @@ from metronome_opt.instance import Instance
 from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
 from metronome_opt.scenario import build_scenario
 from metronome_opt.simulate.study import STUDIES, read_study
-from metronome_opt.slowdown.minimise import Terms, minimise
+from metronome_opt.slowdown.minimise import Terms, groups, is_short, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.player import Judge, Player, plays
 from metronome_opt.solvers.budget import Budget
 
 FILE = Path(__file__).parent / "best_slowdowns.json"
@@ -39,7 +43,8 @@ MOST_JOBS = 130  # beyond that there is no time to play often enough
 
 _FRESH = 1000  # first seed of plays that no search has seen
 _PERIODS = 80
-_ENDLESS = 10**6  # rounds of annealing for each job
+_SOLVING = 0.3  # of the time, before annealing
+_GLANCE = 15  # periods of a play that says whether another is worth it
 
 
 class Best(Record):
@@ -100,15 +105,14 @@ def read_best() -> BestSlowdowns:
 
 def search(instance: Instance, seconds: float, seed: int) -> Best:
     """Return the best of a long search, judged anew; nobody gated if that is no better."""
-    terms = Terms(
-        stretch_limit=STRETCH,
-        sharings=(SHARING,),
-        partly=True,
-        rounds=_ENDLESS,
-        seed=seed,
-        workers=os.cpu_count() or 1,
-    )
-    plan = minimise(instance, terms, Budget(seconds)).plan
+    terms = Terms(stretch_limit=STRETCH, sharings=(SHARING,), workers=os.cpu_count() or 1)
+    budget = Budget(seconds)
+    plan = minimise(instance, terms, budget.fraction(_SOLVING)).plan
+    parts = list(groups(instance))
+    for number, part in enumerate(parts):
+        better = _anneal(part, plan, terms, budget.fraction(1 / (len(parts) - number)), seed)
+        others = {name: p for name, p in plan.periods.items() if name not in better.offsets}
+        plan = Plan({**plan.offsets, **better.offsets}, {**others, **better.periods})
     player = judge(instance)
     unshifted = player.value(player.slowdowns(Plan(instance.unshifted)))
     found = player.value(player.slowdowns(plan))
@@ -119,6 +123,20 @@ def search(instance: Instance, seconds: float, seed: int) -> Best:
         slowdown=round(min(found, unshifted), 6),
         gated=FrozenDict(gated if found < unshifted else {}),
         seconds=seconds,
+    )
+
+
+def _anneal(part: Instance, plan: Plan, terms: Terms, budget: Budget, seed: int) -> Plan:
+    """Return the plan of jobs that meet after annealing."""
+    return anneal(
+        Judge(part, plays(0, 2, terms.sharings), workers=terms.workers),
+        Judge(part, plays(0, 1, terms.sharings), periods=_GLANCE),
+        plan.only(part),
+        {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
+        budget,
+        short=partial(is_short, part, [link.name for link in part.links], {}),
+        cushion_slots=terms.cushion(part),
+        seed=seed,
     )
 
 

@@ -82,7 +82,7 @@ class Job(Record):
     ready
         The slot at which the job starts unshifted.
     max_stretch
-        How many idle slots may be added to the period.
+        How many idle slots may be added to the period; for slowdown 0 sets no limit.
     fixed_offset
         The offset of a job that must not move.
     current_offset

@@ -71,7 +71,7 @@ def solve(
         size (see `metronome_opt.objectives.normal`). ``"all"`` stands for contention, stretch,
         latency, cushion, wait, moves. Every solver minimises contention or latency, ``auto`` all
         objectives. Slowdown stands alone. Jobs are stretched only if ``stretch`` is among the
-        objectives, or if hyperperiods are too long without, or a `stretch_limit` allows it.
+        objectives, or if hyperperiods are too long without, or, for slowdown, as far as it pays.
     time_limit
         Seconds, model building and judging included, loading of kernels not; None for no limit.
         The best schedule is returned.
@@ -91,8 +91,9 @@ def solve(
         A reserve: bursts may be longer by so many slots without disturbing one another. All values
         of the result are those of the longer bursts.
     stretch_limit
-        For slowdown: the share of its period by which a gated job may be stretched, if that is
-        more than the instance says: ``"20%"``, or an exact number.
+        For slowdown: the share of its period by which a gated job may be stretched at most, and no
+        further than a `max_stretch` above 0: ``"20%"``, or an exact number; 0 for no stretch. If
+        left out, jobs are stretched as far as it pays.
     sharing
         For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
         priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be

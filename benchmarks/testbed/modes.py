@@ -24,11 +24,11 @@ STRETCH: Mapping[Mode, float] = {"gated": 0.0, "gated-2": 0.02, "gated-4": 0.04}
 least contention."""
 
 _ASKED: Mapping[Mode, tuple[str | None, str | None]] = {
-    "kept": (None, None),
+    "kept": ("0%", None),
     "kept-2": ("2%", None),
     "paced": ("20%", "tcp"),
-    "start": (None, None),
-    "gated-first": (None, "gated"),
+    "start": ("0%", None),
+    "gated-first": ("0%", "gated"),
 }
 """Stretch limit and sharing for `metronome_opt.slowdown.solve`, which then says who is gated."""
 

@@ -18,6 +18,7 @@ from metronome_opt.allocation.places import Room, distance
 from metronome_opt.scenario.network import Placement
 
 _CANDIDATES = 12  # placements that are priced
+_EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """Slowdown expected from jobs that come later.
+    """Slowdown expected from jobs that come later, in a full cluster; else in proportion.
 
     Attributes
     ----------
@@ -60,8 +61,8 @@ class Outlook:
         For each rack but the first, whose uplinks later jobs cross as well.
     """
 
-    exposure: float = 0.2
-    rack: float = 0.15
+    exposure: float = 0.3
+    rack: float = 0.2
 
 
 class Occupancy:
@@ -120,19 +121,38 @@ class Occupancy:
             self.start(job, placement, after_ms)
             for placement in self.room.candidates(job, _CANDIDATES)
         )
-        return min(
-            (start for start in starts if start.cost < limit),
-            key=lambda start: (start.cost, distance(start.placement)),
-            default=None,
-        )
+        best = min(starts, key=lambda start: (start.cost, distance(start.placement)), default=None)
+        if best is not None:
+            best = self._exchanged(job, best)
+        return best if best is not None and best.cost < limit else None
+
+    def _exchanged(self, job: Demand, best: Start) -> Start:
+        """Return a start after one node after the other was exchanged for a cheaper one."""
+        room = self.room.tasks_of(job.each)
+        for node, gpus in best.placement.gpus_of.items():
+            if not best.delays:
+                break
+            others = [
+                other
+                for other, count in room.items()
+                if other not in best.placement.nodes and count * job.each.gpus >= gpus
+            ]
+            for other in others[:_EXCHANGES]:
+                nodes = (other if each == node else each for each in best.placement.nodes)
+                start = self.start(job, self.room.placement(sorted(nodes), job), best.after_ms)
+                if start.cost < best.cost:
+                    best = start
+                    break
+        return best
 
     def start(self, job: Demand, placement: Placement, after_ms: float = 0.0) -> Start:
         """Return the start of a job at a placement, with what it costs."""
         own = job.slowness(placement.rate, self.room.cluster.nic)
         expected = own
         if placement.links:
-            expected += self._outlook.exposure * self.room.shared(placement)
-            expected += self._outlook.rack * (placement.racks - 1)
+            later = self._outlook.exposure * self.room.shared(placement)
+            later += self._outlook.rack * (placement.racks - 1)
+            expected += self.room.busy * later
         cost = job.worth * (after_ms + job.expected_ms * expected)
         delays = {job.name: own}
         for other in self._met(placement):

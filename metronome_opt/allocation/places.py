@@ -78,6 +78,12 @@ class Room:
         self.take(nodes, each, 1)
 
     @property
+    def busy(self) -> float:
+        """The share of GPUs that are taken."""
+        total = int(self.total[:, 0].sum())
+        return 1 - self.free_gpus / total if total else 0.0
+
+    @property
     def free_gpus(self) -> int:
         """The number of free GPUs."""
         return int(self.free[:, 0].sum())
@@ -88,6 +94,10 @@ class Room:
         needed = needs > 0
         counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1).clip(0)
         return np.where(self._up, counts, 0)
+
+    def tasks_of(self, each: Resources) -> dict[str, int]:
+        """Return the same by name of the node."""
+        return dict(zip(self._names, self.tasks(each).tolist(), strict=True))
 
     def holds(self, nodes: Sequence[str], each: Resources) -> bool:
         """Return whether there is room for a task on each of some nodes."""

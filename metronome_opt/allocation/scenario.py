@@ -82,6 +82,11 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
     return found
 
 
+def nearest(scenario: Scenario) -> Problem:
+    """Return the instance of a scenario at the nearest placements, one job after the other."""
+    return build_scenario(scenario.at(_Search(scenario).nearest()))
+
+
 @dataclass(frozen=True)
 class _Search:
     """The jobs of a scenario as allocation sees them."""

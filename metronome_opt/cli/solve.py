@@ -42,8 +42,8 @@ def solve(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="How much longer the period of a gated job may become: 20%.",
-            show_default="max_stretch of each job",
+            help="How much longer periods of gated jobs may become at most: 20%; 0 for no stretch.",
+            show_default="as far as it pays",
         ),
     ] = None,
     sharing: Annotated[

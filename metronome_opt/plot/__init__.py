@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from metronome_opt.plot.heatmap import plot_result as plot_result
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
+    from metronome_opt.plot.placements import plot_placements as plot_placements
     from metronome_opt.plot.timeline import LinkTrace as LinkTrace
     from metronome_opt.plot.timeline import plot_link as plot_link
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
@@ -32,6 +33,7 @@ _HOME = {
     "front": ("plot_front",),
     "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
+    "placements": ("plot_placements",),
     "timeline": ("LinkTrace", "plot_link", "plot_timeline"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

@@ -2,15 +2,14 @@
 
 Jobs that share no link that could be overloaded do not slow one another down, so each group that
 does is treated by itself. Free jobs begin when they are ready: nobody could hold them to anything
-else. A group that fits as a whole, with as little stretch as possible, is gated if jobs gain by it.
+else. A group that fits as a whole is gated if jobs gain by it, stretched as far as that pays.
 
-If it is known how the network shares links, a part of a group may be gated: first the set of most
-worth, which is what jobs lose unshifted. Annealing goes on from there, or from nobody gated if that
-is better, and in the end whoever gains nothing by being gated is let go. Otherwise this is not
-tried: over TCP free jobs made gated ones slower than the simulation says.
+If it is known how the network shares links, a part of a group may be gated, whoever gains by it.
+Otherwise this is not tried: over TCP free jobs made gated ones slower than the simulation says.
 
-What is found by some plays is judged by others, and stated by others again, so that no luck is
-counted.
+Candidates are taken in the order of their largest stretch, and one has to be noticeably better than
+all before it. The few that were are judged anew, by plays that no search has seen, which also state
+what the best of them brings. So what a larger limit allows besides never makes the answer worse.
 """
 
 from __future__ import annotations
@@ -20,37 +19,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from heapq import merge
+from operator import itemgetter
 
-from metronome_opt.compatible.choices import (
-    Choices,
-    FitTask,
-    Kept,
-    PeriodChoice,
-    cheapest_first,
-    most_stretch,
-)
-from metronome_opt.compatible.choose import choose
-from metronome_opt.compatible.decider import Decider
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve import simplify_links
 from metronome_opt.presolve.components import components
+from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
+from metronome_opt.slowdown.descent import descend
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import PERIODS, SAFE, Judge, plays
 from metronome_opt.solvers.budget import Budget
 
 _LONGEST = 20_000  # slots of a hyperperiod
 _WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
-_CLOSE = 5e-3  # a plan that is so close to 1 is not improved any further
 _CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
-_IDLE = tuple(Fraction(each, 100) for each in (0, 1, 2, 4))
-"""Shares of periods by which gated jobs are stretched at least, if they may be: who has no idle
-time and is late once, stays so."""
-_SHARE = 0.1  # of the time, for the set of most worth, and again for its offsets
-_PER_COST = 10**7  # units of a cost of 1
-_ANNEALING = 0.95  # of the time that is left then; the rest is for letting go
-_LAST_VALUES, _STATED_VALUES = 6, 2  # that are judged after that, the last of them to be stated
-_GLANCE = 15  # periods of a play that says whether another is worth it
+_LAST_VALUES = 4  # that are judged once the time of the search is over, to be stated but for one
+_LIMITS = tuple(Fraction(each, 100) for each in (0, 1, 2, 5, 10, 20, 50, 100))
+"""Largest stretches up to which a part of the jobs is gated, one after the other. They do not
+depend on what is allowed, so that a larger limit begins as a smaller one does."""
 _LONG, _LONG_ALL = 400, 8_000  # periods of a play, and times jobs
 _SEARCHING, _JUDGING, _STATING = 0, 100, 200  # first seeds
 
@@ -62,39 +50,50 @@ class Terms:
     Attributes
     ----------
     stretch_limit
-        The share of its period by which a job may be stretched, if that is more than the instance
-        says.
+        The share of its period by which a job may be stretched at most; None for no limit but that
+        of the instance, a `max_stretch` above 0.
     cushion_slots
         By how many slots bursts of gated jobs are longer; 0 for 2 % of the shortest period.
-    seed, workers
-        For what is random; threads.
-    rounds
-        Of annealing, for each job.
+    workers
+        Threads.
     sharings
-        How links are shared; a plan is judged under all of these.
-    partly
-        Whether a part of jobs that meet may be gated.
+        How links are shared; a plan is judged under all of these. If it is one, a part of the jobs
+        that meet may be gated.
     hyperperiod
         Slots that the periods of gated jobs have to divide; None for any periods.
     start
         A plan to try first.
+    quick
+        Whether plans are judged by few short plays, where many groups are decided about.
     """
 
     stretch_limit: Fraction | None = None
     cushion_slots: int = 0
-    seed: int = 0
     workers: int = 1
-    rounds: int = 150
     sharings: Sequence[str] = SAFE
-    partly: bool = False
     hyperperiod: int | None = None
     start: Plan | None = None
+    quick: bool = False
 
-    def judge(self, instance: Instance, first: int, seeds: int, *, long: bool = True) -> Judge:
-        """Return a judge with some seeds, from a first one on, and plays that are long or short."""
+    @property
+    def partly(self) -> bool:
+        """True if a part of the jobs that meet may be gated."""
+        return len(self.sharings) == 1
+
+    def cushion(self, part: Instance) -> int:
+        """Return by how many slots bursts of gated jobs of a group are longer."""
+        shortest = min(job.period for job in part.jobs)
+        return self.cushion_slots or math.ceil(_CUSHION * shortest)
+
+    def judge(self, instance: Instance, first: int, *, long: bool = True) -> Judge:
+        """Return a judge with seeds from a first one on, of many long plays or of few short ones.
+
+        What is known of one way of sharing alone is known from as many plays.
+        """
+        long = long and not self.quick
         return Judge(
             instance,
-            plays(first, seeds, self.sharings),
+            plays(first, (8 if long else 4) // len(self.sharings), self.sharings),
             workers=self.workers,
             periods=long_periods(instance) if long else PERIODS,
         )
@@ -128,7 +127,6 @@ def long_periods(instance: Instance) -> int:
 
 
 Report = Callable[[Fraction], None]
-Short = Callable[[Mapping[str, int]], bool]
 
 
 def minimise(
@@ -145,17 +143,18 @@ def minimise(
     periods: dict[str, int] = {}
     slowdowns = {job.name: 1.0 for job in instance.jobs}
     unshifted = dict(slowdowns)
-    parts = list(_parts(instance))
+    parts = list(groups(instance))
     left = sum(len(part.jobs) for part in parts)
     for part in parts:
         # It may share links that are never overloaded with others.
         links = [link.name for link in part.links]
-        short = partial(is_short, instance, links, dict(periods))
-        plan = _minimise_part(part, terms, short, budget.fraction(len(part.jobs) / left))
+        short = partial(is_short, instance, links, dict(periods), hyperperiod=terms.hyperperiod)
+        plans = _minimise_part(part, terms, short, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
+        stating = terms.judge(part, _STATING)
+        plan = _least(stating, plans, budget)
         offsets |= plan.offsets
         periods |= plan.periods
-        stating = terms.judge(part, _STATING, 4)
         slowdowns |= _by_name(part, stating.slowdowns(plan))
         unshifted |= _by_name(part, stating.unshifted)
         if report is not None:
@@ -165,11 +164,20 @@ def minimise(
     return Outcome(Plan(offsets, periods), slowdowns, unshifted, bool(parts))
 
 
+def _least(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
+    """Return the best of some plans, the last of them if there is no time."""
+    best = plans[-1]
+    for plan in reversed(plans[:-1]):
+        if not budget.stopped and judge.mean(plan) < judge.mean(best):
+            best = plan
+    return best
+
+
 def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
     return {job.name: float(v) for job, v in zip(instance.jobs, values, strict=True)}
 
 
-def _parts(instance: Instance) -> Iterator[Instance]:
+def groups(instance: Instance) -> Iterator[Instance]:
     """Yield the groups of jobs that share links which could be overloaded, on all their links.
 
     A job that is more than such a link carries is one by itself.
@@ -188,6 +196,8 @@ def is_short(
     links: Iterable[str],
     others: Mapping[str, int],
     periods: Mapping[str, int],
+    *,
+    hyperperiod: int | None = None,
 ) -> bool:
     """Return whether links still have hyperperiods that the judge can walk through, and may.
 
@@ -195,7 +205,11 @@ def is_short(
     ----------
     others, periods
         Of the jobs that do not keep to their own.
+    hyperperiod
+        Slots that `periods` have to divide; None for any periods.
     """
+    if hyperperiod is not None and any(hyperperiod % period for period in periods.values()):
+        return False
     for link in links:
         jobs = (instance.jobs[index] for index in instance.jobs_on[link])
         kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
@@ -205,153 +219,99 @@ def is_short(
     return True
 
 
-def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -> Plan:
-    if len(part.jobs) == 1:
-        return Plan(part.unshifted)
-    judge = terms.judge(part, _JUDGING, 4)
+def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -> Sequence[Plan]:
+    """Return the plans of a group that were the best at some time; the first is to shift nobody."""
     unshifted = Plan(part.unshifted)
+    if len(part.jobs) == 1:
+        return [unshifted]
     began = budget.remaining
-    base = judge.value(unshifted)
-    if base <= 1.0 + _WORTH or budget.stopped:
-        return unshifted
-    judging = budget
+    judge = terms.judge(part, _JUDGING)  # which simulates the jobs unshifted
+    if judge.value(unshifted) <= 1.0 + _WORTH or budget.stopped:
+        return [unshifted]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value; more are to come
-        judging = budget.fraction(max(0.0, 1.0 - _STATED_VALUES * took))
         budget = budget.fraction(max(0.0, 1.0 - _LAST_VALUES * took))
-    longest = {
-        job.name: job.period
-        + min(most_stretch(part, job, terms.stretch_limit), int(job.period * max(0.0, loses - 1.0)))
-        for job, loses in zip(part.jobs, map(float, judge.most), strict=True)
-    }
-    search = terms.judge(part, _SEARCHING, 2, long=False)
-    cushion = _cushion(part, terms)
-    tried = [unshifted]
-    for idle in _IDLE:
-        if budget.stopped:
-            break
-        kept = _most_worth(search, longest, idle, cushion, terms, budget.fraction(_SHARE))
-        if kept.periods and short(kept.periods):
-            roomy = _roomiest(part, kept, cushion, budget.fraction(_SHARE))
-            tried.append(Plan({**part.unshifted, **roomy}, kept.periods))
+    walk = _Walk(judge, terms.judge(part, _SEARCHING, long=False), unshifted)
+    longest = _longest(judge, terms.stretch_limit)
     given = terms.start and terms.start.only(part)
-    if given and (not given.periods or short(given.periods)):
-        tried.append(given)
-    best = min(tried, key=search.value)
-    if terms.partly and not budget.stopped and search.value(best) > 1.0 + _CLOSE:
-        from metronome_opt.slowdown.anneal import anneal  # by default no group is gated in part
-
-        found = anneal(
-            search,
-            Judge(part, plays(_SEARCHING, 1, terms.sharings)[-1:], periods=_GLANCE),
-            best,
-            longest,
-            budget.fraction(_ANNEALING),
-            short=short,
-            rounds=terms.rounds * len(part.jobs),
-            cushion_slots=cushion,
-            seed=terms.seed,
-        )
-        tried.append(_let_go(search, found, budget))
-    least = _best_harmless(judge, sorted(tried, key=search.value), judging)
-    return least if least and judge.value(least) < base - _WORTH else unshifted
-
-
-def _cushion(part: Instance, terms: Terms) -> int:
-    """Return by how many slots bursts of gated jobs are longer."""
-    shortest = min(job.period for job in part.jobs)
-    return terms.cushion_slots or math.ceil(_CUSHION * shortest)
-
-
-def _most_worth(
-    judge: Judge,
-    longest: Mapping[str, int],
-    idle: Fraction,
-    cushion: int,
-    terms: Terms,
-    budget: Budget,
-) -> Kept:
-    """Return the gated set that is worth most by what jobs lose unshifted; empty if none fits.
-
-    Parameters
-    ----------
-    idle
-        The least share of its period by which every gated job is stretched.
-    """
-    choices = _choices(judge, longest, idle, terms)
-    if not all(choices.values()):
-        return Kept()
-    task = FitTask(judge.player.instance, cushion, budget, terms.seed, terms.workers)
-    return choose(task, choices, Decider(task)).kept or Kept()
-
-
-def _roomiest(part: Instance, kept: Kept, cushion_slots: int, budget: Budget) -> Mapping[str, int]:
-    """Return offsets at which bursts of gated jobs may grow by as much as can be."""
-    offsets = kept.offsets
-    low, high = cushion_slots, max(kept.periods.values())
-    while high - low > 1:
-        middle = (low + high) // 2
-        task = FitTask(part, middle, budget.fraction(0.5))
-        found = Decider(task).decide(kept.periods).offsets
-        if found is None:
-            high = middle
-        else:
-            low, offsets = middle, found
-    return offsets
-
-
-def _choices(judge: Judge, longest: Mapping[str, int], idle: Fraction, terms: Terms) -> Choices:
-    """Return what jobs may do: keep slots of some period, or lose what they lose unshifted.
-
-    Costs are shares of the mean slowdown; of one denominator, as the master wants them.
-    """
-    player = judge.player
-    return {
-        job.name: cheapest_first(
-            [
-                *(
-                    PeriodChoice(period, _cost(weight * (period / job.period - 1.0)))
-                    for period in range(math.ceil(job.period * (1 + idle)), longest[job.name] + 1)
-                    if terms.hyperperiod is None or terms.hyperperiod % period == 0
-                ),
-                *(
-                    [PeriodChoice(None, _cost(weight * max(0.0, loses - 1.0)))]
-                    if terms.partly
-                    else []
-                ),
-            ]
-        )
-        for job, weight, loses in zip(
-            player.instance.jobs, player.weights, judge.unshifted, strict=True
-        )
-    }
-
-
-def _cost(value: float) -> Fraction:
-    return Fraction(round(_PER_COST * value), _PER_COST)
-
-
-def _best_harmless(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan | None:
-    """Return the best of some plans that harms nobody, of the first of them if time is short."""
-    harmless = [
-        plan
-        for number, plan in enumerate(plans)
-        if not (number and budget.stopped) and judge.is_harmless(plan)
-    ]
-    return min(harmless, key=judge.value, default=None)
-
-
-def _let_go(judge: Judge, plan: Plan, budget: Budget) -> Plan:
-    """Let go whoever gains nothing by being gated, one after the other."""
-    value = judge.value(plan)
-    for name in sorted(plan.periods):
-        if budget.stopped:
+    allowed = given and all(period <= longest[name] for name, period in given.periods.items())
+    if given and allowed and short(given.periods):
+        walk.offer(given)
+    for stretch, plan in _steps(part, longest, terms, short, budget):
+        if budget.stopped or walk.value <= 1.0 + _WORTH:
             break
-        less = Plan(
-            {**plan.offsets, name: judge.player.instance.job(name).unshifted},
-            {other: period for other, period in plan.periods.items() if other != name},
-        )
-        reached = judge.value(less)
-        if reached <= value + _WORTH / 4:
-            plan, value = less, min(value, reached)
-    return plan
+        if plan is None:
+            plan = walk.descend(stretch, longest, terms, short, budget)
+        if plan is not None and not budget.stopped:
+            walk.offer(plan)
+    return walk.plans
+
+
+def _steps(
+    part: Instance, longest: Mapping[str, int], terms: Terms, short: Short, budget: Budget
+) -> Iterator[tuple[Fraction, Plan | None]]:
+    """Yield plans in which all jobs are gated, by stretch, and between them stretches alone.
+
+    Up to the latter a part of the jobs may be gated.
+    """
+    cushion, limit = terms.cushion(part), terms.stretch_limit
+    candidates = Candidates(part, longest, cushion, short, budget, terms.hyperperiod)
+    whole = ((largest_stretch(part, plan.periods), plan) for plan in candidates.plans())
+    limits = (each for each in _LIMITS if terms.partly and (limit is None or each <= limit))
+    return merge(whole, ((each, None) for each in limits), key=itemgetter(0))
+
+
+class _Walk:
+    """The plans of a group, each noticeably better than those before it.
+
+    Attributes
+    ----------
+    judge, search
+        What counts, and what is asked first because it takes less time.
+    value
+        Of the last plan.
+    """
+
+    def __init__(self, judge: Judge, search: Judge, plan: Plan) -> None:
+        self.judge, self.search = judge, search
+        self.plans, self.value = [plan], judge.value(plan)
+        self._last: tuple[Plan, Mapping[str, int]] | None = None
+
+    def offer(self, plan: Plan) -> None:
+        """Take over a plan that harms nobody and is noticeably better."""
+        enough = self.value - _WORTH
+        if self.search.mean(plan) >= enough:
+            return
+        if self.judge.is_harmless(plan) and self.judge.mean(plan) < enough:
+            self.plans.append(plan)
+            self.value = self.judge.mean(plan)
+
+    def descend(
+        self,
+        stretch: Fraction,
+        longest: Mapping[str, int],
+        terms: Terms,
+        short: Short,
+        budget: Budget,
+    ) -> Plan | None:
+        """Return what changes of single jobs make of the best plan; None if it was tried before."""
+        part = self.judge.player.instance
+        within = {
+            job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
+            for job in part.jobs
+        }
+        before, self._last = self._last, (self.plans[-1], within)
+        if before == self._last:
+            return None
+        return descend(self.search, self.plans[-1], within, budget, short, terms.cushion(part))
+
+
+def _longest(judge: Judge, limit: Fraction | None) -> dict[str, int]:
+    """Return the longest periods that are allowed and harm no job."""
+    longest = {}
+    for job, most in zip(judge.player.instance.jobs, judge.most.tolist(), strict=True):
+        shares = [Fraction(most) - 1] + ([] if limit is None else [limit])
+        slots = [int(max(Fraction(0), share) * job.period) for share in shares]
+        slots += [job.max_stretch] if job.max_stretch else []
+        longest[job.name] = min(job.period + min(slots), judge.player.instance.hyperperiod_limit)
+    return longest

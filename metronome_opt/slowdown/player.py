@@ -217,6 +217,10 @@ class Judge:
         """Return the slowdown of each job."""
         return np.asarray(self._by_sharing(plan).mean(axis=0))
 
+    def mean(self, plan: Plan) -> float:
+        """Return the weighted mean slowdown, without a penalty."""
+        return self.player.value(self.slowdowns(plan))
+
     def value(self, plan: Plan) -> float:
         """Return the value of a plan."""
         by_sharing = self._by_sharing(plan)

@@ -128,7 +128,7 @@ class _Group:
     def _instance(self) -> Instance:
         """The jobs as they would run alone."""
         jobs = (self.right.instance.job(job.name) for job in self.part.jobs)
-        anywhere = {"current_offset": None}
+        anywhere = {"current_offset": None, "max_stretch": 0}
         return self.part.replace(jobs=tuple(job.model_copy(update=anywhere) for job in jobs))
 
     @cached_property
@@ -181,7 +181,7 @@ class _Group:
             found = resolve(near, price=PRICE, held=resting, seed=self.seed)
             if not found.contention_after:
                 yield self._in_slots(dict(zip(names, found.offsets, strict=True)))
-        terms = Terms(stretch_limit=_STRETCH, seed=self.seed, hyperperiod=self.right.hyperperiod)
+        terms = Terms(stretch_limit=_STRETCH, hyperperiod=self.right.hyperperiod)
         found_plan = minimise(self._instance, terms, Budget(_SECONDS)).plan
         if found_plan.periods:
             yield self._near(found_plan)

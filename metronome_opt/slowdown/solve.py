@@ -72,10 +72,8 @@ def solve_slowdown(
     terms = Terms(
         stretch_limit=_share(stretch_limit),
         cushion_slots=cushion_slots,
-        seed=arguments.seed,
         workers=arguments.workers,
         sharings=_sharings(sharing),
-        partly=sharing is not None,
         start=None if start is None else Plan.of(instance, start),
         hyperperiod=hyperperiod,
     )
@@ -139,7 +137,7 @@ def _without_simulation(arguments: Arguments, terms: Terms, bound: Bound, enough
 def load_player() -> None:
     """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
     three = warm_up_instance()
-    minimise(three.replace(jobs=three.jobs[:2]), Terms(rounds=1), Budget())
+    minimise(three.replace(jobs=three.jobs[:2]), Terms(), Budget())
 
 
 def _share(value: Exact | None) -> Fraction | None:

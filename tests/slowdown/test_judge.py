@@ -7,11 +7,9 @@ import pytest
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.slowdown.anneal import anneal
 from metronome_opt.slowdown.minimise import is_short
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, plays
-from metronome_opt.solvers.budget import Budget
 from tests.builders import job, network
 from tests.slowdown.cases import NESTED, TIGHT
 
@@ -34,24 +32,6 @@ def test_hyperperiods_stay_within_limit() -> None:
     assert is_short(alike, ["link"], {}, {"a": 149, "b": 134})
     assert not is_short(alike, ["link"], {}, {"a": 149, "b": 139})
     assert is_short(alike, [], {}, {"a": 149, "b": 139})
-
-
-def test_annealing_improves_within_limits() -> None:
-    judge = Judge(NESTED, plays(0, 1))
-    start = Plan(NESTED.unshifted)
-    found = anneal(
-        judge,
-        Judge(NESTED, plays(0, 1)[1:]),
-        start,
-        {"a": 42, "b": 20},
-        Budget(),
-        short=lambda periods: periods.get("a", 40) != 41,
-        seed=1,
-        rounds=60,
-    )
-    assert judge.value(found) < judge.value(start)
-    assert found.periods.get("a", 40) in (40, 42)
-    assert found.periods.get("b", 20) == 20
 
 
 def test_harm_under_one_sharing_rule_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,14 +59,6 @@ def test_unshifted_jobs_do_no_harm() -> None:
     later = Plan({"a": 0, "b": 3})
     assert np.array_equal(judge.slowdowns(later), judge.player.slowdowns(later))
     assert not np.array_equal(judge.slowdowns(later), judge.unshifted)
-
-
-def test_annealing_without_time_changes_nothing() -> None:
-    judge = Judge(TIGHT, plays(0, 1))
-    start = Plan(TIGHT.unshifted)
-    longest = dict.fromkeys("abc", 25)
-    over = Budget(0, lambda: False)
-    assert anneal(judge, judge, start, longest, over, short=lambda _: True) == start
 
 
 def test_plan_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:

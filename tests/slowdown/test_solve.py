@@ -90,16 +90,16 @@ def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
     assert result.schedule.cushion_slots == 3
     assert result.evaluation.contention == 0
     assert minimum(ALTERNATING).evaluation.objectives["cushion"] == 3
-    assert gated_jobs(minimum(ALTERNATING, cushion_slots=4)) != "a b"
+    assert gated_jobs(minimum(ALTERNATING, cushion_slots=4, stretch_limit=0)) != "a b"
 
 
 def test_jobs_that_meet_are_gated_together() -> None:
     # Two of them would fit.
-    result = minimum(TIGHT)
+    result = minimum(TIGHT, stretch_limit=0)
     assert_sound(result)
     assert gated_jobs(result) == ""
     assert result.offsets == TIGHT.unshifted
-    fewer = minimum(TIGHT.replace(jobs=TIGHT.jobs[:2]))
+    fewer = minimum(TIGHT.replace(jobs=TIGHT.jobs[:2]), stretch_limit=0)
     assert_sound(fewer)
     assert gated_jobs(fewer) == "a b"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -28,19 +30,53 @@ def stretchable(slots: int) -> Instance:
     )
 
 
-@pytest.mark.parametrize("slots", [0, 1, 3])
-def test_stretch_stays_within_instance(slots: int) -> None:
-    result = minimum(stretchable(slots))
+@pytest.mark.parametrize(("slots", "limit"), [(1, None), (3, None), (1, "20%"), (9, "5%")])
+def test_jobs_are_stretched_within_both_limits(slots: int, limit: str | None) -> None:
+    result = minimum(stretchable(slots), stretch_limit=limit)
     assert_sound(result)
     assert_harmless(result)
-    assert max(result.stretch.values()) <= slots
+    assert gated_jobs(result) == "a b c"
+    assert set(result.stretch.values()) == {1}  # enough for all, and 5 % of 20 slots
+    assert result.objective is not None
+    assert result.objective <= Fraction(106, 100)
     assert result.schedule.stretch_limit is None
-    if slots:  # one slot is enough for all
-        assert gated_jobs(result) == "a b c"
-        assert result.objective is not None
-        assert result.objective <= Fraction(21, 20)
-    else:
-        assert gated_jobs(result) != "a b c"
+
+
+@pytest.mark.parametrize("slots", [0, 3])
+def test_a_limit_of_0_forbids_to_stretch(slots: int) -> None:
+    result = minimum(stretchable(slots), stretch_limit=0)
+    assert_sound(result)
+    assert set(result.stretch.values()) == {0}
+    assert gated_jobs(result) != "a b c"
+
+
+def test_jobs_are_stretched_as_far_as_it_pays() -> None:
+    # 36 and 38 of 80 slots, a reserve of two each: without idle time they would become late.
+    pair = network(*(job(name, 80, (0, slots, 100)) for name, slots in (("a", 36), ("b", 38))))
+    result = minimum(pair)
+    assert_sound(result)
+    assert_harmless(result)
+    assert result.stretch == {"a": 1, "b": 1}
+    assert result.objective is not None
+    assert result.objective <= Fraction(1013, 1000)
+    assert result.schedule.stretch_limit == Fraction(1, 80)
+
+
+@pytest.mark.parametrize("sharing", [None, "fair"])
+@pytest.mark.parametrize("seed", range(6))
+def test_larger_limit_is_never_worse(sharing: str | None, seed: int) -> None:
+    draw = Random(seed)
+    jobs = []
+    for name in "abc"[: draw.randint(2, 3)]:
+        period = draw.randint(30, 60)
+        burst = (0, draw.randint(period // 5, period // 2), 100)
+        jobs.append(job(name, period, burst, weight=draw.randint(1, 3)))
+    values = []
+    for limit in (0, "3%", "10%", "20%", None):
+        result = minimum(network(*jobs), stretch_limit=limit, sharing=sharing)
+        assert_sound(result)
+        values.append(result.objective or 0)
+    assert all(more <= less for less, more in pairwise(values))
 
 
 def test_stretch_limit_allows_more_and_is_stated() -> None:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.starts import Waiting, decide_starts
+from metronome_opt.engine.runner import Lateness, Slot
+from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.plain import Default
-from metronome_opt.simulate.state import SimState, TrainingJob
+from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
+from metronome_opt.slowdown.minimise import Terms, minimise
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.solvers.budget import Budget
 
 
 class Metronome(Default):
-    """Lets `allocation` decide where a job runs and when it starts."""
+    """Lets `allocation` decide where a job runs and when it starts, and `slowdown` who is gated."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._meetings: Meetings | None = None
+        self._plans: dict[object, Plan] = {}
 
     def starts(
         self, waiting: Sequence[TrainingJob], state: SimState
@@ -37,3 +43,71 @@ class Metronome(Default):
             placement = decisions[job.name].placement
             if placement is not None:
                 yield job, placement
+
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
+        """Gate the jobs around those that came and left, where they gain by it."""
+        return [
+            order for members in state.changed(came, left) for order in self._gate(state, members)
+        ]
+
+    def _gate(self, state: SimState, members: Sequence[int]) -> Iterator[Order]:
+        """Yield what each of some jobs does: keep slots, or begin when it can."""
+        instance = _instance(state, members)
+        key = instance.jobs, instance.links
+        if key not in self._plans:
+            self._plans[key] = minimise(instance, Terms(quick=True), Budget()).plan
+        plan = self._plans[key]
+        starts = _starts(state, plan, members)
+        for index in members:
+            name = str(index)
+            slot = None
+            if name in plan.periods:
+                bursts = sorted(float(p.start * SLOT_MS) for p in state.running[index].claim.phases)
+                slot = Slot(
+                    period_ms=float(plan.periods[name] * SLOT_MS),
+                    lateness=Lateness.YIELD,
+                    bursts_ms=tuple(bursts),
+                )
+            yield Order(index, slot, starts.get(index, state.can_start(index)))
+
+
+def _instance(state: SimState, members: Sequence[int]) -> Instance:
+    """Return running jobs as an instance, as they claim to be, on the grid of policies."""
+    used = dict.fromkeys(link for index in members for link in state.running[index].placement.links)
+    capacities = state.room.cluster.capacities
+    return Instance(
+        name="group",
+        slot_ms=SLOT_MS,
+        links=tuple(Link(name=link, capacity=capacities[link]) for link in used),
+        jobs=tuple(
+            Job(
+                name=str(index),
+                period=running.slots,
+                max_stretch=running.slots,  # so that no common hyperperiod is needed
+                weight=running.job.work.priority,
+                phases=running.claim.phases,
+                links=dict(running.placement.links),
+            )
+            for index in members
+            for running in [state.running[index]]
+        ),
+    )
+
+
+def _starts(state: SimState, plan: Plan, members: Sequence[int]) -> Mapping[int, float]:
+    """Return when gated jobs begin their next iterations, all shifted alike to wait little."""
+    gated = [index for index in members if str(index) in plan.periods]
+    ready = {index: state.can_start(index) for index in gated}
+    period = {index: float(plan.periods[str(index)] * SLOT_MS) for index in gated}
+    offset = {index: float(plan.offsets[str(index)] * SLOT_MS) for index in gated}
+
+    def waits(shift: float) -> dict[int, float]:
+        return {i: (offset[i] + shift - ready[i]) % period[i] for i in gated}
+
+    def cost(shift: float) -> float:
+        return sum(
+            max(1, state.running[i].job.work.priority) * wait for i, wait in waits(shift).items()
+        )
+
+    best = min((ready[i] - offset[i] for i in gated), key=cost, default=0.0)
+    return {i: ready[i] + wait for i, wait in waits(best).items()}

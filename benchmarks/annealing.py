@@ -37,7 +37,6 @@ def anneal(
     short: Callable[[Mapping[str, int]], bool],
     cushion_slots: int = 0,
     seed: int = 0,
-    rounds: int | None = None,
 ) -> Plan:
     """Return the best plan that is found from one on.
 
@@ -47,26 +46,23 @@ def anneal(
         What counts, and what is asked first because it takes less time.
     longest
         The longest period that each job may keep, in slots.
-    budget, rounds
-        When to end, and after how many moves at the latest; the temperature falls with whichever of
-        them is further.
+    budget
+        When to end; the temperature falls with the time.
     short
-        Whether jobs may keep some periods, see `minimise.is_short`.
+        Whether jobs may keep some periods, see `metronome_opt.slowdown.minimise.is_short`.
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     """
-    rng = random.Random(seed)  # noqa: S311 (no secrets)
+    rng = random.Random(seed)
     moves = _Moves(judge.player.instance, longest, short, cushion_slots, rng)
     plan = _pace_each(judge, screen, moves, plan, budget.fraction(_LADDERS))
     best, best_value = plan, judge.value(plan)
     current, value, first = plan, best_value, screen.value(plan)
     heat = _HEAT * max(0.0, best_value - 1.0)
-    allowed, done = budget.remaining, 0
-    while not budget.stopped and done != rounds:
-        done += 1
-        spent = [] if allowed is None else [1.0 - (budget.remaining or 0.0) / max(allowed, 1e-9)]
-        spent += [] if rounds is None else [done / rounds]
-        bound = -heat * (1.0 - max(spent, default=0.0)) ** 2 * math.log(1.0 - rng.random())
+    allowed = max(budget.remaining or 0.0, 1e-9)
+    while not budget.stopped:
+        left = (budget.remaining or 0.0) / allowed
+        bound = -heat * left**2 * math.log(1.0 - rng.random())
         moved = moves.of(current)
         if moved is None:
             continue

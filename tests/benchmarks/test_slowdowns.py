@@ -1,0 +1,33 @@
+"""Annealing as a reference for slowdowns."""
+
+from __future__ import annotations
+
+from benchmarks.annealing import anneal
+from benchmarks.slowdowns import search
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import Judge, plays
+from metronome_opt.solvers.budget import Budget
+from tests.slowdown.cases import NESTED, TIGHT
+
+
+def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
+    judge = Judge(NESTED, plays(0, 1))
+    start = Plan(NESTED.unshifted)
+    found = anneal(
+        judge,
+        Judge(NESTED, plays(0, 1)[1:]),
+        start,
+        {"a": 42, "b": 20},
+        Budget(1),
+        short=lambda periods: periods.get("a", 40) != 41,
+        seed=1,
+    )
+    assert judge.value(found) < judge.value(start)
+    assert found.periods.get("a", 40) in (40, 42)
+    assert found.periods.get("b", 20) == 20
+
+
+def test_long_search_is_no_worse_than_unshifted_jobs() -> None:
+    best = search(TIGHT, seconds=1, seed=0)
+    assert best.slowdown <= best.unshifted
+    assert all(period >= 20 for _, period in best.gated.values())

@@ -1,0 +1,61 @@
+"""Candidates for the slots of jobs that meet."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from metronome_opt.compatible import least_stretch, solve_choices
+from metronome_opt.instance import Instance
+from metronome_opt.slowdown.candidates import Candidates, largest_stretch
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.solvers.budget import Budget
+from tests.builders import job, network
+from tests.slowdown.cases import NESTED
+
+
+def plans(instance: Instance, limit: Fraction, **options: int) -> list[Plan]:
+    longest = {each.name: int(each.period * (1 + limit)) for each in instance.jobs}
+    return list(Candidates(instance, longest, 0, lambda _: True, Budget(), **options).plans())
+
+
+def drawn_pair(seed: int) -> Instance:
+    draw = Random(seed)
+    return network(
+        *(
+            job(name, draw.randint(8, 24), (0, draw.randint(1, 6), 100), weight=draw.randint(1, 3))
+            for name in "ab"
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_least_stretch_of_two_jobs_is_among_them(seed: int) -> None:
+    pair, limit = drawn_pair(seed), Fraction(seed, 20)
+    least = solve_choices(pair, least_stretch(pair, limit), time_limit=None, workers=1).cost
+    costs = [
+        sum(
+            Fraction(each.weight * (plan.periods[each.name] - each.period), each.period)
+            for each in pair.jobs
+        )
+        for plan in plans(pair, limit)
+    ]
+    assert min(costs, default=None) == least
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_larger_limit_adds_candidates_after_those_of_a_smaller_one(seed: int) -> None:
+    few, many = (plans(drawn_pair(seed), Fraction(share, 4)) for share in (1, 4))
+    assert many[: len(few)] == few
+    stretches = [largest_stretch(drawn_pair(seed), plan.periods) for plan in many]
+    assert all(first <= second for first, second in pairwise(stretches))
+
+
+def test_periods_divide_the_hyperperiod() -> None:
+    found = [plan.periods for plan in plans(NESTED, Fraction(1), hyperperiod=60)]
+    assert found
+    assert all(60 % period == 0 for periods in found for period in periods.values())
+    assert found[0] == {"a": 60, "b": 20}
