@@ -25,7 +25,7 @@ COMMANDS = {
     "report": "Write RESULT as an interactive page.",
     "verify": "Recompute every number that SCHEDULE states.",
     "export": "Write the problem of FILE for other solvers.",
-    "demo": "Schedule the shipped scenario of 24 nodes: tables, figure, claims.",
+    "demo": "Place and schedule the shipped scenarios: tables, figure, claims.",
     "bench": "Compare solvers on stored instances or on a folder of them.",
     "claims": "Write SCHEDULE as manifests for a cluster.",
 }
