@@ -197,7 +197,7 @@ def _placed(
     if isinstance(source, Problem):
         return source
     try:
-        if not simulated:
+        if not simulated or all(job.nodes is not None for job in source.jobs):
             return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
         from metronome_opt.allocation.scenario import allocate
 
