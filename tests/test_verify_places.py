@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.allocation.scenario import allocate
 from metronome_opt.instance import Instance, Link
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import Schedule, Status
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check_flows, check_places
 from tests.builders import job
 from tests.tiers import examples
@@ -195,3 +197,23 @@ def test_instances_of_scenarios_have_the_flows_of_the_definitions(data: st.DataO
     )
     places = {"a": order[:cut], "b": order[cut:]}
     assert judge(asked, schedule(places))[1] == ()
+
+
+@given(st.data())
+@examples(40, deadline=None)
+def test_allocation_states_true_places(data: st.DataObject) -> None:
+    cpu = st.sampled_from([0, 9_000, 16_000])
+    jobs = [
+        described(
+            name,
+            data.draw(st.integers(2, 4)),
+            each={"gpus": 1, "cpu_millicores": data.draw(cpu)},
+            allreduce=data.draw(st.sampled_from(["tasks", "ring"])),
+        )
+        for name in "abc"
+    ]
+    jobs[1] = described("b", 2, nodes=data.draw(st.sampled_from([["node-03"] * 2, None])))
+    asked = scenario(*jobs)
+    problem = allocate(asked, Budget(0.1))
+    names = dict.fromkeys(problem.instance.unshifted, 0)
+    assert judge(asked, schedule(problem.places, problem.waiting, offsets=names))[1] == ()
