@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance
+from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.scenario.build import read_source
+from metronome_opt.scenario.build import locate, read_source
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
@@ -47,6 +48,7 @@ def solve(
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
+    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
 ) -> Result:
     """Choose for every job when it may burst.
 
@@ -96,6 +98,8 @@ def solve(
         For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
         priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
         good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
+    hyperperiod_limit
+        For a file or a scenario: slots after which links have to repeat themselves.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def solve(
     SolverError
         If the solver fails before it has a schedule.
     """
-    source = _source(problem)
+    source = _source(problem, hyperperiod_limit)
     chosen = find_solver(solver)
     rules = [stop] if callable(stop) else list(stop)
     time_limit = _time_limit(time_limit, rules)
@@ -134,7 +138,12 @@ def solve(
         from metronome_opt.slowdown.solve import load_player, solve_slowdown
 
         load = load_player
-        run = partial(solve_slowdown, stretch_limit=stretch_limit, sharing=sharing)
+        run = partial(
+            solve_slowdown,
+            stretch_limit=stretch_limit,
+            sharing=sharing,
+            hyperperiod=_hyperperiod(source),
+        )
     else:
         from metronome_opt.multiobjective.solve import solve_goal
 
@@ -146,7 +155,8 @@ def solve(
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
-        placed = _placed(source, budget, seed, simulated=simulated)
+        path = locate(problem) if isinstance(problem, str | Path) else None
+        placed = _placed(source, path, budget, seed, hyperperiod_limit, simulated=simulated)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -160,10 +170,10 @@ def solve(
     return replace(result, schedule=result.schedule.model_copy(update=stated))
 
 
-def _source(problem: object) -> Problem | Scenario:
+def _source(problem: object, hyperperiod_limit: int) -> Problem | Scenario:
     """Return the problem; a scenario without places."""
     if isinstance(problem, str | Path):
-        problem = read_source(problem)
+        problem = read_source(problem, hyperperiod_limit=hyperperiod_limit)
     if isinstance(problem, Instance):
         problem = Problem(problem)
     if not isinstance(problem, Problem | Scenario):
@@ -174,15 +184,32 @@ def _source(problem: object) -> Problem | Scenario:
     return problem
 
 
-def _placed(source: Problem | Scenario, budget: Budget, seed: int, *, simulated: bool) -> Problem:
+def _placed(
+    source: Problem | Scenario,
+    path: Path | None,
+    budget: Budget,
+    seed: int,
+    hyperperiod_limit: int,
+    *,
+    simulated: bool,
+) -> Problem:
     """Return the problem with all jobs placed, for slowdown where they are fast."""
     if isinstance(source, Problem):
         return source
-    if not simulated:
-        return build_scenario(source)
-    from metronome_opt.allocation.scenario import allocate
+    try:
+        if not simulated or all(job.nodes is not None for job in source.jobs):
+            return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
+        from metronome_opt.allocation.scenario import allocate
 
-    return allocate(source, budget, seed=seed)
+        return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
+    except InputError as error:
+        raise error.within(path or source.name) from None
+
+
+def _hyperperiod(source: Problem | Scenario) -> int | None:
+    """Return the slots that all periods have to divide; None for any periods."""
+    cluster = source.cluster if isinstance(source, Scenario) else None
+    return cluster.hyperperiod if isinstance(cluster, ClusterSpec) else None
 
 
 def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | None:

@@ -146,8 +146,8 @@ class Room:
 
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
         rack tasks fill as few nodes as possible, or are shared out evenly among the emptiest so
-        many, or among all; several racks get equal shares, or their nodes do. Links that do not carry
-        1 Mbit/s for each of its tasks are not used.
+        many, or among all; several racks get equal shares, or their nodes do. Links that do not
+        carry 1 Mbit/s for each of its tasks are not used.
         """
         room = self.tasks(job.each)
         room = np.where(self._linked | (room >= job.tasks), room, 0)

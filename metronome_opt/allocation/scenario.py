@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import HYPERPERIOD_LIMIT
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
@@ -70,9 +71,23 @@ def allocate(
     return replace(problem, places=best, waiting=waiting)
 
 
+def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
+    """Return why each job that has no place waits, given the places of the others."""
+    room = Room(scenario.cluster)
+    for job in scenario.jobs:
+        room.take(places.get(job.name, ()), job.each)
+    found = {}
+    for job in scenario.jobs:
+        if job.name not in places:
+            fit = int(room.tasks(job.each).sum())
+            needs = f"{job.workers:,} tasks of {counted(job.each.gpus, 'GPU')}"
+            found[job.name] = f"{needs}, and there is room for {fit:,}"
+    return found
+
+
 def nearest(scenario: Scenario) -> Problem:
     """Return the instance of a scenario at the nearest placements, one job after the other."""
-    return build_scenario(scenario.at(_Search(scenario).nearest()))
+    return build_scenario(scenario.at(Search(scenario).nearest()))
 
 
 @dataclass(frozen=True)
@@ -101,10 +116,14 @@ class Search:
         occupancy = Occupancy(empty.copy(), [], Meetings(SAFE), _NEAR)
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
-                if not occupancy.room.holds(job.nodes, job.each):
-                    raise InputError(
-                        f"jobs[{index}].nodes: not enough is free on them; move a job elsewhere"
-                    )
+                room = occupancy.room.tasks(job.each).tolist()
+                fits = dict(zip(self.scenario.cluster.hosts, room, strict=True))
+                for node, count in Counter(job.nodes).items():
+                    if fits[node] < count:
+                        raise InputError(
+                            f"jobs[{index}].nodes: {node} has room for {fits[node]} of its "
+                            f"{counted(count, 'task')} there; move a job elsewhere"
+                        )
                 demand = self._jobs[job.name]
                 occupancy.add(Placed(demand, occupancy.room.placement(job.nodes, demand)))
             elif empty.tasks(job.each).sum() < job.workers:

@@ -12,7 +12,7 @@ import typer
 COMMANDS = {
     "init": "Write a small, complete scenario to FILE, to be changed.",
     "validate": "Check FILE and describe its contents.",
-    "solve": "Choose offsets and gated jobs; print iteration times.",
+    "solve": "Choose places, offsets and gated jobs; print iteration times.",
     "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
     "fit": "Decide whether all jobs of FILE can keep slots.",
     "pareto": "Find the Pareto front of FILE for two objectives.",
@@ -25,7 +25,7 @@ COMMANDS = {
     "report": "Write RESULT as an interactive page.",
     "verify": "Recompute every number that SCHEDULE states.",
     "export": "Write the problem of FILE for other solvers.",
-    "demo": "Schedule the shipped scenario of 24 nodes: tables, figure, claims.",
+    "demo": "Place and schedule the shipped scenarios: tables, figure, claims.",
     "bench": "Compare solvers on stored instances or on a folder of them.",
     "claims": "Write SCHEDULE as manifests for a cluster.",
 }

@@ -9,7 +9,8 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
-from metronome_opt.scenario import Problem, load
+from metronome_opt.scenario import Problem
+from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import read_schedule
 
 
@@ -27,13 +28,17 @@ def claims(
 
     The comments of DIR/kustomization.yaml say how kubectl applies them.
     """
-    from metronome_opt.kubernetes import export_claims
+    from metronome_opt.kubernetes import VerificationError, export_claims
 
-    problem = load(instance, hyperperiod_limit=hyperperiod_limit)
+    source, stated = options.read_source(instance, hyperperiod_limit), read_schedule(schedule)
+    with options.naming(instance):
+        problem, faults = judge(source, stated, hyperperiod_limit=hyperperiod_limit)
+    if problem is None:
+        raise VerificationError(f"schedule: {faults[0]}; claims are written of true schedules only")
     with live_line(f"writing {output}", str):
         export_claims(
             problem.instance,
-            read_schedule(schedule),
+            stated,
             problem.deployment,
             output,
             group=group,

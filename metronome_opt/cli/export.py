@@ -9,7 +9,6 @@ import typer
 from metronome_opt.cli import options
 from metronome_opt.documents import check_targets, write_text
 from metronome_opt.export import export_text
-from metronome_opt.scenario import load
 
 
 def export(
@@ -19,7 +18,7 @@ def export(
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
     """Write the problem of FILE for other solvers."""
-    problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    problem = options.read_problem(file, hyperperiod_limit)
     check_targets([file], [output])
     text = export_text(problem.instance, format_)
     if output is None:

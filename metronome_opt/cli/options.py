@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +14,14 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT
 
 if TYPE_CHECKING:
+    from metronome_opt.instance import Instance
     from metronome_opt.scenario import Problem as Read
+    from metronome_opt.scenario import Scenario
 
-_FILE = "An instance or a scenario, JSON or YAML, or the name of a shipped scenario."
+_FILE = (
+    "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "
+    "cluster's state."
+)
 Problem = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
 InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help=_FILE)]
 ScheduleFile = Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule file.")]
@@ -104,14 +111,36 @@ def read_pairs(option: str, text: str | None) -> dict[str, str]:
     return pairs
 
 
-def read_problem(path: Path, hyperperiod_limit: int) -> Read:
-    """Read an instance or a scenario, and print the notes on it."""
-    from metronome_opt.scenario import load
+def read_source(path: Path, hyperperiod_limit: int) -> Scenario | Instance:
+    """Read an instance or a scenario, or the state of a cluster as a scenario."""
+    if path.is_dir():
+        from metronome_opt.cluster.scenario import read_state
 
-    problem = load(path, hyperperiod_limit=hyperperiod_limit)
+        return read_state(path)
+    from metronome_opt.scenario.build import read_source
+
+    return read_source(path, hyperperiod_limit=hyperperiod_limit)
+
+
+def read_problem(path: Path, hyperperiod_limit: int) -> Read:
+    """Read the same as a problem, with the jobs of a scenario spread, and print the notes on it."""
+    from metronome_opt.scenario.build import build_problem
+
+    source = read_source(path, hyperperiod_limit)
+    with naming(path):
+        problem = build_problem(source, hyperperiod_limit=hyperperiod_limit)
     for each in problem.notes:
         note(each)
     return problem
+
+
+@contextmanager
+def naming(place: object) -> Iterator[None]:
+    """Prefix errors of this block with a place."""
+    try:
+        yield
+    except InputError as error:
+        raise error.within(str(place)) from None
 
 
 # ------------------------------------------------------------------ what is printed

@@ -56,6 +56,12 @@ def place(
         list[str] | None,
         typer.Option(metavar="LINK=MBPS", help="A link carries so much; 0 if it failed."),
     ] = None,
+    take: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCHEDULE", help="Running jobs get the slots of it, solved for STATE."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Find the place, reserve none.")
     ] = False,
@@ -74,11 +80,10 @@ def place(
     """
     from metronome_opt.cluster.store import Store
 
+    changes = _changes_of(down or (), up or (), capacity or ())
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
-    changes = _changes_of(down or (), up or (), capacity or ())
-    if dry_run and (job is None or cluster is not None or changes):
-        raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
+    _check_alone(job is not None, cluster is not None or bool(changes), remove, take, dry_run)
     if claims is not None:
         from metronome_opt.kubernetes import check_folder
 
@@ -94,6 +99,8 @@ def place(
             typer.echo(_apply(store.state, change), err=True)
         if gang is None:
             placed = True
+            if take is not None:
+                _take(store.state, take)
             if remove is not None:
                 _remove(store.state, remove)
             _print_state(store.state, as_json=as_json)
@@ -106,6 +113,16 @@ def place(
         if claims is not None:
             export_state(store.state, claims)
     return 0 if placed else 1
+
+
+def _check_alone(
+    has_job: bool, is_changed: bool, remove: str | None, take: Path | None, dry_run: bool
+) -> None:
+    """Refuse options that stand alone beside others."""
+    if take is not None and (has_job or is_changed or remove is not None):
+        raise InputError("--take: is for a STATE that stays as it is; do all else before or after")
+    if dry_run and (not has_job or is_changed):
+        raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
 
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
@@ -187,6 +204,17 @@ def _place(
     else:
         _print_place(left, decision, reserved=not dry_run)
     return True
+
+
+def _take(state: ClusterState, path: Path) -> None:
+    """Let running jobs have the slots of a schedule, and print so."""
+    from metronome_opt.cluster.scenario import take_over
+    from metronome_opt.schedule import read_schedule
+
+    schedule = read_schedule(path)
+    with options.naming(path):
+        is_changed = take_over(state, schedule)
+    typer.echo(f"{path}: {'taken over' if is_changed else 'in force already'}", err=True)
 
 
 def _remove(state: ClusterState, job: str) -> None:

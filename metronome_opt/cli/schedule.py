@@ -36,7 +36,8 @@ def simulate_schedule(problem: str, path: Path, output: Path, *, as_json: bool) 
     from metronome_opt.plot import save_figure
 
     schedule = read_schedule(path)
-    instance = find_problem([Point(path, schedule)], problem).instance
+    solved = find_problem([Point(path, schedule)], problem)
+    instance = solved.instance
     targets = [output / _TABLE, output / _PICTURE]
     if (output / FILE).exists():
         raise InputError(f"{output}: holds the simulations of a campaign; name another --output")
@@ -63,9 +64,9 @@ def simulate_schedule(problem: str, path: Path, output: Path, *, as_json: bool) 
         }
         print_json(document)
     else:
-        terminal().print(gated_text(instance, schedule, times))
-        terminal().print(jobs_table(instance, schedule, times))
+        terminal().print(jobs_table(instance, schedule, times, placed=solved.placed))
         terminal().print(JOBS_LEGEND)
+        terminal().print(gated_text(instance, schedule, times))
     wrote(*targets)
     return 0
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.cli.options import naming, note, print_json, read_names, read_pairs
 from metronome_opt.errors import InputError, counted, quote
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ def simulate(
         typer.Argument(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, or of a shipped study or scenario. With --schedule a "
-            "scenario or an instance.",
+            "benchmarks/studies, or of a shipped study or scenario; or the folder of a cluster's "
+            "state. With --schedule a scenario, an instance or a state.",
         ),
     ],
     schedule: Annotated[
@@ -116,7 +115,6 @@ def simulate(
     )
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal
-    from metronome_opt.simulate.study import find_study
 
     if schedule is not None:
         from metronome_opt.cli.schedule import simulate_schedule
@@ -133,20 +131,20 @@ def simulate(
                 raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
         return simulate_schedule(scenario, schedule, output, as_json=as_json)
     check_extra()
-    study = find_study(scenario)
+    study = _study(scenario)
     policies = _policies(study, policy)
-    with _naming("--cells"):
+    with naming("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
-    with _naming("--set"):
+    with naming("--set"):
         cases = plan(study, chosen, policies, seeds=seeds, limits=limits, overrides=overrides)
     _check_folder(output, FILE)
-    with _naming(scenario):
+    with naming(scenario):
         check_scenarios(study, chosen)
     make_folder(output)
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
-        with _naming(str(output)):
+        with naming(str(output)):
             check_own(file.records, study, overrides)
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
@@ -172,6 +170,18 @@ def simulate(
 # ------------------------------------------------------------------ input
 
 
+def _study(wanted: str) -> Study:
+    """Return a study by file or by name, or the state of a cluster as one."""
+    from metronome_opt.simulate.study import Study, find_study
+
+    if not (Path(wanted) / "state.json").is_file():  # a folder may have the name of a study
+        return find_study(wanted)
+    from metronome_opt.cluster.scenario import read_state
+
+    with naming(wanted):
+        return Study.of_scenario(read_state(wanted))
+
+
 def _policies(study: Study, text: str | None) -> Sequence[str]:
     from metronome_opt.simulate import POLICIES
 
@@ -194,15 +204,6 @@ def _check_folder(output: Path, file: str) -> None:
         raise InputError(f"{output}: is not a folder; name another --output")
     if output.is_dir() and any(output.iterdir()) and not (output / file).exists():
         raise InputError(f"{output}: holds files that are not of a campaign; name another --output")
-
-
-@contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Prefix errors of this block with a place."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
 
 
 # ------------------------------------------------------------------ running

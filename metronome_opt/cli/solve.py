@@ -12,9 +12,11 @@ from metronome_opt.cli.options import note, print_json, read_names, read_pairs, 
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import counted
+from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import Deployment
+from metronome_opt.scenario import Problem, Scenario
+from metronome_opt.scenario.build import build_problem
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
 from metronome_opt.solving import solve as run_solver
@@ -60,13 +62,12 @@ def solve(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Choose offsets and gated jobs; print iteration times.
+    """Choose places, offsets and gated jobs; print iteration times.
 
-    The mean slowdown of the jobs, as simulated, is minimised. With stretch among the objectives
-    periods are stretched as well.
+    The mean slowdown of the jobs, as simulated, is minimised. Jobs of a scenario that do not say
+    where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    problem = options.read_problem(file, hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -76,9 +77,9 @@ def solve(
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    with live_line(f"{problem.instance.name}: {solver}", describe_event) as callback:
+    with live_line(f"{file.stem}: {solver}", describe_event) as callback:
         result = run_solver(
-            problem,
+            options.read_source(file, hyperperiod_limit) if file.is_dir() else file,
             solver,
             objective,
             time_limit=time_limit,
@@ -88,7 +89,12 @@ def solve(
             stretch_limit=stretch_limit,
             sharing=sharing,
             cushion_slots=cushion_slots,
+            hyperperiod_limit=hyperperiod_limit,
         )
+    source, places = options.read_source(file, hyperperiod_limit), result.schedule.places
+    problem = build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
+    for each in problem.notes:
+        note(each)
     if output is not None:
         write_schedule(result.schedule, output)
     if plot is not None:
@@ -99,7 +105,7 @@ def solve(
     if as_json:
         print_json(result.schedule.to_dict())
     else:
-        _print_result(result, problem.placed)
+        _print_result(result, problem, source)
     wrote(output, plot)
     if claims is not None:
         from metronome_opt.cli.claims import note_missing_nodes
@@ -120,7 +126,7 @@ def _objective(text: str) -> str | list[str] | dict[str, str]:
     return names[0] if len(names) == 1 else names
 
 
-def _print_result(result: Result, placed: Deployment | None) -> None:
+def _print_result(result: Result, problem: Problem, source: Scenario | Instance) -> None:
     from metronome_opt.report.tables import (
         CUSHION_LEGEND,
         JOBS_LEGEND,
@@ -134,11 +140,22 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
 
     instance, longer = result.instance, result.schedule.cushion_slots
     by_simulation = find_objective(result.schedule.first).simulated
-    # The unshifted values; unknown where jobs have to be stretched first.
-    before = None
-    if not by_simulation and not instance.needs_stretch:
-        before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
+    with live_line("simulating the jobs", str):
+        times = Times.of(result)
+    jobs = select_jobs(instance, times)
+    waits = None if result.simulated is None else result.simulated.waits
+    console.print(jobs_table(instance, result.schedule, times, waits, problem.placed, jobs))
+    if len(jobs) < len(instance.jobs):
+        count = counted(len(instance.jobs), "job")
+        console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
+    console.print(JOBS_LEGEND)
+    if isinstance(source, Scenario) and result.schedule.waiting:
+        from metronome_opt.allocation.scenario import reasons
+
+        for name, reason in reasons(source, result.schedule.places or {}).items():
+            typer.echo(f"{name} waits: {reason}")
+    typer.echo(gated_text(instance, result.schedule, times))
     typer.echo(result.summary())
     if not _is_stated(result):
         for number, level in enumerate(result.levels, start=1):
@@ -146,18 +163,12 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
     if longer:
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
     if not by_simulation:
+        # The unshifted values; unknown where jobs have to be stretched first.
+        before = None
+        if not instance.needs_stretch:
+            before = evaluate(instance, instance.unshifted, longer=longer)
         console.print(objectives_table(before, result.evaluation))
         console.print(CUSHION_LEGEND)
-    with live_line("simulating the jobs", str):
-        times = Times.of(result)
-    console.print(gated_text(instance, result.schedule, times))
-    jobs = select_jobs(instance, times)
-    waits = None if result.simulated is None else result.simulated.waits
-    console.print(jobs_table(instance, result.schedule, times, waits, placed, jobs))
-    if len(jobs) < len(instance.jobs):
-        count = counted(len(instance.jobs), "job")
-        console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
-    console.print(JOBS_LEGEND)
     for each in result.notes:
         note(each)
 

@@ -10,12 +10,13 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cluster.gang import JOB_FORMAT, read_job
+from metronome_opt.cluster.views import STATE_FORMAT
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.scenario import SCENARIO_FORMAT, WORKLOAD_FORMAT, Problem, locate, read_workload
 from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
-from metronome_opt.schedule import SCHEDULE_FORMAT, read_schedule
+from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 
 
 def validate(
@@ -23,7 +24,8 @@ def validate(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A scenario, cluster, job, instance, schedule or workload, JSON or YAML.",
+            help="A scenario, cluster, job, instance, schedule or workload, JSON or YAML, or the "
+            "folder of a cluster's state.",
         ),
     ],
     hyperperiod_limit: options.Limit = options.LIMIT,
@@ -34,8 +36,8 @@ def validate(
     Each fault is a line that names the place, and the exit status is 2.
     """
     path = locate(file)
-    kind = read_document(path).get("format")
-    if kind in (SCENARIO_FORMAT, INSTANCE_FORMAT):
+    kind = STATE_FORMAT if path.is_dir() else read_document(path).get("format")
+    if kind in (SCENARIO_FORMAT, INSTANCE_FORMAT, STATE_FORMAT):
         problem = options.read_problem(file, hyperperiod_limit)
         said = _of_problem(problem)
     elif isinstance(kind, str) and kind in _READERS:
@@ -66,9 +68,18 @@ def _of_problem(problem: Problem) -> str:
     return f"a scenario: {counted(len(problem.placed.cluster.nodes), 'node')}, {each}; {time}"
 
 
+def _of_schedule(schedule: Schedule) -> str:
+    said = f"a schedule of {schedule.instance}"
+    if schedule.places is not None:
+        said += f": {counted(len(schedule.places), 'job')} placed"
+    if schedule.waiting:
+        said += f", waiting: {', '.join(schedule.waiting)}"
+    return said
+
+
 _READERS: Mapping[str, Callable[[Path], str]] = {
     CLUSTER_FORMAT: lambda path: f"a cluster: {counted(len(read_cluster(path).nodes), 'node')}",
     JOB_FORMAT: lambda path: f"a job: {read_job(path).name}",
-    SCHEDULE_FORMAT: lambda path: f"a schedule of {read_schedule(path).instance}",
+    SCHEDULE_FORMAT: lambda path: _of_schedule(read_schedule(path)),
     WORKLOAD_FORMAT: lambda path: f"a workload: {read_workload(path).name}",
 }

@@ -6,9 +6,8 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.objectives import SLOWDOWN
-from metronome_opt.scenario import load
+from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import read_schedule
-from metronome_opt.verify import check
 
 
 def verify(
@@ -22,9 +21,9 @@ def verify(
     The exit status is 0 only if all are true. A lower bound is checked against the value; its proof
     cannot be seen from the file, unless it is one of slowdown.
     """
-    problem = load(instance, hyperperiod_limit=hyperperiod_limit)
-    stated = read_schedule(schedule)
-    faults = check(problem.instance, stated)
+    source, stated = options.read_source(instance, hyperperiod_limit), read_schedule(schedule)
+    with options.naming(instance):
+        _, faults = judge(source, stated, hyperperiod_limit=hyperperiod_limit)
     if as_json:
         rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
         options.print_json({"valid": not faults, "false": rows})

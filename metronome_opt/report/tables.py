@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from metronome_opt.scenario import Deployment, Problem
 
 JOBS_LEGEND = """\
-unshifted, expected: an iteration as simulated; alone: without other jobs on its links
+expected, unshifted: an iteration as simulated; alone: without other jobs on its links
 slots: from one to the next, of jobs that are gated; the others begin at first and run freely"""
 CUSHION_LEGEND = (
     "cushion: by how much all bursts may grow before a link without contention has some; "
@@ -156,7 +156,7 @@ def jobs_table(
     placed: Deployment | None = None,
     jobs: Sequence[Job] | None = None,
 ) -> Table:
-    """Return one row per job: its slots, and how long an iteration of it takes.
+    """Return one row per job: how long an iteration takes, where it runs, and its slots.
 
     Parameters
     ----------
@@ -175,29 +175,22 @@ def jobs_table(
     for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
         others = sorted((waits or {}).get(job.name, {}).items(), key=lambda item: -item[1])
-        row = (
-            job.name,
-            str(job.weight),
-            format_number(alone_ms(instance, job)),
-            f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
-            f"{schedule.offsets[job.name] * slot_ms:,}",
-            format_number(before),
-            format_number(after),
-            f"{float(after / before - 1):+.1%}",
-        )
         delayed = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "none"
         rows.append(
             (
-                *row,
-                *([delayed] if waits is not None else []),
+                *(job.name, str(job.weight), format_number(after), format_number(before)),
+                *(f"{float(after / before - 1):+.1%}", format_number(alone_ms(instance, job))),
                 *([where.get(job.name, "-")] if where else []),
+                f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
+                f"{schedule.offsets[job.name] * slot_ms:,}",
+                *([delayed] if waits is not None else []),
             )
         )
     headings = (
-        *("job", "weight", "alone\n(ms)", "slots\n(ms)", "first\n(ms)"),
-        *("unshifted\n(ms)", "expected\n(ms)", "change"),
-        *(["delayed by"] if waits is not None else []),
+        *("job", "weight", "expected\n(ms)", "unshifted\n(ms)", "change", "alone\n(ms)"),
         *(["where"] if where else []),
+        *("slots\n(ms)", "first\n(ms)"),
+        *(["delayed by"] if waits is not None else []),
     )
     return plain_table(headings, rows, left=("delayed by", "where"))
 

@@ -160,17 +160,25 @@ def load(
     InputError
         One line that names the file, the place in it and the value.
     """
-    path = locate(path)
+    source = read_source(path, hyperperiod_limit=hyperperiod_limit)
+    try:
+        return build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
+    except InputError as error:
+        raise error.within(locate(path)) from None
 
-    def make(document: Mapping[str, Any]) -> Problem:
-        source = _source_of(document, path.parent, hyperperiod_limit)
-        if isinstance(source, Instance):
-            return Problem(source)
-        if places is not None:
-            source = source.at(places)
-        return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
 
-    return read_as(path, make)
+def build_problem(
+    source: Scenario | Instance,
+    places: Mapping[str, Sequence[str]] | None = None,
+    *,
+    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
+) -> Problem:
+    """Return what `load` returns of a file with this scenario or instance."""
+    if isinstance(source, Instance):
+        return Problem(source)
+    if places is not None:
+        source = source.at(places)
+    return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
 
 
 def read_source(

@@ -121,7 +121,8 @@ class DescribedJob(Record):
     priority
         Weight, larger is more important.
     nodes
-        The node of each task, or the number of tasks of each node; left out, the tasks are spread.
+        The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
+        and other commands spread the tasks.
     pods, namespace
         What the cluster calls the pod of each task, and where they live; None where unknown.
     arrival_s, iterations

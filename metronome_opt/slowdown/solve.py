@@ -41,8 +41,16 @@ def solve_slowdown(
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
     cushion_slots: int = 0,
+    hyperperiod: int | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
+
+    Parameters
+    ----------
+    hyperperiod
+        Slots that periods of gated jobs have to divide; None for any periods.
+    arguments, stretch_limit, sharing, cushion_slots
+        As of `metronome_opt.solve`.
 
     Returns
     -------
@@ -67,6 +75,7 @@ def solve_slowdown(
         workers=arguments.workers,
         sharings=_sharings(sharing),
         start=None if start is None else Plan.of(instance, start),
+        hyperperiod=hyperperiod,
     )
     bound = slowdown_bound(instance)
     minimum = _min_time(instance)

@@ -11,13 +11,26 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.verify.evaluation import Evaluation, LinkReport, Violation, evaluate
 
 if TYPE_CHECKING:
+    from metronome_opt.verify.places import check_flows, check_places
     from metronome_opt.verify.statements import check, comparable_part
 
-__all__ = ["Evaluation", "LinkReport", "Violation", "check", "comparable_part", "evaluate"]
+__all__ = [
+    "Evaluation",
+    "LinkReport",
+    "Violation",
+    "check",
+    "check_flows",
+    "check_places",
+    "comparable_part",
+    "evaluate",
+]
+
+_MODULES = {"check_flows": "places", "check_places": "places"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the check of stated values when it is used."""
-    if name not in ("check", "comparable_part"):
+    """Load the checks of schedules when they are used."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("metronome_opt.verify.statements"), name)
+    module = _MODULES.get(name, "statements")
+    return getattr(import_module(f"metronome_opt.verify.{module}"), name)

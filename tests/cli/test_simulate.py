@@ -74,9 +74,9 @@ def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Cap
     assert metronome(arguments) == 0
     out, error = capsys.readouterr()
     lines = out.splitlines()
-    assert lines[0].startswith("2 of 2 jobs gated: slowdown 1.00")
-    assert lines[0].endswith("; each alone, 1.0000")
-    job, _, alone, slots, _, unshifted, expected, change = lines[4].split()
+    assert lines[-1].startswith("2 of 2 jobs gated: slowdown 1.00")
+    assert lines[-1].endswith("; each alone, 1.0000")
+    job, _, expected, unshifted, change, alone, slots, _ = lines[3].split()
     assert (job, alone, slots) == ("a", "200.0", "200")
     assert float(unshifted) > 1.02 * float(expected)
     assert float(expected) == pytest.approx(200, rel=0.01)

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from metronome_opt.cluster.scenario import read_state
 from metronome_opt.documents import MAX_BYTES, read_document
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT
 from metronome_opt.kubernetes import VerificationError
-from metronome_opt.scenario import SCENARIO_FORMAT, Problem, data_folder, load
+from metronome_opt.scenario import SCENARIO_FORMAT, Problem, data_folder
+from metronome_opt.scenario.build import read_source
+from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, Status, read_schedule
 from metronome_opt.verify import check
 
@@ -49,6 +52,8 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
             "name a schedule, or a folder that metronome pareto wrote"
         )
     for point in points[1:]:
+        if point.schedule.places != points[0].schedule.places:
+            raise InputError(f"{point.path}: has other places than {points[0].path.name}")
         if point.schedule.instance != points[0].schedule.instance:
             raise InputError(
                 f"{point.path}: is of instance {quote(point.schedule.instance)}, but "
@@ -71,7 +76,7 @@ def find_problem(
     points
         What `read_points` returned.
     given
-        An instance or a scenario, or the name of a shipped one. If None, those are looked at
+        An instance, a scenario, the name of a shipped one, or a state. If None, those are looked at
         that have the name the schedules state: beside the schedules, in the working directory, and
         shipped. Of those that the schedules are true of a scenario comes before an instance,
         because it knows where tasks run.
@@ -86,30 +91,41 @@ def find_problem(
         If a schedule states what is not true, or has no offsets.
     """
     files = _named(points) if given is None else [given]
-    candidates = [load(path, hyperperiod_limit=hyperperiod_limit) for path in files]
+    candidates = [_judge(points, path, hyperperiod_limit) for path in files]
     if not candidates:
         name = points[0].schedule.instance
         raise InputError(
             f"{points[0].path}: no instance or scenario called {quote(name)} is shipped, beside it "
             "or in the working directory; name its file as the second argument"
         )
-    true = [problem for problem in candidates if not _falsehood(points, problem)]
+    true = [problem for problem, fault in candidates if problem is not None and fault is None]
     if not true:
-        violation = _falsehood(points, candidates[0])
-        raise VerificationError(f"{violation}; only true schedules are shown")
+        raise VerificationError(f"{candidates[0][1]}; only true schedules are shown")
     return next((problem for problem in true if problem.placed is not None), true[0])
 
 
-def _falsehood(points: Sequence[Point], problem: Problem) -> str | None:
-    """Return what is false of the first schedule that is not true of a problem."""
+def _judge(
+    points: Sequence[Point], path: str | Path, hyperperiod_limit: int
+) -> tuple[Problem | None, str | None]:
+    """Return what schedules of one placement solve, and what is false of the first false one."""
+    limit, is_state = hyperperiod_limit, Path(path).is_dir()
+    source = read_state(path) if is_state else read_source(path, hyperperiod_limit=limit)
+    problem: Problem | None = None
     for point in points:
-        if point.schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
-            return f"{point.path}: status: {point.schedule.status}, so there are no offsets to show"
-        faults = check(problem.instance, point.schedule)
+        status = point.schedule.status
+        if status in (Status.INFEASIBLE, Status.UNKNOWN):
+            return None, f"{point.path}: status: {status}, so there are no offsets to show"
+        if problem is None:
+            try:
+                problem, faults = judge(source, point.schedule, hyperperiod_limit=limit)
+            except InputError as error:
+                raise error.within(path) from None
+        else:
+            faults = check(problem.instance, point.schedule)
         if faults:
             more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-            return f"{point.path}: {faults[0]}{more}"
-    return None
+            return problem, f"{point.path}: {faults[0]}{more}"
+    return problem, None
 
 
 def _named(points: Sequence[Point]) -> list[Path]:

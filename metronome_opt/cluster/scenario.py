@@ -1,0 +1,113 @@
+"""A cluster's state as a scenario: its jobs at their nodes; and slots that were solved for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.store import Store
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.judge import judge
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.schedule import Schedule
+
+
+def read_state(folder: str | Path) -> Scenario:
+    """Read the state of a cluster as a scenario; errors name the folder."""
+    with Store(folder) as store:
+        try:
+            return scenario_of(store.state)
+        except InputError as error:
+            raise error.within(folder) from None
+
+
+def scenario_of(state: ClusterState) -> Scenario:
+    """Return the claims in force as a scenario, each job at its nodes, offsets as the current ones.
+
+    Periods are those of the jobs, without idle slots; the cluster keeps its grid of time, so that
+    slots that `solve` chooses have periods that divide the hyperperiod. A job of one task sends
+    nothing: it is left out, and its node has so much less. A node that is down has what its jobs
+    hold; a link that has failed carries 1 Mbit/s, since scenarios know no less.
+    """
+    cluster = state.cluster
+    claims = [claim for claim in state.claims.values() if claim.gang.tasks > 1]
+    if not claims:
+        raise InputError("no claims of several tasks are in force; place jobs first")
+    held: Counter[tuple[str, str]] = Counter()
+    single: Counter[tuple[str, str]] = Counter()
+    for claim in state.claims.values():
+        for node in claim.nodes:
+            for kind, amount in claim.gang.each:
+                (held if claim.gang.tasks > 1 else single)[node, kind] += amount
+    tree = cluster.model_dump(mode="json")
+    for node, is_up in zip(tree["nodes"], state.up.tolist(), strict=True):
+        name = node["name"]
+        node["has"] = {
+            kind: amount - single[name, kind] if is_up else held[name, kind]
+            for kind, amount in node["has"].items()
+        }
+    for link, carries in zip(tree["links"], state.capacity.tolist(), strict=True):
+        link["capacity"] = max(1, carries)
+    return Scenario.from_dict(
+        {
+            "format": SCENARIO_FORMAT,
+            "name": cluster.name,
+            "slot_ms": cluster.slot_ms,
+            "cluster": ClusterSpec.from_dict(tree),  # with its hyperperiod
+            "jobs": [_described(claim, cluster.slot_ms) for claim in claims],
+        }
+    )
+
+
+def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
+    """Return a job that runs as a scenario describes it."""
+    gang = claim.gang
+    phases = [
+        {
+            "start_ms": phase.start * slot_ms,
+            "length_ms": phase.length * slot_ms,
+            "rate_mbps": phase.rate,
+        }
+        for phase in gang.phases
+    ]
+    return {
+        "name": gang.name,
+        "traffic": {"period_ms": gang.period * slot_ms, "phases": phases},
+        "workers": gang.tasks,
+        "each": dict(gang.each),
+        "allreduce": gang.allreduce,
+        "priority": gang.weight,
+        "nodes": list(claim.nodes),
+        "ready_ms": gang.ready % gang.period * slot_ms,
+        "max_stretch_ms": max(gang.max_stretch, claim.stretch) * slot_ms,
+        "current_offset_ms": claim.offset * slot_ms,
+    }
+
+
+def take_over(state: ClusterState, schedule: Schedule) -> bool:
+    """Let running jobs have the slots of a schedule of `scenario_of`; return whether any changes.
+
+    Jobs that are not gated keep the period that is claimed for them.
+
+    Raises
+    ------
+    InputError
+        If the schedule is false, is not of this state, or a period does not divide the hyperperiod.
+    """
+    problem, faults = judge(scenario_of(state), schedule)
+    if problem is None or faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise InputError(f"{faults[0]}{more}; solve the state anew")
+    claims = []
+    for job in problem.instance.jobs:
+        claim = state.claims[job.name]
+        offset, gated = schedule.offsets[job.name], (schedule.gated or {}).get(job.name, True)
+        period = job.period + schedule.stretch.get(job.name, 0) if gated else claim.period
+        stretch = period - claim.gang.period
+        changes = {"offset": offset % period, "stretch": stretch, "gated": gated}
+        claims.append(claim.model_copy(update=changes))
+    return state.revise(claims)

@@ -1,0 +1,31 @@
+"""Judgement of schedules: the places that they state, then all else at these places."""
+
+from __future__ import annotations
+
+from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
+from metronome_opt.scenario.build import Problem, build_problem
+from metronome_opt.scenario.model import Scenario
+from metronome_opt.schedule import Schedule
+from metronome_opt.verify import Violation, check, check_flows, check_places
+
+
+def judge(
+    source: Scenario | Instance, schedule: Schedule, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
+) -> tuple[Problem | None, tuple[Violation, ...]]:
+    """Return what a schedule solves, and all that it states falsely.
+
+    A scenario is taken at the places of the schedule, those of another schedule are spread. With
+    false places there is no problem.
+    """
+    if isinstance(source, Instance):
+        wrong = Violation("places", "nodes", "an instance has none; name its scenario")
+        misplaced = () if schedule.places is None else (wrong,)
+        return Problem(source), (*misplaced, *check(source, schedule))
+    document = source.model_dump(mode="json", include={"cluster", "jobs"})
+    faults = check_places(document, schedule)
+    if faults:
+        return None, faults
+    problem = build_problem(source, schedule.places, hyperperiod_limit=hyperperiod_limit)
+    if schedule.places is not None:
+        faults = check_flows(document, schedule.places, problem.instance)
+    return problem, (*faults, *check(problem.instance, schedule))

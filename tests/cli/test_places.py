@@ -1,0 +1,162 @@
+"""Places of jobs through all commands: chosen, stated, judged, and those of a state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.schedule import read_schedule
+from tests.cli.typed import Captured, error_of, metronome, printed, row
+
+# At 80 Gbit/s for 120 of 320 ms, and for 150 of 450 ms.
+T = {"period_ms": 320, "phases": [{"start_ms": 200, "length_ms": 120, "rate_gbps": 80}]}
+O = {"period_ms": 450, "phases": [{"start_ms": 300, "length_ms": 150, "rate_gbps": 80}]}  # noqa: E741
+
+
+def write(nodes: int = 8, **changes: Mapping[str, Any]) -> None:
+    """Write six jobs, with other fields for some, on nodes of four GPUs in two racks."""
+    jobs: list[dict[str, Any]] = [
+        *({"name": f"t{index}", "traffic": T, "workers": 4} for index in range(3)),
+        *({"name": f"o{index}", "traffic": O, "workers": 4} for index in range(2)),
+        {"name": "o2", "traffic": O, "workers": 8},
+    ]
+    tree = {"topology": "leaf-spine", "nodes": nodes, "gpus": 4, "nic_gbps": 100, "racks": 2}
+    document = {
+        "format": "metronome-scenario/1",
+        "name": "six",
+        "slot_ms": 10,
+        "cluster": changes.get("cluster") or {**tree, "oversubscription": "2:1"},
+        "jobs": [{**job, **changes.get(job["name"], {})} for job in jobs],
+    }
+    Path("six.yaml").write_text(yaml.safe_dump(document))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def use(problem: str, capsys: Captured, status: int = 0) -> None:
+    """Let every command read a schedule of a problem."""
+    for line in (
+        f"verify {problem} s.json",
+        f"claims {problem} s.json --output claims",
+        f"report s.json {problem} --output page.html",
+        f"simulate {problem} --schedule s.json --output simulated",
+    ):
+        assert metronome(line) == status, line
+    capsys.readouterr()
+
+
+def test_jobs_are_placed_where_they_need_no_network(capsys: Captured) -> None:
+    """Five jobs have a node each; the sixth has three, where an iteration takes 660 ms.
+
+    On 3, 3 and 2 nodes 240 Gbit/s want 100, so that its burst of 150 ms takes 360 ms; the mean
+    slowdown is (5 + 660 / 450) / 6 = 1.078.
+    """
+    write()
+    lines = printed(capsys, "solve six.yaml --time-limit 6 --output s.json --plot p.svg")
+    schedule = read_schedule("s.json")
+    assert schedule.objectives["slowdown"] < 1.08  # type: ignore[operator]
+    assert schedule.places is not None
+    assert sorted(len(set(its)) for its in schedule.places.values()) == [1, 1, 1, 1, 1, 3]
+    (node,) = set(schedule.places["t0"])
+    assert row(lines, "t0")[2:9] == ["320.0", "320.0", "+0.0%", "320.0", node, "x", "4"]
+    use("six.yaml", capsys)
+    claimed = Path("claims/claims.yaml").read_text()
+    assert claimed.count("t0")
+    assert Path("p.svg").exists()
+    told = printed(capsys, "validate s.json")
+    assert told == ["s.json: a schedule of six: 6 jobs placed"]
+
+
+def test_jobs_without_room_wait_and_the_reason_is_printed(capsys: Captured) -> None:
+    write(nodes=6)
+    lines = printed(capsys, "solve six.yaml --time-limit 4 --output s.json")
+    assert "o2 waits: 8 tasks of 1 GPU, and there is room for 4" in lines
+    assert not any(line.startswith("o2 ") and "waits" not in line for line in lines)
+    assert read_schedule("s.json").waiting == ("o2",)
+    use("six.yaml", capsys)
+    assert "o2" not in Path("claims/claims.yaml").read_text()
+
+
+def test_false_places_are_not_used(capsys: Captured) -> None:
+    write(nodes=6, o2={"workers": 4})
+    assert metronome("solve six.yaml --time-limit 2 --output s.json") == 0
+    document = json.loads(Path("s.json").read_text())
+    document["places"]["t0"] = document["places"]["t1"]
+    Path("s.json").write_text(json.dumps(document))
+    use("six.yaml", capsys, status=1)
+    metronome("verify six.yaml s.json")
+    assert "that need 8 GPUs, but it has 4" in capsys.readouterr().err
+
+
+SWITCH = {"topology": "listed", "nodes": [{"name": "n", "has": {"gpus": 28}, "interface": "n"}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"o2": {"workers": 64}}, "jobs[5].workers: 64: more than the cluster has room for, 32"),
+        (
+            {"t0": {"each": {"gpus": 1, "cpu_millicores": 64_001}}},
+            "jobs[0].workers: 4: more than the cluster has room for, 0",
+        ),
+        ({"t0": {"nodes": ["node-99"] * 4}}, "jobs[0].nodes: there is no node 'node-99'"),
+        (
+            {"t0": {"workers": 5, "nodes": {"node-00": 5}}},
+            "jobs[0].nodes: node-00 has room for 4 of its 5 tasks there; move a job elsewhere",
+        ),
+        (
+            {"t0": {"nodes": {"node-00": 4}}, "t1": {"nodes": {"node-01": 3, "node-00": 1}}},
+            "jobs[1].nodes: node-00 has room for 0 of its 1 task there; move a job elsewhere",
+        ),
+        ({"cluster": {**SWITCH, "links": []}}, "cluster.nodes[0].interface: there is no link 'n'"),
+    ],
+)
+def test_what_cannot_be_placed_is_one_line(
+    changes: dict[str, Any], said: str, capsys: Captured
+) -> None:
+    write(**changes)
+    assert said in error_of(capsys, "solve six.yaml")
+
+
+@pytest.mark.parametrize(
+    ("line", "changes", "said"),
+    [
+        # A cluster without links that are used: all jobs on one node.
+        ("", {"cluster": {**SWITCH, "links": [{"name": "n", "capacity": 1}]}}, "slowdown 1.0000;"),
+        ("--stretch-limit 0", {}, "slowdown 1.07"),
+        ("--time-limit 0", {}, "slowdown not simulated"),
+    ],
+)
+def test_unusual_input_has_an_answer(
+    line: str, changes: dict[str, Any], said: str, capsys: Captured
+) -> None:
+    write(**changes)
+    lines = printed(capsys, f"solve six.yaml --time-limit 4 --output s.json {line}")
+    assert said in "\n".join(lines)
+    assert metronome("verify six.yaml s.json") == 0
+
+
+def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
+    assert metronome("place state --cluster two-racks --with-jobs") == 0
+    lines = printed(capsys, "solve state --time-limit 4 --output s.json")
+    assert row(lines, "language")[6:8] == ["node-00,", "node-01"]
+    schedule = read_schedule("s.json")
+    assert schedule.places is None
+    use("state", capsys)
+    assert printed(capsys, "validate state")[0].startswith("state: a scenario: 4 nodes, 4 jobs on")
+    said = "state: jobs[0].iterations: missing; a simulation needs to know when"
+    assert said in error_of(capsys, "simulate state")
+    assert metronome("place state --take s.json") == 0
+    taken = json.loads("".join(printed(capsys, "place state --json")))["claims"]
+    assert {each["gang"]["name"]: each["offset"] for each in taken} == schedule.offsets
+    said = "--take: is for a STATE that stays as it is"
+    assert said in error_of(capsys, "place state --take s.json --down node-00")
+    assert "state.json" in error_of(capsys, "solve .")
