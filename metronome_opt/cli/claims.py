@@ -19,7 +19,6 @@ def claims(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the manifests.")
     ],
-    group: options.Group = options.GROUP,
     namespace: options.Namespace = options.NAMESPACE,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
@@ -36,7 +35,6 @@ def claims(
             read_schedule(schedule),
             problem.deployment,
             output,
-            group=group,
             namespace=namespace,
         )
     options.wrote(output)
