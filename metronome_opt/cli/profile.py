@@ -20,7 +20,7 @@ def profile(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="The record of a gate (.jsonl), or a CSV file: seconds, then throughput in Mbit/s.",
+            help="The record of a gate (.jsonl), or a CSV file: seconds, Mbit/s.",
         ),
     ],
     counter: Annotated[
