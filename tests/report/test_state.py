@@ -52,14 +52,12 @@ def test_shared_links_are_sorted_by_load() -> None:
         running("b", "n0 n1", offset=2),
         running("c", "n1 n2", offset=6),
     )
-    resources, _, links = shown(state)
+    _, _, links = shown(state)
     # Of 100 Mbit/s each job takes 60 in 4 of 12 slots; in 2 of 12 there are two of them.
     assert links[2:] == [
         ["n1", "3", "100", "60.0%", "16.7%"],
         ["n0", "2", "100", "40.0%", "16.7%"],
     ]
-    # On each of two links 20 Mbit/s of weight 1 are late in 2 of 12 slots.
-    assert ["contention", "(weight", "x", "Mbit/s)", "6.7"] in resources
 
 
 def test_twenty_links_are_shown_at_most() -> None:
