@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.families import Family
+from benchmarks.families.family import Made
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.instance import Instance
 from metronome_opt.records import dump_document
+from metronome_opt.scenario import Scenario, build_scenario
 
 SUITES = Path(__file__).parent / "suites"
 SUITE_FORMAT = "metronome-suite/1"
@@ -18,7 +20,8 @@ INDEX = "index.json"
 
 def suite_texts(family: Family) -> dict[str, str]:
     """Make the instances of a family and return the text of each file of its suite by name."""
-    texts = {f"{case.name}.json": instance_text(case.instance()) for case in family.cases}
+    problems = {case.name: case.problem() for case in family.cases}
+    texts = {f"{name}.json": problem_text(problem) for name, problem in problems.items()}
     index = {
         "format": SUITE_FORMAT,
         "family": family.name,
@@ -29,7 +32,7 @@ def suite_texts(family: Family) -> dict[str, str]:
                 "name": case.name,
                 "file": f"{case.name}.json",
                 "split": case.split,
-                "sha256": sha256(texts[f"{case.name}.json"]),
+                "sha256": checksum(problems[case.name]),
                 "generator": case.generator,
                 "version": family.version,
                 "parameters": dict(case.parameters),
@@ -41,14 +44,18 @@ def suite_texts(family: Family) -> dict[str, str]:
     return {INDEX: dump_document(index, spread=("instances",)), **texts}
 
 
-def instance_text(instance: Instance) -> str:
-    """Return the text of the file of an instance, as `write_instance` writes it."""
-    return dump_document(instance.to_dict(), spread=("links", "jobs"))
+def problem_text(problem: Made) -> str:
+    """Return the text of the file of an instance, as `write_instance` writes it, or scenario."""
+    if isinstance(problem, Instance):
+        return dump_document(problem.to_dict(), spread=("links", "jobs"))
+    return dump_document(problem, spread=("jobs",))
 
 
-def sha256(text: str) -> str:
-    """Return the checksum of a file with this text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def checksum(problem: Made) -> str:
+    """Return the checksum of the file of an instance; of a scenario that of its instance."""
+    if not isinstance(problem, Instance):
+        problem = build_scenario(Scenario.model_validate(problem)).instance
+    return hashlib.sha256(problem_text(problem).encode()).hexdigest()
 
 
 def write_suite(family: Family, folder: Path = SUITES) -> None:

@@ -12,12 +12,12 @@ import pytest
 
 from metronome_opt.cli.app import COMMANDS
 from metronome_opt.cluster import ClusterState, Store, read_request
+from metronome_opt.cluster.placing import Place, place_job
 from metronome_opt.documents import parse_yaml
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec, read_cluster
 from metronome_opt.schedule import Schedule
-from metronome_opt.scheduling import place_job
 from metronome_opt.simulate import POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, Study
@@ -93,7 +93,8 @@ def test_the_jobs_shown_find_a_place(tmp_path: Path) -> None:
     spec = ClusterSpec.of_cluster("paper-24", scenario.cluster, slot_ms=5, hyperperiod_ms=1500)
     for block in shown:
         (tmp_path / "job.yaml").write_text(textwrap.dedent(block), encoding="utf-8")
-        assert place_job(ClusterState(spec), read_request(tmp_path / "job.yaml", spec))
+        asked = read_request(tmp_path / "job.yaml", spec)
+        assert isinstance(place_job(ClusterState(spec), asked), Place)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ PACKAGE = Path(metronome_opt.__file__).parent
 FLOORS = [
     "__main__ cli",
     "bench plot report export",
-    "kubernetes scheduling cluster | simulate",
+    "kubernetes cluster | simulate",
     "model solving allocation slowdown compatible",
     "engine | multiobjective",
     "solvers",

@@ -11,7 +11,9 @@ from metronome_opt.instance import Instance
 
 Split = Literal["test", "tune"]
 Parameters = Mapping[str, Any]
-Generator = Callable[..., Instance]
+Made = Instance | Mapping[str, Any]
+"""An instance, or the document of a scenario."""
+Generator = Callable[..., Made]
 
 FIRST_SEED: Mapping[Split, int] = {"test": 0, "tune": 1000}
 """Seeds are counted from here, through all sizes of a family, so that no two cases share one."""
@@ -44,8 +46,8 @@ class Case:
         """Where the generator is, as ``module:function``."""
         return f"{self.generate.__module__}:{self.generate.__name__}"
 
-    def instance(self) -> Instance:
-        """Make the instance anew."""
+    def problem(self) -> Made:
+        """Make the instance, or the scenario, anew."""
         return self.generate(self.name, self.seed, **self.parameters)
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.client import CAPACITIES, CLAIMS, apply, connect, resource
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.schemas import custom_resource_definitions
+from metronome_opt.kubernetes.schemas import read_shipped
 from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
 
 _SCRAPE = "500ms"
@@ -87,7 +86,7 @@ def control_plane(folder: Path) -> Iterator[ApiServer]:
             "apiextensions.k8s.io/v1", kind, f"{kind.lower()}s", namespaced=False
         )
         with connect(server.kubeconfig()) as client:
-            for item in custom_resource_definitions(DEFAULT_GROUP):
+            for item in read_shipped("crds.yaml"):
                 apply(client, definitions, item)
             wait_served(client, CLAIMS, CAPACITIES)
         yield server

@@ -6,7 +6,8 @@ What comes out is kept if it costs no more. Prices are those of `occupancy`.
 References
 ----------
 P. Shaw, "Using constraint programming and local search methods to solve vehicle routing problems",
-CP 1998 (relatedness, removal and reinsertion).
+CP 1998 (relatedness, removal and reinsertion). J. Christiaens, G. Vanden Berghe, "Slack induction
+by string removals for vehicle routing problems", Transportation Science 2020 (blinks).
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ from collections.abc import Sequence
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.places import distance
 from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
 
+_CANDIDATES = 24  # placements that are priced
 _MAX_REMOVED = 4
+_LOOKED_AT = 8  # jobs, for one that costs something
+_BLINK = 0.1  # chance of a placement to be left out, so that jobs do not only take the cheapest
+_SIMULATED_BLINK = 0.5  # the same where not prices decide but simulations
+_FREE = 1e-9  # what costs less costs nothing
 _ORDERS = 8  # random ones of greedy insertion, beside those by size
+_GREEDY = 0.3  # of the time, at most, for greedy insertion
 
 
 def assign(
@@ -51,33 +59,51 @@ def assign(
     draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
     movable = {job.name: job for job in jobs}
     best, best_cost, best_left = occupancy, 0.0, list(jobs)
+    orders = budget.fraction(_GREEDY)
     for order in _orders(jobs, draw):
         tried = occupancy.copy()
         cost, left = _insert(tried, order)
         # To leave a more important job out is worse than any cost.
-        if best is occupancy or (_lost(left), cost) < (_lost(best_left), best_cost):
+        if best is occupancy or (lost(left), cost) < (lost(best_left), best_cost):
             best, best_cost, best_left = tried, cost, left
-        if budget.stopped:
+        if orders.stopped:
             break
     for _ in range(rounds * len(jobs)):
-        if budget.stopped or (best_cost <= 0 and not best_left):
+        names = [name for name in best.placed if name in movable]
+        if budget.stopped or not names or (best_cost <= _FREE and not best_left):
             break
-        tried = best.copy()
-        names = [name for name in tried.placed if name in movable]
-        if not names:
-            break
-        removed = _related(tried, names, draw)
-        gain = sum(_take_out(tried, name) for name in removed)
-        again = [*best_left, *(movable[name] for name in removed)]
+        before = [best.placed[name] for name in _related(best, names, draw)]
+        gain = sum(_take_out(best, each.job.name) for each in before)
+        again = [*best_left, *(each.job for each in before)]
         draw.shuffle(again)
-        cost, left = _insert(tried, again)
-        change = cost - gain
-        if (_lost(left), change) <= (_lost(best_left), 0.0):
-            best, best_cost, best_left = tried, best_cost + change, left
+        cost, left = _insert(best, again, draw)
+        if (lost(left), cost) <= (lost(best_left), gain):
+            best_cost, best_left = best_cost + cost - gain, left
+            continue
+        for job in again:
+            if job.name in best.placed:
+                best.remove(job.name)
+        for each in before:
+            best.add(each)
     return best, best_left
 
 
-def _lost(left: Sequence[Demand]) -> tuple[int, int]:
+def rearranged(
+    occupancy: Occupancy, jobs: Sequence[Demand], draw: random.Random
+) -> Occupancy | None:
+    """Return other places for some jobs that meet, half of all left out; None without room."""
+    tried = occupancy.copy()
+    movable = {job.name: job for job in jobs if job.name in tried.placed}
+    removed = _related(tried, list(movable), draw)
+    for name in removed:
+        tried.remove(name)
+    draw.shuffle(removed)
+    _, left = _insert(tried, [movable[name] for name in removed], draw, _SIMULATED_BLINK)
+    return None if left else tried
+
+
+def lost(left: Sequence[Demand]) -> tuple[int, int]:
+    """Return the worth of jobs without room, and their number."""
     return sum(job.worth for job in left), len(left)
 
 
@@ -91,16 +117,28 @@ def _orders(jobs: Sequence[Demand], draw: random.Random) -> list[Sequence[Demand
     return orders + [draw.sample(list(jobs), len(jobs)) for _ in range(_ORDERS)]
 
 
-def _insert(occupancy: Occupancy, jobs: Sequence[Demand]) -> tuple[float, list[Demand]]:
-    """Place one job after the other; return what that costs, and the jobs without room."""
+def _insert(
+    occupancy: Occupancy,
+    jobs: Sequence[Demand],
+    draw: random.Random | None = None,
+    blink: float = _BLINK,
+) -> tuple[float, list[Demand]]:
+    """Place one job after the other; return what that costs, and the jobs without room.
+
+    Placements are left out at random if there is something to draw with.
+    """
     cost, left = 0.0, []
     for job in jobs:
-        start = occupancy.best(job)
-        if start is None:
-            left.append(job)
-        else:
+        candidates = occupancy.room.candidates(job, _CANDIDATES)
+        if draw is not None:
+            candidates = [p for p in candidates if draw.random() >= blink] or candidates
+        starts = [occupancy.start(job, placement) for placement in candidates]
+        if starts:
+            start = min(starts, key=lambda each: (each.cost, distance(each.placement)))
             cost += start.cost
             occupancy.add(Placed(job, start.placement))
+        else:
+            left.append(job)
     return cost, left
 
 
@@ -111,8 +149,17 @@ def _take_out(occupancy: Occupancy, name: str) -> float:
 
 
 def _related(occupancy: Occupancy, names: Sequence[str], draw: random.Random) -> list[str]:
-    """Return some jobs: one at random, and others that share nodes or links with it, if any."""
-    first = draw.choice(names)
+    """Return some jobs: one that costs something, and others that share nodes or links with it.
+
+    Any, if a few that are drawn cost nothing, or share nothing.
+    """
+    for _ in range(_LOOKED_AT):
+        first = draw.choice(names)
+        each = occupancy.placed[first]
+        cost = _take_out(occupancy, first)
+        occupancy.add(each)
+        if cost > _FREE:
+            break
     here = occupancy.placed[first].placement
     near = [
         name for name in names if name != first and _meets(here, occupancy.placed[name].placement)

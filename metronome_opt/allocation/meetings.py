@@ -55,6 +55,8 @@ class Meetings:
             pair = (other, one) if swapped else (one, other)
             self._known[key] = self._simulated(pair, capacity)
         first, second = self._known[key]
+        if keys[0] == keys[1]:  # what differs is chance
+            first = second = (first + second) / 2
         return (second, first) if swapped else (first, second)
 
     def _simulated(

@@ -89,14 +89,14 @@ class Occupancy:
     ) -> None:
         self.room = room
         self.placed = {each.job.name: each for each in placed}
-        self._meetings, self._outlook = meetings, outlook
+        self.meetings, self._outlook = meetings, outlook
         self._users: dict[str, dict[str, None]] = {}
         for each in self.placed.values():
             self._cross(each)
 
     def copy(self) -> Occupancy:
         """Return an occupancy of its own."""
-        return Occupancy(self.room.copy(), self.placed.values(), self._meetings, self._outlook)
+        return Occupancy(self.room.copy(), self.placed.values(), self.meetings, self._outlook)
 
     def add(self, each: Placed) -> None:
         """Place a job."""
@@ -122,11 +122,9 @@ class Occupancy:
             for placement in self.room.candidates(job, _CANDIDATES)
         )
         best = min(starts, key=lambda start: (start.cost, distance(start.placement)), default=None)
-        if best is not None:
-            best = self._exchanged(job, best)
         return best if best is not None and best.cost < limit else None
 
-    def _exchanged(self, job: Demand, best: Start) -> Start:
+    def exchanged(self, job: Demand, best: Start) -> Start:
         """Return a start after one node after the other was exchanged for a cheaper one."""
         room = self.room.tasks_of(job.each)
         for node, gpus in best.placement.gpus_of.items():
@@ -163,6 +161,15 @@ class Occupancy:
             delays[other.job.name] = theirs
         return Start(placement, after_ms, cost, {name: by for name, by in delays.items() if by > 0})
 
+    @property
+    def price(self) -> float:
+        """The cost of all placed jobs, one after the other."""
+        others, price = self.copy(), 0.0
+        for name, each in self.placed.items():
+            others.remove(name)
+            price += others.start(each.job, each.placement).cost
+        return price
+
     def _met(self, placement: Placement) -> Iterator[Placed]:
         """Yield the jobs on the links of a placement."""
         names: dict[str, None] = {}
@@ -174,14 +181,17 @@ class Occupancy:
         """Return by what share a job and one that is placed slow each other down."""
         mine = theirs = 0.0
         one, two = job.traffic(placement.rate), other.job.traffic(other.placement.rate)
-        for link, flows in placement.links.items():
-            if link in other.placement.links:
-                slower = self._meetings.slowdowns(
-                    (one, flows, job.worth),
-                    (two, other.placement.links[link], other.job.worth),
-                    self.room.cluster.capacities[link],
-                )
-                mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
+        capacities = self.room.cluster.capacities
+        alike = {  # links that they share in one way cost the same
+            (flows, other.placement.links[link], capacities[link])
+            for link, flows in placement.links.items()
+            if link in other.placement.links
+        }
+        for flows, its_flows, capacity in sorted(alike):
+            slower = self.meetings.slowdowns(
+                (one, flows, job.worth), (two, its_flows, other.job.worth), capacity
+            )
+            mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
         return mine, theirs
 
     def _cross(self, each: Placed) -> None:

@@ -59,6 +59,10 @@ class Room:
         for index, node in enumerate(cluster.nodes):
             racks.setdefault(node.rack, []).append(index)
         self._racks = list(racks.values())
+        carries = cluster.capacities
+        self._linked = np.array([carries[node.rails[0]] > 0 for node in cluster.nodes])
+        uplinks = [cluster.uplinks.get(rack or "") for rack in racks]
+        self._lifted = [uplink is None or carries[uplink] > 0 for uplink in uplinks]
 
     def copy(self) -> Room:
         """Return a room of its own with the same nodes."""
@@ -92,7 +96,7 @@ class Room:
         """Return how many tasks there is room for on each node, shape (nodes,)."""
         needs = np.array(each.vector, dtype=np.int64)
         needed = needs > 0
-        counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1).clip(0)
+        counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1, initial=2**40).clip(0)
         return np.where(self._up, counts, 0)
 
     def tasks_of(self, each: Resources) -> dict[str, int]:
@@ -141,19 +145,46 @@ class Room:
         """Return up to `limit` placements of a job, few racks first.
 
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
-        rack tasks are put on as few nodes as possible, or on as many; several racks get equal
-        shares.
+        rack tasks fill as few nodes as possible, or are shared out evenly among the emptiest so
+        many, or among all; several racks get equal shares, or their nodes do. Links that do not
+        carry 1 Mbit/s for each of its tasks are not used.
         """
         room = self.tasks(job.each)
+        room = np.where(self._linked | (room >= job.tasks), room, 0)
         racks = [
             {self._names[node]: int(room[node]) for node in nodes if room[node]}
             for nodes in self._racks
         ]
-        choices = _choices([rack for rack in racks if rack], job.tasks)
+        lifted = [rack for rack, up in zip(racks, self._lifted, strict=True) if rack and up]
+        choices = _choices([rack for rack in racks if rack], lifted, job.tasks)
         different = dict.fromkeys(tuple(sorted(nodes)) for nodes in choices)
-        found = [self.placement(nodes, job) for nodes in islice(different, limit)]
-        allowed = [each for each in found if each.racks <= (job.most_racks or each.racks)]
-        return sorted(allowed, key=lambda placement: placement.racks)
+        found = (
+            self.cluster.placement(nodes, job.allreduce, each=job.each.gpus) for nodes in different
+        )
+        allowed = (
+            each
+            for each in found
+            if each.rate and (job.most_racks is None or each.racks <= job.most_racks)
+        )
+        return sorted(islice(allowed, limit), key=lambda placement: placement.racks)
+
+    def rotated(self, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
+        room = self.tasks(job.each)
+        counts = Counter(self._index[node] for node in placement.nodes)
+        parts = [[counts[node] for node in nodes if node in counts] for nodes in self._racks]
+        yield tuple(sorted(placement.nodes))
+        for turn in range(len(parts)):
+            for step in range(max(map(len, self._racks))):
+                chosen: list[str] = []
+                for rack, part in enumerate(parts):
+                    there = self._racks[(rack + turn) % len(parts)]
+                    able = [node for node in there if room[node] >= max(part, default=1)]
+                    if len(able) >= len(part):
+                        for place, count in enumerate(part, step):
+                            chosen += [self._names[able[place % len(able)]]] * count
+                if len(chosen) == job.tasks:
+                    yield tuple(sorted(chosen))
 
 
 def distance(placement: Placement) -> tuple[int, int]:
@@ -165,18 +196,26 @@ def distance(placement: Placement) -> tuple[int, int]:
     return placement.racks, len(set(placement.nodes))
 
 
-def _choices(racks: list[dict[str, int]], tasks: int) -> Iterator[Sequence[str]]:
-    racks = sorted(racks, key=_room)
-    whole = [rack for rack in racks if _room(rack) >= tasks]
+def _choices(
+    racks: Sequence[_Rack], lifted: Sequence[_Rack], tasks: int
+) -> Iterator[Sequence[str]]:
+    """Yield nodes for tasks in one of some racks, or in several that have uplinks."""
+    whole = [rack for rack in sorted(racks, key=_room) if _room(rack) >= tasks]
     for rack in whole[:_WHOLE_RACKS]:
-        yield _fewest(rack, tasks)
+        fewest = _fewest(rack, tasks)
+        emptiest = sorted(rack, key=lambda node: -rack[node])[: len(set(fewest))]
+        yield fewest
+        yield most_free({node: rack[node] for node in emptiest}, tasks)
         yield most_free(rack, tasks)
+    racks = sorted(lifted, key=_room)
     enough = len(racks) if not whole else min(len(racks), _MAX_RACKS)
     for count in range(2, min(enough, tasks) + 1):
         for chosen in (racks[-count:], _tightest(racks, count, tasks)):
             if chosen and sum(map(_room, chosen)) >= tasks:
+                nodes = {node: free for rack in chosen for node, free in rack.items()}
                 yield _balanced(chosen, tasks)
-                yield _fewest({n: free for rack in chosen for n, free in rack.items()}, tasks)
+                yield _fewest(nodes, tasks)
+                yield most_free(nodes, tasks)
 
 
 def _room(rack: _Rack) -> int:
@@ -208,11 +247,10 @@ def _fewest(free: Mapping[str, int], tasks: int) -> tuple[str, ...]:
     left = tasks
     chosen: list[str] = []
     pool = sorted((node for node in free if free[node]), key=lambda node: (-free[node], node))
-    while left:
-        fitting = [node for node in pool if free[node] >= left]
-        node = fitting[-1] if fitting else pool[0]
-        count = min(left, free[node])
-        chosen += [node] * count
-        pool.remove(node)
-        left -= count
+    for index, node in enumerate(pool):
+        if free[node] >= left:
+            fitting = [other for other in pool[index:] if free[other] >= left]
+            return (*chosen, *[fitting[-1]] * left)
+        chosen += [node] * free[node]
+        left -= free[node]
     return tuple(chosen)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from metronome_opt.allocation.assign import assign
+from metronome_opt.allocation.assign import assign, rearranged
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
@@ -24,7 +25,9 @@ from metronome_opt.solvers.budget import Budget
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
 _NEAR = Outlook(exposure=0.0, rack=1e-4)  # no job comes later; racks decide between equals
-_SEARCH = 0.5  # of the time, for places; the rest is for comparing them
+_SEARCH = 0.5  # of the time, for places by prices; and of the rest, for those that are simulated
+_SIMULATED = 300
+_WORTH = 0.002  # gains below that are chance
 _FIRST_SEED = 400  # of plays that compare placements
 
 Places = Mapping[str, tuple[str, ...]]
@@ -41,8 +44,8 @@ def allocate(
 
     Nodes that jobs name are kept. What `assign` finds is compared by simulation with the nearest
     placements, with no job gated, and the better of the two is taken: the one with more jobs, then
-    the one of shorter iterations. A cluster with several interfaces to a node has no choice made
-    for it; its jobs are spread by free GPUs.
+    the one of shorter iterations. Some jobs are then moved, judged in the same way. A cluster with
+    several interfaces to a node has no choice made for it; its jobs are spread by free GPUs.
 
     Parameters
     ----------
@@ -58,11 +61,11 @@ def allocate(
     free = [job for job in scenario.jobs if job.nodes is None]
     if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
         return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
-    search = _Search(scenario)
+    search = Search(scenario)
     choices = [search.nearest()]
     if not budget.stopped:
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    best = _best(scenario, choices, budget)
+    best = search.improved(_best(scenario, choices, budget), budget.fraction(_SEARCH), seed)
     problem = build_scenario(scenario.at(best), hyperperiod_limit=hyperperiod_limit)
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting)
@@ -84,12 +87,12 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
 
 def nearest(scenario: Scenario) -> Problem:
     """Return the instance of a scenario at the nearest placements, one job after the other."""
-    return build_scenario(scenario.at(_Search(scenario).nearest()))
+    return build_scenario(scenario.at(Search(scenario).nearest()))
 
 
 @dataclass(frozen=True)
-class _Search:
-    """The jobs of a scenario as allocation sees them."""
+class Search:
+    """Places for the jobs of a scenario, as allocation sees them."""
 
     scenario: Scenario
 
@@ -102,12 +105,12 @@ class _Search:
             for index, (job, source) in enumerate(sources)
         }
 
-    def _free(self) -> list[Demand]:
+    def free(self) -> list[Demand]:
         """Return the jobs without nodes, the most important ones first, larger ones before."""
         free = [self._jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
         return sorted(free, key=lambda job: (-job.worth, -job.tasks * job.each.gpus))
 
-    def _occupancy(self) -> Occupancy:
+    def occupancy(self) -> Occupancy:
         """Return the cluster with the jobs that name their nodes."""
         empty = Room(self.scenario.cluster)
         occupancy = Occupancy(empty.copy(), [], Meetings(SAFE), _NEAR)
@@ -132,22 +135,48 @@ class _Search:
 
     def nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
-        occupancy = self._occupancy()
-        for job in self._free():
+        occupancy = self.occupancy()
+        for job in self.free():
             placement = occupancy.room.nearest(job)
             if placement is not None:
                 occupancy.add(Placed(job, placement))
-        return _places(occupancy)
+        return places_of(occupancy)
 
     def assigned(self, budget: Budget, seed: int) -> Places:
         """Return placements by large neighbourhood search."""
-        occupancy, _ = assign(self._free(), self._occupancy(), budget, seed)
-        return _places(occupancy)
+        occupancy, _ = assign(self.free(), self.occupancy(), budget, seed)
+        return places_of(occupancy)
 
-    def slowdown(self, places: Places) -> float:
+    def improved(self, places: Places, budget: Budget, seed: int) -> Places:
+        """Return places where iterations are shorter in simulation, if any are found.
+
+        Prices see two jobs on a link; more of them may be slower together.
+        """
+        draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
+        jobs, occupancy = self.free(), self.occupancy()
+        for job in jobs:
+            if job.name in places:
+                placement = occupancy.room.placement(places[job.name], job)
+                occupancy.add(Placed(job, placement))
+        best, value = occupancy, self.slowdown(places)
+        seen = {tuple(sorted(places.items()))}
+        for _ in range(_SIMULATED):
+            if budget.stopped or value <= 1 + _WORTH:
+                break
+            tried = rearranged(best, jobs, draw)
+            key = () if tried is None else tuple(sorted(places_of(tried).items()))
+            if tried is None or key in seen:
+                continue
+            seen.add(key)
+            found = self.slowdown(places_of(tried))
+            if found < value - _WORTH:
+                best, value = tried, found
+        return places_of(best)
+
+    def slowdown(self, places: Places, first_seed: int = _FIRST_SEED) -> float:
         """Return the weighted mean slowdown of jobs at their places, against their best rate."""
         instance = build_scenario(self.scenario.at(places)).instance
-        player = Player(instance, plays(_FIRST_SEED, 2))
+        player = Player(instance, plays(first_seed, 2))
         slowdowns = player.slowdowns(Plan(instance.unshifted))
         nic = self.scenario.cluster.nic
         own = [
@@ -179,7 +208,8 @@ def _demand(where: str, job: DescribedJob, source: Source, gpu: Gpu | None) -> D
     )
 
 
-def _places(occupancy: Occupancy) -> Places:
+def places_of(occupancy: Occupancy) -> Places:
+    """Return the node of each task of the jobs that are placed."""
     return {name: each.placement.nodes for name, each in occupancy.placed.items()}
 
 
@@ -189,4 +219,4 @@ def _best(scenario: Scenario, choices: list[Places], budget: Budget) -> Places:
     choices = [places for places in choices if len(places) == most]
     if len(choices) == 1 or budget.stopped:
         return choices[-1]
-    return min(choices, key=_Search(scenario).slowdown)
+    return min(choices, key=Search(scenario).slowdown)

@@ -97,7 +97,8 @@ def decide_start(job: Demand, occupancy: Occupancy, waited_ms: float = 0.0) -> D
     occupancy
         The jobs that run.
     """
-    best = now = occupancy.best(job)
+    now = occupancy.best(job)
+    best = now = None if now is None else occupancy.exchanged(job, now)
     limit = math.inf if now is None else now.cost - _AGEING * job.worth * waited_ms
     later = occupancy.copy()
     leaving = sorted(occupancy.placed.values(), key=lambda each: each.job.expected_ms)

@@ -24,7 +24,6 @@ from metronome_opt.records import FrozenMap, NonNegative, Positive
 
 _CONNECT_S = 10
 _POLL_S = 5.0
-_STALLED = "the cluster has no worker left; start one, and the campaign goes on"
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -193,9 +192,6 @@ class _Watcher(Protocol):
     def lost(self, case: Any, error: Exception) -> None:
         """Take note of a case that could not be run; it is not in the file."""
 
-    def note(self, text: str) -> None:
-        """Take note of something that concerns the whole campaign."""
-
 
 def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher) -> None:
     """Run `cases` and append their records to `file`.
@@ -212,7 +208,6 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
     """
     waiting = deque(cases)
     running: dict[Future[TaskOutcome], Case[R]] = {}
-    stalled = False
     while waiting or running:
         while waiting and len(running) < pool.width:
             case = waiting.popleft()
@@ -221,9 +216,6 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
             except InputError as error:
                 watcher.lost(case, error)
         pool.check()
-        if stalled == pool.has_workers():
-            stalled = not stalled
-            watcher.note(_STALLED if stalled else "a worker has come; the campaign goes on")
         for future in wait(running, _POLL_S, return_when=FIRST_COMPLETED).done:
             case = running.pop(future)
             try:
@@ -253,15 +245,12 @@ class Pool:
         Ends the tasks that run.
     is_gone
         Whether the executor will never finish a task again.
-    has_workers
-        Whether anything can run at the moment.
     """
 
     executor: Executor
     width: int
     stop: threading.Event
     is_gone: Callable[[], bool] = lambda: False
-    has_workers: Callable[[], bool] = lambda: True
 
     def submit(self, task: WorkerTask) -> Future[TaskOutcome]:
         """Start `task`; a `MetronomeError` if the executor is gone."""
@@ -322,12 +311,6 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
             "give it as tcp://HOST:PORT"
         ) from None
 
-    def has_workers() -> bool:
-        try:
-            return bool(client.nthreads())
-        except Exception:  # whatever it raises once the scheduler is gone, a state of its own
-            return True
-
     with client:
         threads = sum(client.nthreads().values())
         if not threads:
@@ -338,8 +321,8 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
         executor = client.get_executor(pure=False)  # two equal tasks are two tasks
         try:
             gone: Callable[[], bool] = lambda: client.status == "closed"  # noqa: E731
-            yield Pool(executor, processes or threads, stop, gone, has_workers)
+            yield Pool(executor, processes or threads, stop, gone)
         finally:
             with suppress(Exception):  # whatever it raises once the scheduler is gone
                 stop.set()
-                executor.shutdown(wait=has_workers())
+                executor.shutdown(wait=bool(client.nthreads()))

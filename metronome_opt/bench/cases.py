@@ -8,7 +8,6 @@ memory, threads) is two problems.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +44,7 @@ _STATED = [
     *("time_limit_s", "memory_limit_mb", "workers", "kind", "status", "runtime_s", "build_s"),
     *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
 ]
-_EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_bound"]
+_EXACT = ["value", "lower_bound", "best_value", "best_bound"]
 
 
 class SolverSetting(NamedTuple):
@@ -71,21 +70,15 @@ class SolverSetting(NamedTuple):
 
 @dataclass(frozen=True)
 class SolverProblem:
-    """An instance at a setting; problems are sorted by name, numbers in it by value."""
+    """An instance at a setting; problems are sorted by name."""
 
     instance: str
     sha256: str
     setting: SolverSetting
 
-    @cached_property
-    def _order(self) -> tuple[Any, ...]:
-        parts = re.findall(r"(\d+)|(\D+)", self.instance)
-        name = [(int(digits or 0), text) for digits, text in parts]
-        return name, self.sha256, *map(str, self.setting)
-
     def __lt__(self, other: SolverProblem) -> bool:
         """Return whether this problem is listed before another."""
-        return self._order < other._order
+        return (self.instance, str(self.setting)) < (other.instance, str(other.setting))
 
 
 # ------------------------------------------------------------------ best known values
@@ -139,8 +132,9 @@ def _best(
 def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
     """Return one row per case, measured against the best known values.
 
-    `value`, `lower_bound` and the best and known ones are exact, None where there is none.
-    Statements that `verify` refuses do not count. Gaps and the primal integral are shares, times
+    `value`, `lower_bound` and the best ones are exact, None where there is none. Statements that
+    `verify` refuses do not count, nor do those of a case whose bound is above the best value.
+    Gaps and the primal integral are shares, times
     are seconds, `proof_s` is infinite where nothing was proved within the time limit.
 
     Parameters
@@ -161,15 +155,16 @@ def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = Non
                 f"{record.time_limit_s:g} s is there twice; report one campaign at a time"
             )
     entries = () if known is None else known.instances.values()
-    known_bounds = _best(max, ((each.sha256, each.lower_bound) for each in entries))
     valid = [record for record in records if record.kind != "invalid"]
     values = [(each.sha256, each.value) for each in entries]
     values += [(each.instance_sha256, each.value) for each in valid]
-    bounds = [(each.instance_sha256, each.lower_bound) for each in valid]
+    best = _best(min, values)
+    bounds = [(each.sha256, each.lower_bound) for each in entries]
+    bounds += [(each.instance_sha256, each.lower_bound) for each in valid]
+    sound = [(of, bound) for of, bound in bounds if not _above(bound, best.get(of))]
     references: dict[str, Mapping[str, Any]] = {
-        "known_bound": known_bounds,
-        "best_value": _best(min, values),
-        "best_bound": _best(max, [*bounds, *known_bounds.items()]),
+        "best_value": best,
+        "best_bound": _best(max, sound),
         "jobs": {each.instance_sha256: len(each.offsets) for each in valid if each.offsets},
     }
     frame = pd.DataFrame(
@@ -182,16 +177,21 @@ def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = Non
     return frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
 
 
+def _above(bound: Fraction | None, value: Fraction | None) -> bool:
+    return bound is not None and value is not None and bound > value
+
+
 def _row(record: SolverRecord, references: Mapping[str, Any]) -> dict[str, Any]:
     setting = SolverSetting(
         record.suite, record.split, record.time_limit_s, record.memory_limit_mb, record.workers
     )
     value, best = record.value, references["best_value"]
-    bound = None if record.kind == "invalid" else record.lower_bound
-    optimal = value is not None and record.status == "optimal"
+    kind = "invalid" if _above(record.lower_bound, best) else record.kind
+    bound = None if kind == "invalid" else record.lower_bound
+    optimal = kind == "schedule" and record.status == "optimal"
     in_time = record.runtime_s is not None and record.runtime_s <= record.time_limit_s
     solved_s = record.runtime_s if optimal and in_time else None
-    ended = "feasible" if record.kind == "schedule" else record.kind.replace("_", " ")
+    ended = "feasible" if kind == "schedule" else kind.replace("_", " ")
     steps = _steps(record)
     return {
         **{name: getattr(record, name) for name in _STATED},

@@ -67,18 +67,10 @@ def performance_profile(times: pd.DataFrame, floor: float = 0.0) -> dict[str, Cu
     return {str(solver): distribution(column) for solver, column in ratios.items()}
 
 
-def distribution(values: Iterable[float], middle: float = 0.0) -> Curve:
-    """Return the empirical distribution of values, infinite ones in the denominator only.
-
-    Parameters
-    ----------
-    middle
-        Subtracted from each rank: 1/2 in plots of the time to target (R. M. Aiex, M. G. C.
-        Resende, C. C. Ribeiro, "TTT plots: a perl program to create time-to-target plots",
-        Optimization Letters 1, 2007).
-    """
+def distribution(values: Iterable[float]) -> Curve:
+    """Return the empirical distribution of values, infinite ones in the denominator only."""
     ordered = np.sort(np.asarray(list(values), dtype=np.float64))
-    shares = (np.arange(1, len(ordered) + 1) - middle) / len(ordered)
+    shares = np.arange(1, len(ordered) + 1) / len(ordered)
     reached = np.isfinite(ordered)
     return ordered[reached], shares[reached]
 

@@ -9,7 +9,6 @@ import base64
 import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -119,14 +118,6 @@ def facts(rows: Iterable[tuple[str, str]]) -> pd.DataFrame:
 
 
 # ------------------------------------------------------------------ numbers
-
-
-def exact(value: Fraction | None) -> str:
-    """Return an exact number: 39.8, or ``100/3`` where ten digits are not enough."""
-    if value is None:
-        return MISSING
-    text = f"{float(value):,.10g}"
-    return text if Fraction(text.replace(",", "")) == value else str(value)
 
 
 def three_digits(value: float | None) -> str:

@@ -1,11 +1,9 @@
-"""Report of a campaign of solvers: tables, figures and checks."""
+"""Report of a campaign of solvers: tables and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -20,13 +18,11 @@ from metronome_opt.bench.cases import (
 )
 from metronome_opt.bench.figures import plot_gaps, plot_profile, proving_solvers
 from metronome_opt.bench.pages import (
-    MISSING,
     Columns,
     ReportSection,
     circumstances,
     count,
     distinct,
-    exact,
     facts,
     formatted,
     percent,
@@ -35,13 +31,12 @@ from metronome_opt.bench.pages import (
     write_page,
 )
 from metronome_opt.bench.solver_runs import SolverRecord
-from metronome_opt.bench.statistics import certified_gap
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError
 
 _OBJECTS = [
     *("record", "problem", "steps", "ended", "optimal", "proof_s", "states_bound"),
-    *("best_bound", "known_bound"),
+    "best_bound",
 ]
 _OUTCOMES: Columns = {name: (name, count) for name in ("instances", "cases", *ENDINGS)}
 _MEASURES: Columns = {
@@ -97,7 +92,6 @@ def write_report(
         [
             ReportSection("What ran", tables=[("What ran", facts(what_ran(records)))]),
             *map(_section, sections_of(frame)),
-            ReportSection("Checks", list(_checks(frame))),
         ],
         closing="campaign.html",
         floor=FLOOR_S,
@@ -149,73 +143,7 @@ def _section(section: Section) -> ReportSection:
             formatted(summary, _MEASURES),
         ),
     ]
-    if section.setting is not None:
-        tables.append(("Best known values and bounds", _instances(section)))
     figures = [("Mean primal gap over time.", plot_gaps(section))]
     if proving_solvers(section):
         figures.append(("Performance profile.", plot_profile(section)))
     return ReportSection(section.title, tables=tables, figures=figures)
-
-
-def _instances(section: Section) -> pd.DataFrame:
-    """Return the best known value of each instance, and the solvers that reach and prove it."""
-
-    def names(runs: pd.DataFrame) -> str:
-        there = [name for name in section.solvers if name in set(runs["solver"])]
-        return "all" if len(there) == len(section.solvers) > 1 else ", ".join(there) or MISSING
-
-    rows = []
-    by_problem: dict[Any, pd.DataFrame] = dict(list(section.frame.groupby("problem")))
-    for problem, runs in by_problem.items():
-        best, bound = runs["best_value"].iloc[0], runs["best_bound"].iloc[0]
-        known = best is not None and (bound is not None or best == 0)
-        reached = [best is not None and value == best for value in runs["value"]]
-        rows.append(
-            {
-                "instance": problem.instance,
-                "reached by": names(runs[reached]),
-                "proved by": names(runs[runs["optimal"]]),
-                "jobs": count(runs["jobs"].iloc[0]),
-                "value": exact(best),
-                "bound": exact(bound),
-                "gap": percent(float(certified_gap(best, bound)) if known else None),
-            }
-        )
-    return pd.DataFrame(rows).set_index(["instance", "reached by", "proved by"])
-
-
-# ------------------------------------------------------------------ checks
-
-
-def _checks(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
-    """Yield statements on conditions that all cases have to meet, and the cases that do not."""
-    conditions: dict[str, Callable[[Any], bool]] = {
-        "No statement was refused by verify": lambda case: case.kind == "invalid",
-        # The raw fields: refused statements are checked as well.
-        "No lower bound is above the best known value": lambda case: _above(
-            case.record.lower_bound, case.best_value
-        ),
-        "No value is below a known lower bound": lambda case: _above(case.known_bound, case.value),
-        "Every proof was done within the time limit (later ones do not count as solved)": (
-            lambda case: case.optimal and not case.solved
-        ),
-    }
-    cases: list[Any] = list(frame.itertuples())
-    for condition, is_violated in conditions.items():
-        violations = [_describe(case) for case in cases if is_violated(case)]
-        number = count(len(violations)) if violations else "none"
-        yield f"{condition}: {number} of {count(len(cases))} cases violated.", violations
-
-
-def _above(bound: Fraction | None, value: Fraction | None) -> bool:
-    return bound is not None and value is not None and bound > value
-
-
-def _describe(case: Any) -> str:
-    """Return a case with its statements."""
-    record = case.record
-    return (
-        f"{record.title}, {record.time_limit_s:g} s: value {exact(record.objective)}, bound "
-        f"{exact(record.lower_bound)}, best value {exact(case.best_value)}, "
-        f"{three_digits(record.runtime_s)} s {case.faults or ''}".rstrip()
-    )

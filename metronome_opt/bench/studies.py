@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Literal, NamedTuple
@@ -31,13 +30,10 @@ BASELINE, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (
 )
 DONE = "done"
 ALL_CELLS = "all cells"
-FINISHED = "completion_finished"
-"""Mean completion over that of another run, of the jobs that finished in both."""
 
 _Table = Literal["jobs", "links"]
 _FILES: tuple[_Table, ...] = ("jobs", "links")
 _RUN = ["cell", "seed", "policy"]
-_SCENARIO = ["cell", "seed"]
 _WORDS = ["job", "model", "finished"]
 _JOBS = [
     *("job", "model", "finished", "priority", "start_s", "end_s", "queueing_s", "completion_s"),
@@ -71,15 +67,12 @@ class RunMeasure(NamedTuple):
         Returns a value as text.
     against
         The policies that others are compared with by it.
-    jobs
-        The column of jobs and its summary, where runs are compared over the jobs known in both.
     """
 
     name: str
     heading: str
     formatted: Callable[[float], str] = three_digits
     against: tuple[str, ...] = ()
-    jobs: tuple[str, Callable[[pd.Series[float]], float]] | None = None
 
 
 _percent, _factor = "{:.1%}".format, "{:.3f}".format
@@ -90,22 +83,12 @@ _MEASURES = (
     RunMeasure("queueing_mean_s", "mean queueing (s)"),
     RunMeasure("makespan_s", "makespan (s)", against=_BASE),
     RunMeasure("iterations", "iterations done", against=_BASE),
-    RunMeasure("slowdown_mean", "slowdown, mean over jobs", _factor, _BASE, ("slowdown", _mean)),
-    RunMeasure("slowdown_p99", "slowdown, p99 over jobs", _factor, _BASE, ("slowdown", _p99)),
+    RunMeasure("slowdown_mean", "slowdown, mean over jobs", _factor, _BASE),
+    RunMeasure("slowdown_p99", "slowdown, p99 over jobs", _factor, _BASE),
     RunMeasure("utilisation_used", "utilisation, links in use", _percent, _BOTH),
     RunMeasure("utilisation", "utilisation, all links", _percent, _BOTH),
 )
 MEASURES: Mapping[str, RunMeasure] = {measure.name: measure for measure in _MEASURES}
-COMPARED: tuple[RunMeasure, ...] = (
-    RunMeasure(
-        FINISHED,
-        "mean completion of jobs finished in both †",
-        against=_BASE,
-        jobs=("completion", _mean),
-    ),
-    *(measure for measure in _MEASURES if measure.against),
-)
-"""The measures by which runs are compared in pairs."""
 
 
 # ------------------------------------------------------------------ parts
@@ -162,28 +145,16 @@ class StudyPart:
         """Return the mean slowdown of the jobs of a priority, as `mean`."""
         jobs = self.jobs_of(policy)
         slowdown = jobs.loc[jobs["priority"] == priority, "slowdown"]
-        return self._interval(slowdown.groupby(level=_SCENARIO).agg(_mean).fillna(np.inf), policy)
+        by_run = slowdown.groupby(level=["cell", "seed"]).agg(_mean).fillna(np.inf)
+        return self._interval(by_run, policy)
 
     def paired(self, policy: str, against: str, measure: str) -> Interval | None:
         """Return the mean of the ratios of a measure in pairs of runs of one scenario."""
         if not {policy, against} <= set(self.runs.index.get_level_values("policy")):
             return None
-        over_jobs = next(each.jobs for each in COMPARED if each.name == measure)
-        if over_jobs is not None:
-            column, summary = over_jobs
-            table: pd.DataFrame = self._by_policy[column]  # type: ignore[assignment]
-            jobs = _pair(table, policy, against).groupby(level=_SCENARIO)
-            runs = _pair(self.runs["jobs"].unstack("policy"), policy, against).index
-            pairs = jobs.agg(summary).reindex(runs, fill_value=np.inf)
-        else:
-            pairs = _pair(self.runs[measure].unstack("policy"), policy, against)
+        runs = self.runs[measure].unstack("policy")
+        pairs = pd.DataFrame({"one": runs[policy], "other": runs[against]}).dropna()
         return self._interval(_ratio(pairs["one"], pairs["other"]), policy, against)
-
-    @cached_property
-    def _by_policy(self) -> pd.DataFrame:
-        """The numbers of each job (row) by column and policy, NaN for what is not known."""
-        numbers = self.jobs.set_index("job", append=True).select_dtypes("number")
-        return pd.DataFrame(numbers.unstack("policy"))
 
     def _interval(self, values: pd.Series[float], *policies: str) -> Interval | None:
         """Return the mean of values by cell and seed over the seeds at which policies ran."""
@@ -223,11 +194,6 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
         part = StudyPart(title, cells, seeds, policies, runs, jobs)
         parts.append(replace(part.only(chosen), title=title))
     return tuple(parts)
-
-
-def _pair(table: pd.DataFrame, policy: str, against: str) -> pd.DataFrame:
-    """Return two columns of a table where both are known."""
-    return pd.DataFrame({"one": table[policy], "other": table[against]}).dropna()
 
 
 def _ratio(one: pd.Series[float], other: pd.Series[float]) -> pd.Series[float]:
@@ -321,15 +287,17 @@ def _runs_of(
         completion_p99_s=("completion", _p99),
         queueing_mean_s=("queueing_s", _mean),
         iterations=("iterations", "sum"),
+        slowed=("slowdown", "count"),
         slowdown_mean=("slowdown", _mean),
         slowdown_p99=("slowdown", _p99),
     ).reindex(index)
     runs["unfinished"] = runs["jobs"] - runs.pop("finished")
     runs["queueing_mean_s"] = runs["queueing_mean_s"].where(runs.pop("started") == runs["jobs"])
     runs["makespan_s"] = simulated
-    # A mean over the jobs that finished would be shorter the worse a policy is.
+    # A mean over the jobs that finished, or that began, would be shorter the worse a policy is.
     times = ["completion_mean_s", "completion_p99_s", "makespan_s"]
     runs.loc[runs["unfinished"] > 0, times] = np.nan
+    runs.loc[runs.pop("slowed") < runs["jobs"], ["slowdown_mean", "slowdown_p99"]] = np.nan
     runs = runs.fillna(np.inf)
 
     links = links.assign(could=links["capacity_mbps"] * links["used_s"])

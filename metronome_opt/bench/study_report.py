@@ -22,9 +22,7 @@ from metronome_opt.bench.simulations import SimulationRecord, latest
 from metronome_opt.bench.statistics import CONFIDENCE, RESAMPLES, Interval
 from metronome_opt.bench.studies import (
     BASELINE,
-    COMPARED,
     EXCLUSIVE,
-    FINISHED,
     MEASURES,
     RunMeasure,
     StudyPart,
@@ -41,8 +39,7 @@ SUMMARY: tuple[RunMeasure, ...] = tuple(
 )
 """Measures of a summary."""
 
-_OF_CELLS = ("completion_mean_s", "completion_p99_s", "slowdown_mean")
-_HEADINGS = {measure.name: measure.heading for measure in (*MEASURES.values(), *COMPARED)}
+_HEADINGS = {measure.name: measure.heading for measure in MEASURES.values()}
 
 
 def write_simulation_report(records: Sequence[SimulationRecord], folder: str | Path) -> Path:
@@ -89,10 +86,7 @@ def write_simulation_report(records: Sequence[SimulationRecord], folder: str | P
             ReportSection(
                 "What ran",
                 [("Runs that were not done:", failures)] if failures else [],
-                [
-                    ("What ran", facts(_what_ran(records, whole))),
-                    *(_cell_tables(numbers, [part.title for part in parts[1:]])),
-                ],
+                [("What ran", facts(_what_ran(records, whole)))],
             ),
             *(_section(part, numbers[numbers["part"] == part.title], records) for part in parts),
         ],
@@ -143,7 +137,7 @@ def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
             mean = part.mean(policy, measure.name)
             yield _estimate(part, mean, measure.formatted, policy=policy, measure=measure.name)
         for against in (BASELINE, EXCLUSIVE):
-            for measure in COMPARED:
+            for measure in MEASURES.values():
                 if against in part.policies and against in measure.against:
                     ratio = part.paired(policy, against, measure.name)
                     where = {"policy": policy, "against": against, "measure": measure.name}
@@ -221,8 +215,6 @@ def _section(
     if unfinished:
         text = f"{count(unfinished)} of {count(len(part.jobs))} jobs did not finish"
         words.append((f"{text}; completion times of their runs are not known.", ()))
-    else:
-        changes = changes[changes["measure"] != FINISHED]
     tables = [
         ("How the runs ended", _outcomes(part, records)),
         ("Means", _pivot(means)),
@@ -257,15 +249,3 @@ def _outcomes(part: StudyPart, records: Sequence[SimulationRecord]) -> pd.DataFr
         jobs.rename(columns={"unfinished": "jobs not finished"})
     )
     return table.fillna(0).map(count)
-
-
-def _cell_tables(numbers: pd.DataFrame, cells: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield tables of the changes of each policy (column) in each cell (row)."""
-    changes = numbers[(numbers["against"] == BASELINE) & (numbers["policy"] != BASELINE)]
-    for measure in _OF_CELLS:
-        mine = changes[changes["measure"] == measure]
-        if mine["mean"].notna().any():
-            table = mine.pivot(index="part", columns="policy", values="text")
-            table = table.reindex(index=cells, columns=mine["policy"].unique())
-            heading = _HEADINGS[measure].removesuffix(" (s)")
-            yield f"Change of {heading} against {BASELINE}", table.rename_axis(index="cell")

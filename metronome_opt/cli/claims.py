@@ -20,7 +20,6 @@ def claims(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the manifests.")
     ],
-    group: options.Group = options.GROUP,
     namespace: options.Namespace = options.NAMESPACE,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
@@ -41,7 +40,6 @@ def claims(
             stated,
             problem.deployment,
             output,
-            group=group,
             namespace=namespace,
         )
     options.wrote(output)

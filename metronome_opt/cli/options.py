@@ -66,11 +66,9 @@ Context = Annotated[
     typer.Option(metavar="NAME", help="Its context.", show_default="the current one"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
-Group = Annotated[str, typer.Option(help="API group of the claims.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 
 LIMIT = HYPERPERIOD_LIMIT
-GROUP = "metronome.x-k8s.io"
 NAMESPACE = "default"
 
 INTERRUPTED = 130

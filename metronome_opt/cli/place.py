@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +14,10 @@ from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
+    from metronome_opt.cluster.placing import Place
     from metronome_opt.cluster.state import ClusterState
-    from metronome_opt.scheduling import PlaceDecision
 
     Change = CapacityChanged | NodeChanged
-
-
-_MEASURES = ("conflicts", "score", "cushion", "racks", "fragments")
 
 
 def place(
@@ -67,6 +65,12 @@ def place(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Find the place, reserve none.")
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the state as a scenario, for solve, say."
+        ),
+    ] = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
 ) -> int:
@@ -104,6 +108,8 @@ def place(
             placed = _place(store.state, gang, remove=remove, dry_run=dry_run, as_json=as_json)
         is_changed = new is not None or store.state.sequence > before
         options.wrote(state if is_changed else None)
+        if output is not None:
+            _write_scenario(store.state, output)
         if claims is not None:
             export_state(store.state, claims)
     return 0 if placed else 1
@@ -176,28 +182,27 @@ def _place(
     state: ClusterState, gang: Gang, *, remove: str | None, dry_run: bool, as_json: bool
 ) -> bool:
     """Place a job, perhaps instead of another one, and print so; return True if there was room."""
+    from metronome_opt.cluster.placing import Wait, place_job
     from metronome_opt.cluster.views import restore, snapshot_of
-    from metronome_opt.scheduling import place_job, why_not
 
     left = state
     if remove is not None:
         left = restore(snapshot_of(state))
         left.unreserve(remove)
-    decision = place_job(left, gang)
-    if decision is None:
-        reason = why_not(left, gang)
+    decision = place_job(left, gang, now_s=time.time())
+    if isinstance(decision, Wait):
         if as_json:
-            options.print_json({"job": gang.name, "placed": False, "reason": reason})
-        typer.echo(f"{gang.name}: no place; {reason}", err=True)
+            options.print_json({"job": gang.name, "placed": False, "reason": decision.reason})
+        typer.echo(f"{gang.name} waits: {decision.reason}", err=True)
         return False
     if not dry_run:
         if remove is not None:
             _remove(state, remove)
         state.reserve(decision.claim)
     if as_json:
-        options.print_json(_document(state, decision, reserved=not dry_run))
+        options.print_json(_document(left, decision, reserved=not dry_run))
     else:
-        _print_place(state, decision, reserved=not dry_run)
+        _print_place(left, decision, reserved=not dry_run)
     return True
 
 
@@ -217,45 +222,49 @@ def _remove(state: ClusterState, job: str) -> None:
     typer.echo(f"removed {job}", err=True)
 
 
-def _document(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -> dict[str, Any]:
+def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[str, Any]:
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     return {
         "job": claim.job,
         "placed": True,
         "reserved": reserved,
         "nodes": list(claim.nodes),
+        "racks": decision.placement.racks,
+        "gated": claim.gated,
         "offset": claim.offset,
         "offset_ms": claim.offset * slot_ms,
         "stretch": claim.stretch,
         "period_ms": claim.period * slot_ms,
-        "contention": str(decision.contention),
-        **{name: getattr(decision, name) for name in _MEASURES},
+        "alone_ms": round(decision.alone_ms, 1),
+        "expected_ms": round(decision.expected_ms, 1),
+        "why_slower": decision.why_slower,
+        "affected": [
+            {"job": name, "before_ms": round(before, 1), "expected_ms": round(after, 1)}
+            for name, before, after in decision.affected(state)
+        ],
     }
 
 
-def _print_place(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -> None:
+def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> None:
     from metronome_opt.errors import counted
-    from metronome_opt.objectives import format_number
     from metronome_opt.report.tables import on_nodes
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
         f"{claim.job}: {'placed' if reserved else 'would be placed'} on {on_nodes(claim.nodes)}; "
-        f"{counted(decision.racks, 'rack')}"
+        f"{counted(decision.placement.racks, 'rack')}"
     )
-    if decision.contention:
-        late = (
-            f"adds {format_number(decision.contention)} weight x Mbit/s of contention on "
-            f"{counted(decision.conflicts, 'link')}"
+    why = decision.why_slower
+    longer = f" instead of {decision.alone_ms:.0f}: {why}" if why else ""
+    typer.echo(f"iteration {decision.expected_ms:.0f} ms{longer}")
+    if claim.gated:
+        typer.echo(
+            f"slots: offset {claim.offset * slot_ms} ms of a period of {claim.period * slot_ms} ms"
         )
-    elif decision.cushion < claim.period:
-        late = f"bursts may grow by {decision.cushion * slot_ms} ms"
     else:
-        late = "no job is in its way"
-    typer.echo(
-        f"offset {claim.offset * slot_ms} ms of a period of {claim.period * slot_ms} ms, "
-        f"of it {claim.stretch * slot_ms} ms idle; score {decision.score}; {late}"
-    )
+        typer.echo("no slots: bursts begin when they are ready")
+    for name, before, after in decision.affected(state):
+        typer.echo(f"{name}: iteration {after:.0f} ms instead of {before:.0f}")
 
 
 def _print_state(state: ClusterState, *, as_json: bool) -> None:
@@ -272,12 +281,12 @@ def _print_state(state: ClusterState, *, as_json: bool) -> None:
 
 def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     """Return the state of a cluster, or of a scenario's, by its file or its name."""
+    from metronome_opt.cluster.placing import place_scenario
     from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
     from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
-    from metronome_opt.scheduling.place import place_scenario
 
     path = locate(path)
     document = read_document(path)
@@ -302,6 +311,19 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return state
+
+
+def _write_scenario(state: ClusterState, output: Path) -> None:
+    from metronome_opt.cluster.views import scenario_of
+    from metronome_opt.documents import write_text
+    from metronome_opt.records import dump_document
+
+    document = scenario_of(state)
+    if not document["jobs"]:
+        options.note(f"no job sends anything; {output} stays as it is")
+        return
+    write_text(output, dump_document(document, spread=["jobs"]))
+    options.wrote(output)
 
 
 def export_state(state: ClusterState, folder: Path) -> None:

@@ -20,15 +20,9 @@ def profile(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="The record of a gate (.jsonl), or a CSV file: times, then throughput in Mbit/s.",
+            help="The record of a gate (.jsonl), or a CSV file: seconds, Mbit/s.",
         ),
     ],
-    column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Heading of the throughput.", show_default="the only one"
-        ),
-    ] = None,
     counter: Annotated[
         bool, typer.Option("--counter", help="Values count the bytes that were sent.")
     ] = False,
@@ -38,15 +32,14 @@ def profile(
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """
-    from metronome_opt.cluster.iterations import profile_record
-    from metronome_opt.cluster.profile import profile_throughput
+    from metronome_opt.cluster.profile import profile_record, profile_throughput
     from metronome_opt.cluster.recorded import read_record
     from metronome_opt.cluster.throughput import read_csv
 
     if file.suffix != ".jsonl":
-        result = profile_throughput(read_csv(file, column=column, counter=counter))
-    elif counter or column is not None:
-        raise InputError(f"{file}: is a gate's record, which has no --column and no --counter")
+        result = profile_throughput(read_csv(file, counter=counter))
+    elif counter:
+        raise InputError(f"{file}: is a gate's record, which has no --counter")
     else:
         bursts = read_record(file)
         try:

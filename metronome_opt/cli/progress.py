@@ -84,10 +84,6 @@ class Watcher:
         reason = " ".join(f"{type(error).__name__} {error}".split())
         self._print(f"{case}: could not be run ({reason})", kept=True)
 
-    def note(self, text: str) -> None:
-        """Print something that concerns the whole campaign."""
-        self._console.print(f"note: {text}", soft_wrap=True)
-
     def _print(self, text: str, *, kept: bool) -> None:
         if self._bar is not None and self._task is not None:
             if kept:

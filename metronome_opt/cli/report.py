@@ -34,7 +34,6 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Write the page here.")
     ] = Path("report.html"),
-    group: options.Group = options.GROUP,
     namespace: options.Namespace = options.NAMESPACE,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
@@ -51,7 +50,7 @@ def report(
     check_targets([point.path for point in points], [output])
     problem = find_problem(points, instance, hyperperiod_limit=hyperperiod_limit)
     with live_line(f"writing {output}", str):
-        text = build_page(problem, points, group=group, namespace=namespace)
+        text = build_page(problem, points, namespace=namespace)
         write_text(output, text)
     options.wrote(output)
     return 0

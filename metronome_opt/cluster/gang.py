@@ -5,7 +5,9 @@ The tasks of a gang are all alike, and so is the traffic of each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -51,6 +53,8 @@ class Gang(Record):
         How many idle slots may be added to its period, so that it divides the hyperperiod.
     most_racks
         How many racks it may span; None for any number.
+    iterations
+        Number of its iterations; None if it is not known when it ends.
     """
 
     format: Literal["metronome-job/1"] = "metronome-job/1"
@@ -64,6 +68,7 @@ class Gang(Record):
     ready: NonNegative = 0
     max_stretch: NonNegative = 0
     most_racks: Positive | None = None
+    iterations: Positive | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -106,13 +111,39 @@ class Gang(Record):
         """Volume of one iteration of a task, in Mbit/s * slots."""
         return sum(phase.length * phase.rate for phase in self.phases)
 
+    def slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
+        """Return the gang with no burst faster than a rate, in Mbit/s.
+
+        Bursts take longer, pauses do not, and the period may be stretched to the next divisor of
+        the hyperperiod. An `InputError` if it is longer than that.
+        """
+        if self.peak <= rate:
+            return self
+        phases, later = [], 0
+        for phase in sorted(self.phases, key=lambda phase: phase.start):
+            slowed = min(Fraction(phase.rate), rate)
+            length = math.ceil(phase.length * phase.rate / slowed)
+            start = phase.start + later
+            phases.append(Phase(start=start, length=length, rate=math.floor(slowed)))
+            later += length - phase.length
+        period = self.period + later
+        divisor = _divisor(hyperperiod, period)
+        if divisor is None:
+            raise InputError(
+                f"{self.name}: period: {period} slots, with {math.floor(rate)} Mbit/s for each "
+                f"task, are longer than the hyperperiod of {hyperperiod}; choose a longer one"
+            )
+        stretch = max(self.max_stretch, divisor - period)
+        changes = {"period": period, "phases": tuple(phases), "max_stretch": stretch}
+        return self.model_copy(update=changes)
+
     def stretch_for(self, hyperperiod: int) -> int:
         """Return the fewest idle slots that make the period divide the hyperperiod.
 
         Raises an `InputError` if it takes more of them than the gang allows.
         """
         period, longest = self.period, self.period + self.max_stretch
-        divisor = next((p for p in range(period, hyperperiod + 1) if hyperperiod % p == 0), None)
+        divisor = _divisor(hyperperiod, period)
         if divisor is not None and divisor <= longest:
             return divisor - period
         remedy = "choose a longer hyperperiod"
@@ -124,19 +155,27 @@ class Gang(Record):
         )
 
 
+def _divisor(whole: int, minimum: int) -> int | None:
+    """Return the smallest divisor of `whole` that is at least `minimum`; None if there is none."""
+    return next((p for p in range(minimum, whole + 1) if whole % p == 0), None)
+
+
 class Reservation(Record):
     """The place and the slots of a job that runs.
 
     Parameters
     ----------
     gang, nodes
-        What it asked for, and the node of each of its tasks.
+        What it asked for, at the rate that its place allows, and the node of each of its tasks.
     offset
         When its pattern begins, in slots.
     stretch
         Idle slots at the end of each iteration.
     gated
         Whether its bursts wait for their slots; if not, the slots only say how much it sends.
+    started
+        When it got its place, in whole seconds of Unix time; None if that is not known, or it is
+        not known when it ends.
     """
 
     gang: Gang
@@ -144,6 +183,7 @@ class Reservation(Record):
     offset: NonNegative
     stretch: NonNegative = 0
     gated: bool = True
+    started: NonNegative | None = None
 
     @property
     def job(self) -> str:
@@ -154,6 +194,11 @@ class Reservation(Record):
     def period(self) -> int:
         """Length of an iteration with its idle time, in slots."""
         return self.gang.period + self.stretch
+
+    @property
+    def iteration(self) -> int:
+        """Length of an iteration that nobody delays, in slots: without slots no time is idle."""
+        return self.period if self.gated else self.gang.period
 
 
 class Reserved(Record):
@@ -293,6 +338,7 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         weight=job.priority,
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
+        iterations=job.iterations,
     )
 
 

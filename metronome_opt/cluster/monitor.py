@@ -397,13 +397,13 @@ def _revised(before: Reservation, claims: Claims) -> Reservation:
         "max_stretch": max(before.gang.max_stretch, stretch),
     }
     gang = Gang.model_validate(before.gang.model_copy(update=changes).model_dump())
-    return Reservation(
-        gang=gang,
-        nodes=before.nodes,
-        offset=claims.offsets[job.name],
-        stretch=stretch,
-        gated=claims.is_gated(job.name),
-    )
+    slots = {
+        "gang": gang,
+        "offset": claims.offsets[job.name],
+        "stretch": stretch,
+        "gated": claims.is_gated(job.name),
+    }
+    return before.model_copy(update=slots)
 
 
 def _slots(claim: Reservation) -> tuple[object, ...] | None:

@@ -1,7 +1,9 @@
-"""Traffic profiles: period, bursts and rates of a job, from measured throughput.
+"""Traffic profiles: period, bursts and rates of a job, from samples or from the record of a gate.
 
-Throughput has to be sampled at least eight times a period: cycles are found by autocorrelation and
-followed one by one, since their lengths vary.
+Bursts of sampled throughput begin and end where the rate crosses a threshold. Cycles are found by
+autocorrelation and followed from burst to burst, since their lengths vary. So throughput has to be
+sampled at least eight times a period. Means over cycles, and their errors, are then those of a
+record, which has every burst as it was.
 """
 
 from __future__ import annotations
@@ -14,28 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import correlate, find_peaks
 
+from metronome_opt.cluster.recorded import RecordedBurst
 from metronome_opt.cluster.throughput import Throughput
+from metronome_opt.errors import InputError
 from metronome_opt.scenario.traffic import Traffic
 
 _Floats = NDArray[np.float64]
+_Burst = tuple[float, float, float]  # start, length, volume
 
-NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
-_PARTS = 4  # of the cycles, each of which tells where bursts begin and end
-_STUDENT = 3.18  # standard errors on either side of 95 %, if four parts tell the standard error
+_NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
 _MIN_SAMPLES = 32
-MIN_CYCLES = 4
+_MIN_CYCLES = 4
 _MIN_SAMPLES_A_PERIOD = 8
 _MIN_SAMPLES_A_BURST = 1.2
 _MIN_CORRELATION = 0.3
-_MIN_EXPLAINED = 0.6  # share of the variance
 _MAX_MISSING = 0.2
 _STEADY = 1e-4  # of the mean rate: less may be what floats round off
 _AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
 _PROMINENCE = 0.1
-_SPREAD = 0.25  # of the period, by which one cycle may be longer or shorter
-_ROUNDS = 3
-_QUIET = 0.15  # share of the way from the lowest to the highest rate below which all is silence
-_BINS = 2  # of the mean cycle, for each sample
+_QUIET = 0.25  # share of the way from the lowest to the highest rate below which all is silence
+_MAX_SPREAD = 0.25  # of the period, by which one cycle may be longer or shorter
+_MIN_WHOLE = 0.6  # share of the cycles that are about as long as the pattern
+_PAUSE = 3  # times the usual length: a longer iteration is a checkpoint or a restart
+_BLUR = 0.25  # of a sample, by which edges of bursts are off at best
 _CENT = 100  # parts of a millisecond that are printed
 
 
@@ -71,7 +74,26 @@ class _NoPeriodError(Exception):
     """Reason why samples show no period."""
 
 
-def stated_traffic(period_ms: float, bursts: Sequence[tuple[float, float, float]]) -> Traffic:
+def _averaged(rows: Sequence[Sequence[float]], blur_ms: float, mean_mbps: float | None) -> Profile:
+    """Return the profile of cycles: the length of each, then starts, lengths (ms), Mbit/s * ms."""
+    table = np.array(rows)
+    means = table.mean(axis=0)
+    errors = _NORMAL * table.std(axis=0, ddof=1) / math.sqrt(len(table))
+    period_ms, starts, lengths, sent = means[0], *np.split(means[1:], 3)
+    edges = np.hypot(errors[1 : 1 + 2 * len(starts)], blur_ms)
+    of_lengths, of_sent = edges[len(starts) :], errors[1 + 2 * len(starts) :]
+    bursts = zip(starts, lengths, sent / lengths, strict=True)
+    return Profile(
+        traffic=_stated(float(period_ms), [tuple(map(float, each)) for each in bursts]),
+        period_error_ms=float(errors[0]),
+        burst_error_ms=float(edges.max()),
+        rate_error=float((of_lengths / lengths + of_sent / sent).max()),
+        cycles=len(table),
+        mean_mbps=float(sent.sum() / period_ms) if mean_mbps is None else mean_mbps,
+    )
+
+
+def _stated(period_ms: float, bursts: Sequence[tuple[float, ...]]) -> Traffic:
     """Return bursts (start and length in ms, rate in Mbit/s) as they are stated, in order."""
     phases, end = [], 0
     period = max(1, round(_CENT * period_ms))
@@ -94,46 +116,12 @@ def profile_throughput(measured: Throughput) -> Profile:
     mean = float(np.nanmean(measured.rates_mbps)) if measured.rates_mbps.size else None
     try:
         step_s, rates = _even(measured)
-        starts = _track(rates, _first_lag(rates, step_s))
-        lengths = np.diff(starts)
-        period = float(lengths.mean())
-        cycle = _mean_cycle(rates, starts, period)
-        explained = _explained(rates, starts, cycle)
-        if explained < _MIN_EXPLAINED:
-            raise _NoPeriodError(
-                f"not periodic: cycles of about {1000 * period * step_s:.4g} ms explain "
-                f"{explained:.0%} of the variance"
-            )
-        bursts = _bursts(cycle, period, step_s)
-        # Parts of the cycles tell how far the bursts of the whole may be off.
-        ends = [
-            _edges(_mean_cycle(rates, part, period), bursts)
-            for part in np.array_split(starts, _PARTS)
-        ]
+        lag = _first_lag(rates, step_s)
+        rows = _cycles(_bursts(rates, step_s), lag)
     except _NoPeriodError as error:
         return Profile(mean_mbps=mean, reason=str(error))
     step_ms = 1000 * step_s
-    deviation = np.std(ends, axis=0, ddof=1).max() / math.sqrt(_PARTS)
-    burst_error = math.hypot(_STUDENT * float(deviation), 0.25)  # samples
-    period_error = NORMAL * float(lengths.std(ddof=1)) / math.sqrt(len(lengths))
-    shortest = min(length for _, length, _ in bursts)
-    if burst_error > shortest / 2:
-        reason = f"too coarse: bursts differ from cycle to cycle by {burst_error * step_ms:.4g} ms"
-        return Profile(mean_mbps=mean, reason=f"{reason}; sample more often, or for longer")
-    return Profile(
-        traffic=stated_traffic(
-            period * step_ms,
-            [
-                ((start - bursts[0][0]) * step_ms, length * step_ms, rate)
-                for start, length, rate in bursts
-            ],
-        ),
-        period_error_ms=period_error * step_ms,
-        burst_error_ms=burst_error * step_ms,
-        rate_error=burst_error / shortest,
-        cycles=len(lengths),
-        mean_mbps=mean,
-    )
+    return _averaged(step_ms * np.array(rows), _BLUR * step_ms, mean)
 
 
 def _even(measured: Throughput) -> tuple[float, _Floats]:
@@ -159,7 +147,7 @@ def _even(measured: Throughput) -> tuple[float, _Floats]:
 def _first_lag(rates: _Floats, step_s: float) -> int:
     """Return the number of samples after which the pattern repeats, about."""
     deviation = rates - rates.mean()
-    lags = len(rates) // MIN_CYCLES + 1
+    lags = len(rates) // _MIN_CYCLES + 1
     products = correlate(deviation, deviation, method="fft")[len(rates) - 1 :][:lags]
     correlation = products / (len(rates) - np.arange(lags)) / deviation.var()
     peaks, _ = find_peaks(correlation, prominence=_PROMINENCE)
@@ -177,131 +165,107 @@ def _first_lag(rates: _Floats, step_s: float) -> int:
     return lag
 
 
-def _track(rates: _Floats, lag: int) -> _Floats:
-    """Return where each whole cycle begins, in samples, following the pattern from one to the next.
+def _bursts(rates: _Floats, step_s: float) -> list[_Burst]:
+    """Return the whole bursts in samples, and what each sends, in samples times Mbit/s.
 
-    Each begins where the mean of all cycles fits best, near one period after the cycle before.
+    A burst is as long as its volume takes at its usual rate, around the middle of its volume.
     """
-    shortest, longest = round((1 - _SPREAD) * lag), round((1 + _SPREAD) * lag)
-    # At first the stretch that is most like the next one.
-    deviation = rates - rates.mean()
-    alike = np.concatenate(([0.0], np.cumsum(deviation[:-lag] * deviation[lag:])))
-    begin = int(np.argmax(alike[lag:] - alike[:-lag]))
-    template = rates[begin : begin + lag]
-    for _ in range(_ROUNDS):
-        fit = correlate(rates, template - template.mean(), mode="valid")
-        starts = [int(np.argmax(fit[:lag]))]
-        while starts[-1] + longest < len(fit):
-            near = fit[starts[-1] + shortest : starts[-1] + longest + 1]
-            starts.append(starts[-1] + shortest + int(np.argmax(near)))
-        mean = np.mean([rates[start : start + lag] for start in starts], axis=0)
-        # Cycles that begin in silence are not cut amid a burst, however their lengths vary.
-        template = np.roll(mean, -_amid_silence(mean))
-    if len(starts) <= MIN_CYCLES:
-        raise _NoPeriodError(f"too short: {len(starts)} cycles were seen; measure for longer")
-    inner = np.clip(starts, 1, len(fit) - 2)
-    before, at, after = (fit[inner + shift] for shift in (-1, 0, 1))
-    curved = np.minimum(before - 2 * at + after, -1e-12 * abs(at) - 1e-300)
-    # The top of the parabola through three values lies within a sample of the highest.
-    return np.asarray(inner + np.clip((before - after) / curved / 2, -1, 1))
-
-
-def _mean_cycle(rates: _Floats, starts: _Floats, period: float) -> _Floats:
-    """Return the mean rate by the time since a cycle begins, in equal bins."""
-    middles = np.arange(len(rates)) + 0.5
-    cycle = np.searchsorted(starts, middles, side="right") - 1
-    inside = cycle >= 0
-    since = middles[inside] - starts[cycle[inside]]
-    bins = round(_BINS * period)
-    place = (since / period * bins).astype(np.int64)
-    place, values = place[place < bins], rates[inside][place < bins]
-    counts = np.bincount(place, minlength=bins)
-    filled = np.flatnonzero(counts)
-    means = np.bincount(place, values, bins)[filled] / counts[filled]
-    return np.interp(np.arange(bins), filled, means, period=bins)
-
-
-def _explained(rates: _Floats, starts: _Floats, cycle: _Floats) -> float:
-    """Return the share of the variance that the mean cycle explains."""
-    middles = np.arange(len(rates)) + 0.5
-    number = np.searchsorted(starts, middles, side="right") - 1
-    inside = (number >= 0) & (number < len(starts) - 1)
-    lengths = np.diff(starts)
-    since = (middles - starts[number])[inside] / lengths[number[inside]]
-    left = rates[inside] - cycle[np.minimum((since * len(cycle)).astype(np.int64), len(cycle) - 1)]
-    return 1 - float(left.var() / rates[inside].var())
-
-
-def _is_active(cycle: _Floats) -> NDArray[np.bool_]:
-    """Return where a cycle is no silence."""
-    lowest = float(np.quantile(cycle, 0.05))
-    return np.asarray(cycle > lowest + _QUIET * (cycle.max() - lowest))
-
-
-def _amid_silence(cycle: _Floats) -> int:
-    """Return the index of the middle of the longest silence of a cycle."""
-    active = _is_active(cycle)
-    begins = np.flatnonzero(active & ~np.roll(active, 1)).tolist()
-    silences = {begin: int(np.argmax(np.roll(active[::-1], begin))) for begin in begins}
-    longest = max(silences, key=silences.__getitem__, default=0)
-    return longest - (1 + silences.get(longest, 0)) // 2
-
-
-def _bursts(cycle: _Floats, period: float, step_s: float) -> list[tuple[float, float, float]]:
-    """Return start, length (in samples) and rate of each burst of a cycle that begins in silence.
-
-    A burst begins and ends where its rate crosses half of its usual height.
-    """
-    if float(np.quantile(cycle, 0.05)) > cycle.max() / 2:
+    lowest, highest = float(np.quantile(rates, 0.05)), float(rates.max())
+    if lowest > highest / 2:
         raise _NoPeriodError(
-            f"too coarse: rates swing only between {cycle.min():.4g} and {cycle.max():.4g} Mbit/s; "
+            f"too coarse: rates swing only between {rates.min():.4g} and {highest:.4g} Mbit/s; "
             f"sample every {1000 * step_s / 10:.3g} ms"
         )
-    changes = np.flatnonzero(np.diff(_is_active(cycle).astype(np.int8), prepend=0, append=0))
-    first_bins, last_bins = changes[::2], changes[1::2]
-    # A little of the silence on either side belongs to a burst whose edges are blurred.
-    lower = np.maximum(first_bins - _BINS, np.append(0, last_bins[:-1]))
-    upper = np.minimum(last_bins + _BINS, np.append(first_bins[1:], len(cycle)))
+    active = rates > lowest + _QUIET * (highest - lowest)
+    changes = np.flatnonzero(np.diff(active.astype(np.int8)))
+    first = 0 if not active[0] else 1  # the one that began before the first sample is not whole
     bursts = []
-    for begin, end in zip(lower.tolist(), upper.tolist(), strict=True):
-        part = cycle[begin:end]
-        first, last = _half_height(part)
-        length = (last - first) / _BINS
-        rate = float(part.sum()) / _BINS / length
-        bursts.append(((begin + first) / _BINS, length, rate))
-    shortest = min(length for _, length, _ in bursts)
-    if shortest < _MIN_SAMPLES_A_BURST:
+    for begin, end in zip(changes[first::2] + 1, changes[first + 1 :: 2] + 1, strict=False):
+        part = rates[begin - 1 : end + 1]  # a little of the silence belongs to blurred edges
+        usual = float(np.median(part[part >= 0.7 * part.max()]))
+        volume = float(part.sum())
+        middle = float(part @ (np.arange(begin - 1, begin - 1 + len(part)) + 0.5)) / volume
+        length = volume / usual
+        bursts.append((middle - length / 2, length, volume))
+    lengths = [length for _, length, _ in bursts]
+    if not lengths or np.median(lengths) < _MIN_SAMPLES_A_BURST:
         raise _NoPeriodError(
-            f"too coarse: the period is {1000 * period * step_s:.4g} ms, but a burst seems to take "
-            f"{1000 * shortest * step_s:.3g} ms, with samples {1000 * step_s:.4g} ms apart; sample "
-            f"every {1000 * shortest * step_s / 3:.3g} ms"
+            f"too coarse: bursts are shorter than samples, which are {1000 * step_s:.4g} ms apart; "
+            "sample more often"
         )
     return bursts
 
 
-def _half_height(part: _Floats) -> tuple[float, float]:
-    """Return where a burst crosses half of its usual height, first and last, in bins."""
-    usual = float(np.median(part[part >= 0.7 * part.max()]))
-    above = np.flatnonzero(part >= usual / 2)
-    first, last = int(above[0]), int(above[-1])
+def _cycles(bursts: Sequence[_Burst], lag: int) -> list[list[float]]:
+    """Return a row for each whole cycle, as `_averaged` takes them."""
+    starts = np.array([start for start, _, _ in bursts])
+    ends = starts + [length for _, length, _ in bursts]
+    if starts[-1] - starts[0] < _MIN_CYCLES * lag:
+        seen = int((starts[-1] - starts[0]) / lag)
+        raise _NoPeriodError(f"too short: {seen} cycles were seen; measure for longer")
+    count = max(1, round(lag * (len(starts) - 1) / (starts[-1] - starts[0])))
+    # Cycles begin after the longest silence, so that none is cut amid its bursts.
+    at = 1 + int(np.argmax((starts[1:] - ends[:-1])[:count]))
+    rows, cycles = [], 0
+    while at + count < len(starts):
+        length, cycles = starts[at + count] - starts[at], cycles + 1
+        if abs(length - lag) <= _MAX_SPREAD * lag:
+            inside = np.array(bursts[at : at + count])
+            inside[:, 0] -= starts[at]
+            rows.append([length, *inside.T.ravel().tolist()])
+            at += count
+        else:  # a burst was missed, or there is one more
+            at += 1 + int(np.argmin(abs(starts[at + 1 :] - starts[at] - lag)))
+    if len(rows) < max(_MIN_CYCLES, _MIN_WHOLE * cycles):
+        raise _NoPeriodError(
+            f"not periodic: {len(rows)} of {cycles} cycles of about {lag} samples are alike"
+        )
+    return rows
 
-    def crossing(outside: int, inside: int) -> float:
-        if not 0 <= outside < len(part):
-            return float(inside)
-        return float((usual / 2 - part[outside]) / (part[inside] - part[outside]))
 
-    left = first - 1 + crossing(first - 1, first) if first else 0.0
-    right = last + 1 - crossing(last + 1, last) if last + 1 < len(part) else float(last)
-    # Bins are counted by their middles.
-    return left + 0.5, right + 0.5
+# ------------------------------------------------------------------ records of gates
 
 
-def _edges(cycle: _Floats, bursts: Sequence[tuple[float, float, float]]) -> list[float]:
-    """Return where bursts begin and end in the mean cycle of some cycles, in samples."""
-    edges = []
-    for start, length, _ in bursts:
-        margin = min(_BINS, len(cycle) // 8)
-        begin, end = round(_BINS * start) - margin, round(_BINS * (start + length)) + margin
-        part = np.take(cycle, np.arange(begin, end), mode="wrap")
-        edges += [(begin + edge) / _BINS for edge in _half_height(part)]
-    return edges
+def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
+    """Return the mean iteration of a record, without what it waited for its slots.
+
+    Iterations that are much longer than usual, as those with a checkpoint, are left out.
+
+    Raises
+    ------
+    InputError
+        If the record does not tell what bursts sent, so that rates would be a guess.
+    """
+    silent = next((burst for burst in bursts if burst.sent_bytes is None), None)
+    if silent is not None:
+        raise InputError(
+            f"sent_bytes: null at {silent.at!r}: what the burst sent is not known; enter "
+            "gate.burst(sent_bytes=...), or set sent_bytes of the burst before it ends"
+        )
+    rows = _iterations(bursts)
+    if len(rows) < _MIN_CYCLES:
+        return Profile(reason=f"too short: {len(rows)} whole iterations, not {_MIN_CYCLES}")
+    usual = np.median([row[0] for row in rows])
+    return _averaged([row for row in rows if row[0] <= _PAUSE * usual], 0.0, None)
+
+
+def _iterations(bursts: Sequence[RecordedBurst]) -> list[list[float]]:
+    """Return a row for each whole iteration, as `_averaged` takes them."""
+    count = 1 + max(burst.phase for burst in bursts)
+    rows = []
+    for first in range(len(bursts) - count):
+        inside, following = bursts[first : first + count], bursts[first + count]
+        if [burst.phase for burst in inside] != list(range(count)) or not following.iteration_ms:
+            continue
+        waited = np.cumsum([burst.waited_ms for burst in inside])
+        starts = [1000 * (burst.at - inside[0].at) for burst in inside]
+        length = following.iteration_ms - float(waited[-1] - waited[0]) - following.waited_ms
+        rows.append(
+            [
+                length,
+                *(np.array(starts) - waited + waited[0]).tolist(),
+                *(max(burst.burst_ms, 1e-6) for burst in inside),
+                *((burst.sent_bytes or 0.0) * 8e-3 for burst in inside),
+            ]
+        )
+    return rows

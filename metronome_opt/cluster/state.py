@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,77 +26,7 @@ from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Placement, Resources
 
 _MAX_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32 bits
-_MAX_ENTRIES = 2**29  # in all layers, 2 GiB; one more layer takes as much while it is made
-
-
-class _Demand:
-    """Layers of demand over one hyperperiod, for all links.
-
-    Attributes
-    ----------
-    weights, users
-        The distinct weights of the jobs in force, ascending, and how many jobs have each.
-    layers
-        int32, shape (links, layers, H), one layer per weight, and one if there is none: layer k
-        holds the demand of the jobs whose weight is at least the k-th.
-    highest, peaks
-        Shape (links,): the largest entry of the lowest layer, and what all would send if they all
-        burst at once.
-    """
-
-    def __init__(self, links: int, hyperperiod: int) -> None:
-        self.weights: list[int] = []
-        self.layers: NDArray[Any] = np.zeros((links, 1, hyperperiod), dtype=np.int32)
-        self.highest: Ints = np.zeros(links, dtype=np.int64)
-        self.peaks: Ints = np.zeros(links, dtype=np.int64)
-        self.users: Counter[int] = Counter()
-
-    def put(self, claim: Reservation, flows: Mapping[int, int], sign: int) -> None:
-        """Add a job, with its flows by index of the link, or take it away with a `sign` of -1."""
-        weight = claim.gang.weight
-        at = bisect_left(self.weights, weight)
-        if weight not in self.users:
-            # A layer for a new weight: jobs that are in the next one are in it too.
-            if self.weights:
-                above = self.layers[:, at] if at < len(self.weights) else np.int32(0)
-                self.layers = np.insert(self.layers, at, above, axis=1)
-            self.weights.insert(at, weight)
-        self.users[weight] += sign
-        upto = at + 1
-        pattern = np.zeros(claim.period, dtype=np.int32)  # of one flow, slot by slot
-        for phase in claim.gang.phases:
-            pattern[phase.start : phase.end] = phase.rate
-        pattern = np.roll(pattern, claim.offset)
-        for link, count in flows.items():
-            rows = self.layers[link, :upto].reshape(upto, -1, len(pattern))
-            rows += (sign * count) * pattern
-            self.highest[link] = self.layers[link, 0].max()
-            self.peaks[link] += sign * count * claim.gang.peak
-        if not self.users[weight]:
-            del self.users[weight], self.weights[at]
-            if self.weights:
-                self.layers = np.delete(self.layers, at, axis=1)
-
-    def below(self, weight: int) -> tuple[list[int], list[int]]:
-        """Return the layers that a job of some weight competes with, and what overload costs there.
-
-        A layer of -1 is empty: no job is as important.
-        """
-        upto = bisect_right(self.weights, weight)
-        steps = self.weights[:upto]
-        layers = list(range(upto))
-        if not steps or steps[-1] < weight:
-            steps = [*steps, weight]
-            layers.append(upto if upto < len(self.weights) else -1)
-        return layers, [high - low for low, high in zip([0, *steps], steps, strict=False)]
-
-    def contention(self, capacity: Ints) -> Fraction:
-        """Return the contention, in weight * Mbit/s, of links that carry `capacity` Mbit/s."""
-        total = 0
-        for layer, (low, high) in enumerate(zip([0, *self.weights], self.weights, strict=False)):
-            excess = self.layers[:, layer] - capacity[:, np.newaxis]
-            total += (high - low) * int(np.maximum(excess, 0).sum())
-        return Fraction(total, self.layers.shape[2])
+_MAX_ENTRIES = 2**29  # 2 GiB
 
 
 class ClusterState:
@@ -107,8 +34,7 @@ class ClusterState:
 
     Whatever changes it is an event. An event is checked in full first, then noted, then applied;
     so one that is refused, or cannot be noted, leaves everything as it was. What an event
-    costs depends on what it changes, not on how large the cluster is; only the first job of a
-    weight class and the last one add a layer to all links, or drop one.
+    costs depends on what it changes, not on how large the cluster is.
 
     Parameters
     ----------
@@ -128,35 +54,34 @@ class ClusterState:
     others
         What is held there by others, of whom no claim speaks: no place is looked for in it. It is
         no part of what is kept. Shape (nodes, 3).
-    up, interface, uplink, rack
-        Of each node whether it takes tasks, and indices, shape (nodes,); an uplink of -1 for none.
-        Nodes that are in no rack count as one.
-    capacity, demand
-        What each link carries, Mbit/s, shape (links,), and what the claims put on the links.
+    up
+        Whether each node takes tasks, shape (nodes,).
+    capacity, peaks
+        What each link carries, and what the jobs there would send if all burst at once, in Mbit/s,
+        shape (links,).
+    demand
+        What they send slot by slot over one hyperperiod, in Mbit/s, shape (links, H).
     """
 
     def __init__(self, cluster: ClusterSpec) -> None:
         for link in cluster.links:
             _check_size(link.name, link.capacity)
-        _check_layers(cluster, ())
+        _check_memory(cluster)
         self.cluster = cluster
         self.note: Callable[[Event], None] = lambda _: None
         self.claims: dict[str, Reservation] = {}
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
         self._nodes = {node.name: index for index, node in enumerate(cluster.nodes)}
-        racks = [node.rack for node in cluster.nodes]
-        numbers = {name: index for index, name in enumerate(dict.fromkeys(racks))}
-        uplinks = {rack: self._links[up] for rack, up in cluster.uplinks.items() if up is not None}
         self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
         self.free: Ints = self.total.copy()
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
-        self.rack = _ints(numbers[rack] for rack in racks)
-        self.interface = _ints(self._links[node.rails[0]] for node in cluster.nodes)
-        self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
-        self.capacity = _ints(link.capacity for link in cluster.links)
-        self.demand = _Demand(len(cluster.links), cluster.hyperperiod)
+        self.capacity: Ints = np.array([link.capacity for link in cluster.links], dtype=np.int64)
+        self.demand: NDArray[np.int32] = np.zeros(
+            (len(cluster.links), cluster.hyperperiod), dtype=np.int32
+        )
+        self.peaks: Ints = np.zeros(len(cluster.links), dtype=np.int64)
         self.crossed: dict[str, dict[int, int]] = {}
 
     # ------------------------------------------------------------------ names and numbers
@@ -191,7 +116,7 @@ class ClusterState:
 
     def peak(self, link: str) -> int:
         """Return what the jobs on a link would send if all burst at once, in Mbit/s."""
-        return int(self.demand.peaks[self.link_index(link)])
+        return int(self.peaks[self.link_index(link)])
 
     def room(self, link: str) -> int:
         """Return how fast one more job may send on a link, in Mbit/s."""
@@ -200,12 +125,8 @@ class ClusterState:
     def residual(self, link: str) -> Ints:
         """Return the capacity of a link less its claims, slot by slot, shape (H,), in Mbit/s."""
         index = self.link_index(link)
-        residual: Ints = self.capacity[index] - self.demand.layers[index, 0].astype(np.int64)
+        residual: Ints = self.capacity[index] - self.demand[index].astype(np.int64)
         return residual
-
-    def contention(self) -> Fraction:
-        """Return the contention of the claims in force, in weight * Mbit/s."""
-        return self.demand.contention(self.capacity)
 
     def fits(self, gang: Gang) -> Ints:
         """Return how many tasks of a gang each node has resources for, shape (nodes,)."""
@@ -314,7 +235,6 @@ class ClusterState:
         if claim.job in self.claims:
             raise InputError(f"{claim.job}: is there twice")
         self._check_claim(claim)
-        _check_layers(self.cluster, [*self.demand.weights, claim.gang.weight])
         for link, count in self.placement(claim).links.items():
             _check_size(link, self.peak(link) + count * claim.gang.peak)
         self.take(claim)
@@ -329,7 +249,6 @@ class ClusterState:
                 f"{claim.job}: has other claims in force already; unreserve it first, or rename it"
             )
         self._check_claim(claim)
-        _check_layers(self.cluster, [*self.demand.weights, gang.weight])
         racks = len({hosts[node].rack for node in claim.nodes})
         if gang.most_racks is not None and racks > gang.most_racks:
             raise InputError(
@@ -361,8 +280,6 @@ class ClusterState:
                 grown[link] += count * (claim.gang.peak - before.gang.peak)
         for link, more in grown.items():
             _check_size(link, self.peak(link) + more)
-        weights = [claim.gang.weight for claim in claims]
-        _check_layers(self.cluster, [*self.demand.weights, *weights])
 
     def _check_claim(self, claim: Reservation) -> None:
         """Refuse a claim that contradicts itself, or fits no state of this cluster."""
@@ -393,12 +310,12 @@ class ClusterState:
             case Unreserved(job=job):
                 claim = self.claims.pop(job)
                 self._give(claim, 1)
-                self.demand.put(claim, self.crossed.pop(job), -1)
+                self._send(claim, self.crossed.pop(job), -1)
             case Revised(claims=claims):
                 for claim in claims:
                     flows = self.crossed[claim.job]
-                    self.demand.put(self.claims[claim.job], flows, -1)
-                    self.demand.put(claim, flows, 1)
+                    self._send(self.claims[claim.job], flows, -1)
+                    self._send(claim, flows, 1)
                     self.claims[claim.job] = claim
             case CapacityChanged(link=link, capacity=capacity):
                 self.capacity[self._links[link]] = capacity
@@ -413,12 +330,23 @@ class ClusterState:
         self.claims[claim.job] = claim
         self.crossed[claim.job] = flows
         self._give(claim, -1)
-        self.demand.put(claim, flows, 1)
+        self._send(claim, flows, 1)
 
     def _give(self, claim: Reservation, sign: int) -> None:
         each = sign * np.array(claim.gang.each.vector, dtype=np.int64)
         for node in claim.nodes:
             self.free[self._nodes[node]] += each
+
+    def _send(self, claim: Reservation, flows: Mapping[int, int], sign: int) -> None:
+        """Add a job to the demand of links, by index, or take it away with a `sign` of -1."""
+        pattern = np.zeros(claim.period, dtype=np.int32)  # of one flow, slot by slot
+        for phase in claim.gang.phases:
+            pattern[phase.start : phase.end] = phase.rate
+        pattern = np.roll(pattern, claim.offset)
+        for link, count in flows.items():
+            rows = self.demand[link].reshape(-1, len(pattern))
+            rows += (sign * count) * pattern
+            self.peaks[link] += sign * count * claim.gang.peak
 
 
 def _check_size(where: str, rate: int) -> None:
@@ -431,14 +359,13 @@ def _check_size(where: str, rate: int) -> None:
         )
 
 
-def _check_layers(cluster: ClusterSpec, weights: Iterable[int]) -> None:
-    """Refuse a cluster on which the demand of jobs of some weights takes too much memory."""
-    links, layers = len(cluster.links), len(set(weights)) or 1
-    if links * layers * cluster.hyperperiod > _MAX_ENTRIES:
+def _check_memory(cluster: ClusterSpec) -> None:
+    """Refuse a cluster on which demand takes too much memory."""
+    links = len(cluster.links)
+    if links * cluster.hyperperiod > _MAX_ENTRIES:
         raise InputError(
-            f"{cluster.name}: hyperperiod: {cluster.hyperperiod} slots on {links} links, "
-            f"{layers} times for its weights, are more than {_MAX_ENTRIES} numbers; "
-            "coarsen the slots or use fewer weights"
+            f"{cluster.name}: hyperperiod: {cluster.hyperperiod} slots on {links} links are more "
+            f"than {_MAX_ENTRIES} numbers; coarsen the slots"
         )
 
 
@@ -449,7 +376,3 @@ def lacking(free: Ints, each: Resources, count: int) -> str | None:
         if count * needs > has:
             return f"{name}: {has}{unit} free, {count * needs}{unit} needed"
     return None
-
-
-def _ints(numbers: Iterable[int]) -> Ints:
-    return np.array(list(numbers), dtype=np.int64)

@@ -11,7 +11,10 @@ from metronome_opt.records import Record
 Sharing = Literal["fair", "strict", "weighted", "tcp"]
 
 
-_RETIRED = (("stragglers", 0), ("straggling", 2), ("background", 0), ("control", "slots"))
+_RETIRED = (
+    *(("stragglers", 0), ("straggling", 2), ("background", 0), ("control", "slots")),
+    ("cushions", True),
+)
 
 
 class TcpShares(NamedTuple):
@@ -48,8 +51,6 @@ class Conditions(Record):
     sharing
         How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or at
         random as bursts over ``tcp`` do; None for the sharing of the policy.
-    cushions
-        Whether policies that reserve cushions against jitter do so.
     horizon_s
         End of the simulation; None for the departure of the last job.
     """
@@ -58,7 +59,6 @@ class Conditions(Record):
     drift_ppm: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
     claim_error: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = 0.0
     sharing: Sharing | None = None
-    cushions: bool = True
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="before")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels import fitting
@@ -37,7 +35,6 @@ from metronome_opt.kernels.perturb import (
     start_walk,
     take_steps,
 )
-from metronome_opt.kernels.placing import Burden, cost_rows, pack
 from metronome_opt.kernels.tables import Compiled, compile_instance
 from metronome_opt.kernels.tree import Groups, Pseudocosts, start_tree
 
@@ -99,19 +96,6 @@ def _search_locally() -> None:
     end_release(state, offsets, room)
 
 
-def _find_places() -> None:
-    """Score a job on a link, and let its tasks come to a node."""
-    one = np.ones(1, dtype=np.int64)
-    demand: NDArray[Any] = np.zeros((1, 1, 4), dtype=np.int32)
-    zeros: NDArray[Any] = np.zeros(4, dtype=np.int32)
-    burden = Burden(4, 0, np.array([(0, 2, 60)]), np.zeros(1, dtype=np.int64), one, zeros)
-    for dtype in (np.int32, np.int64):
-        rows: NDArray[Any] = np.empty((1, 4), dtype=dtype)
-        cost_rows(demand, one, one, burden, one - 1, 1, rows)
-    table = np.zeros((2, 4), dtype=np.int64)
-    pack(table, table.copy(), table[np.newaxis, :1], one, table[:, :1])
-
-
 def _let_flow() -> None:
     """Let two jobs of one iteration compute, and then share a link."""
     world = empty_world(jobs=2, links=1, uses=2, segments=4, sample=1, trace=1)
@@ -140,7 +124,7 @@ def _grow_tree() -> None:
     grow(start_tree(compiled, contacts, users, groups, offsets, value, free, 1.0, pseudocosts), 10)
 
 
-_PARTS = (_grow_tree, _search_locally, _let_flow, _descend, _find_places)  # the longest ones first
+_PARTS = (_grow_tree, _search_locally, _let_flow, _descend)  # the longest ones first
 
 if __name__ == "__main__":
     sys.stdout.write("compiling the kernels that are not on disk yet; all of them take a minute\n")

@@ -9,7 +9,7 @@ for all offsets at once.
 The windows are linear in what they slide over. So all layers and links of a burst are folded and
 weighted into one array first, and one window slides over that.
 
-Arrays are int64, in `placing` also int32. The demand of a link has shape (layers, H): layer k holds
+Arrays are int64. The demand of a link has shape (layers, H): layer k holds
 the demand of all jobs whose weight is at least the k-th; a job is in the lowest layers, up to its
 own weight. The loops are written so that the compiler can turn them into vector instructions: no
 index wraps around, no branch depends on the data where it can be avoided.

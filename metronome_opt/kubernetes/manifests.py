@@ -23,7 +23,7 @@ from metronome_opt.kubernetes.schemas import (
     VERSION,
     Manifest,
     Manifests,
-    custom_resource_definitions,
+    read_shipped,
 )
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.scenario.network import Cluster
@@ -48,24 +48,22 @@ def build_manifests(
     schedule: Schedule,
     deployment: Deployment,
     *,
-    group: str = DEFAULT_GROUP,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
     """Return every object of an export by file.
 
-    Claims and capacities are of API group `group`, and what is namespaced and of no job that names
-    another namespace is in `namespace`.
+    What is namespaced and of no job that names another namespace is in `namespace`.
 
     Raises
     ------
     InputError
-        If offsets are missing, `group` or `namespace` is not valid, or a bandwidth is larger than
-        a quantity can hold.
+        If offsets are missing, `namespace` is not valid, or a bandwidth is larger than a quantity
+        can hold.
     """
-    naming = Naming(deployment, group, namespace)
+    naming = Naming(deployment, namespace)
     topology = _network_topology(deployment.cluster, naming)
     objects: tuple[list[Manifest], ...] = (
-        custom_resource_definitions(group),
+        read_shipped("crds.yaml"),
         _capacities(instance, deployment, naming),
         _app_groups(instance, naming),
         [] if topology is None else [topology],
@@ -80,7 +78,6 @@ def export_claims(
     deployment: Deployment,
     directory: str | Path,
     *,
-    group: str = DEFAULT_GROUP,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> list[Path]:
     """Verify a schedule and write its objects to a folder; return the files.
@@ -105,7 +102,7 @@ def export_claims(
         raise VerificationError(
             f"schedule: {faults[0]}{more}; claims are written of true schedules only"
         )
-    manifests = build_manifests(instance, schedule, deployment, group=group, namespace=namespace)
+    manifests = build_manifests(instance, schedule, deployment, namespace=namespace)
     return write_manifests(manifests, directory)
 
 
@@ -132,7 +129,7 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
         ]
         objects.append(
             naming.manifest(
-                f"{naming.group}/{VERSION}",
+                f"{DEFAULT_GROUP}/{VERSION}",
                 CAPACITY,
                 name,
                 {"links": links},
@@ -208,7 +205,7 @@ def _claims(
         traffic = claimed_traffic(job, slot_us, deployment.parts.get(job.name, 1))
         objects.append(
             naming.manifest(
-                f"{naming.group}/{VERSION}",
+                f"{DEFAULT_GROUP}/{VERSION}",
                 CLAIM,
                 naming.tasks[task.job, task.index],
                 {"job": task.job, "task": task.index, "traffic": traffic, "allocation": allocation},

@@ -75,8 +75,6 @@ class Naming:
     ----------
     deployment
         The cluster and the tasks that are named.
-    group
-        API group of the claims, also the prefix of labels and annotations.
     namespace
         Namespace of every namespaced object whose job names no other.
 
@@ -94,12 +92,10 @@ class Naming:
     Raises
     ------
     InputError
-        If `group` is not a domain that a custom resource may use or `namespace` not a label.
+        If `namespace` is not a label.
     """
 
-    def __init__(self, deployment: Deployment, group: str, namespace: str) -> None:
-        _check_group(group)
-        self.group = group
+    def __init__(self, deployment: Deployment, namespace: str) -> None:
         self._namespace = namespace
         self._namespaces = {each.job: each.namespace for each in deployment.tasks if each.namespace}
         for each in (namespace, *self._namespaces.values()):
@@ -135,15 +131,15 @@ class Naming:
 
         Labels that are None are left out. `originals` has for each role (``node``, ...) the
         original name and the one used here; where they differ the original is kept in an annotation
-        ``<group>/original-<role>``.
+        ``metronome.x-k8s.io/original-<role>``.
         """
         stated = {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})}
         changed = {**(originals or {})}
         if job is not None:
-            stated[f"{self.group}/job"] = self.jobs[job]
+            stated[f"{DEFAULT_GROUP}/job"] = self.jobs[job]
             changed = {"job": (job, self.jobs[job]), **changed}
         annotations = {
-            f"{self.group}/original-{role}": original
+            f"{DEFAULT_GROUP}/original-{role}": original
             for role, (original, used) in changed.items()
             if original is not None and original != used
         }
@@ -172,14 +168,3 @@ def _tasks(tasks: Iterable[Task], jobs: Mapping[str, str]) -> dict[tuple[str, in
         for key, name in plain.items()
     }
     return {**given, **made}
-
-
-def _check_group(group: str) -> None:
-    if not is_subdomain(group) or "." not in group:
-        raise InputError(
-            f"group: {quote(group)} is not an API group; use a domain such as {DEFAULT_GROUP}"
-        )
-    if f".{group}".endswith((".k8s.io", ".kubernetes.io")):
-        raise InputError(
-            f"group: {quote(group)} is reserved for Kubernetes itself; use a domain of your own"
-        )

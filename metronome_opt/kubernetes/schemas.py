@@ -18,16 +18,6 @@ CLAIM = "STBandwidthClaim"
 CAPACITY = "STBandwidthCapacity"
 
 
-def custom_resource_definitions(group: str) -> list[dict[str, Any]]:
-    """Return the definitions of STBandwidthCapacity and STBandwidthClaim in an API group."""
-    definitions = read_shipped("crds.yaml")
-    for definition in definitions:
-        spec = definition["spec"]
-        spec["group"] = group
-        definition["metadata"]["name"] = f"{spec['names']['plural']}.{group}"
-    return definitions
-
-
 def read_shipped(name: str) -> list[Any]:
     """Return the documents of a YAML file that is shipped beside this module."""
     text = files("metronome_opt.kubernetes").joinpath(name).read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from metronome_opt.objectives import format_number, format_share
+from metronome_opt.objectives import format_share
 from metronome_opt.report.tables import MAX_NODES, on_nodes, plain_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def _cluster_table(state: ClusterState) -> Table:
     rows += [
         ("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks"),
         ("GPUs left over on nodes in use", "", f"{state.fragments:,}"),
-        ("contention (weight x Mbit/s)", format_number(state.contention()), ""),
     ]
     return plain_table((state.cluster.name, "in all", "free"), rows)
 

@@ -106,7 +106,7 @@ class _Simulation:
             watched=watch,
             contends=self._policy.contends,
         )
-        self._state = SimState(self._room, self._engine, conditions.cushions, sharing)
+        self._state = SimState(self._room, self._engine, sharing)
         self._facts: list[Facts] = [
             {
                 "job": job.name,

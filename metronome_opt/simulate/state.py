@@ -248,8 +248,6 @@ class SimState:
         Nodes, links and free resources.
     engine
         The engine, read only.
-    cushions
-        Whether cushions are to be reserved.
     sharing
         How links are shared.
     running
@@ -262,7 +260,6 @@ class SimState:
 
     room: Room
     engine: Engine
-    cushions: bool = True
     sharing: Sharing = "fair"
     running: dict[int, Running] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)

@@ -37,7 +37,7 @@ class Play(NamedTuple):
 
 
 SHARINGS = (*get_args(Sharing), "gated")
-SAFE = ("fair", "tcp")
+SAFE: tuple[Sharing, ...] = ("fair", "tcp")
 """A plan that is good under both is good on networks that nobody has set up for it."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -72,9 +71,3 @@ def rows(page: str, caption: str) -> dict[str, list[str]]:
     table = ElementTree.fromstring(text)
     cells = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
     return {"": cells[0], **{row[0]: row[1:] for row in cells[1:]}}
-
-
-def violations(page: str) -> list[str]:
-    """Return the items of the lists of checks."""
-    part = page.split("<h2>Checks</h2>")[1].split("<h2>")[0]
-    return re.findall(r"<li>(.*)</li>", part)

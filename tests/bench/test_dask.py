@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.bench import campaign as campaigns
-from metronome_opt.bench.campaign import dask_pool, run_campaign
+from metronome_opt.bench.campaign import dask_pool
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.solver_runs import SolverRecord, read_records
+from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.errors import InputError, MissingBackendError
-from metronome_opt.journal import Journal
-from tests.bench.examples import Memory, solver_cases, write_suite
+from tests.bench.examples import solver_cases, write_suite
 from tests.bench.test_campaign import processes
 from tests.builders import two_jobs
 from tests.running import wait_until
@@ -92,33 +89,6 @@ def test_the_command_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
         ("greedy", "schedule", 1),
         ("random", "schedule", 1),
     ]
-
-
-@pytest.mark.slow
-def test_a_campaign_notes_that_no_worker_is_left_and_goes_on(
-    scratch: Path, suite: Path, tmp_path: Path
-) -> None:
-    watcher: Memory[SolverRecord] = Memory()
-    (trial,) = solver_cases(suite, "well")
-    with (
-        Journal(tmp_path / "r", SolverRecord, resume=False) as file,
-        scheduler(tmp_path) as address,
-        ExitStack() as first,
-    ):
-        first.enter_context(worker(address, scratch))
-        with dask_pool(address) as pool:
-            first.close()
-            thread = Thread(target=run_campaign, args=([trial], pool, file, watcher))
-            thread.start()
-            begin = time.monotonic()
-            wait_until(lambda: bool(watcher.notes))
-            assert time.monotonic() - begin < 15
-            assert watcher.notes == [
-                "the cluster has no worker left; start one, and the campaign goes on"
-            ]
-            with worker(address, scratch):
-                thread.join(timeout=60)
-    assert [record.kind for record in watcher.records] == ["schedule"]
 
 
 @pytest.mark.parametrize("wrong", ["tcp://127.0.0.1:9", "no address", "ftp://127.0.0.1:9"])

@@ -18,7 +18,6 @@ from metronome_opt.bench.statistics import (
     mean_interval,
     primal_gap,
     primal_integral,
-    time_to_target,
 )
 from tests.tiers import examples
 
@@ -87,12 +86,6 @@ def test_primal_integral_is_a_share(steps: list[tuple[float, int]], limit: float
     ordered = exact(*sorted(steps, key=lambda step: (step[0], -step[1])))
     best = min((value for _, value in ordered), default=None)
     assert -1e-9 <= primal_integral(ordered, best, limit) <= 1 + 1e-9
-
-
-def test_time_to_target() -> None:
-    steps = exact((1, 10), (2, 6), (3, 5))
-    assert time_to_target(steps, Fraction(6)) == 2
-    assert time_to_target(steps, Fraction(4)) == math.inf
 
 
 # ------------------------------------------------------------------ intervals

@@ -25,6 +25,7 @@ COUNTS = {  # test, tune
     "coprime": (8, 4),
     "weights": (8, 4),
     "kept": (12, 6),
+    "allocation": (9, 6),
 }
 
 
@@ -91,7 +92,7 @@ def test_tune_and_test_share_no_instance_and_no_seed() -> None:
         assert set(seeds.values()) == {1}, name
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"allocation"}))  # there, places decide
 def test_every_job_bursts_on_a_link_and_none_overloads_one_alone(name: str) -> None:
     for member in members(name):
         assert all(job.links for job in member.instance.jobs)

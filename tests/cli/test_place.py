@@ -130,16 +130,18 @@ def test_nodes_and_links_change_and_their_jobs_are_named(folder: Folder, capsys:
 def test_jobs_get_places_and_offsets(folder: Folder, capsys: Captured) -> None:
     assert folder.place(job("a")) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "a: placed on node-00 x 2; 1 rack",
-        "offset 0 ms of a period of 1500 ms, of it 0 ms idle; score 100; no job is in its way",
+        "a: placed on node-01 x 2; 1 rack",
+        "iteration 1500 ms",
+        "slots: offset 0 ms of a period of 1500 ms",
     ]
     assert folder.place("--remove", "a", job("b", each=LARGE)) == 0
     assert folder.place(job("c", each=REST)) == 0
     # b bursts from 0 to 100, so 200 slots are free for 100: in their middle, 50 on either side.
-    where, when = capsys.readouterr().out.splitlines()[-2:]
-    assert where == "c: placed on node-00, node-01; 1 rack"
-    assert when.startswith("offset 750 ms of a period of 1500 ms, of it 0 ms idle; score 100; ")
-    assert when.endswith("bursts may grow by 250 ms")
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "c: placed on node-00, node-01; 1 rack",
+        "iteration 1500 ms",
+        "slots: offset 750 ms of a period of 1500 ms",
+    ]
     assert folder.offsets() == {"b": 0, "c": 150}
 
 
@@ -147,31 +149,55 @@ def test_a_dry_run_changes_nothing(folder: Folder, capsys: Captured) -> None:
     folder.place(job("a"))
     before = folder.content()
     capsys.readouterr()
-    for options, node in (([], "node-01"), (["--remove", "a"], "node-00")):
+    for options, node in (([], "node-00"), (["--remove", "a"], "node-01")):
         assert folder.place(job("b"), "--dry-run", *options) == 0
         out, error = capsys.readouterr()
         assert f"b: would be placed on {node} x 2" in out
         assert "wrote" not in error
     assert folder.place(job("b"), "--dry-run", "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["reserved"], document["nodes"]) == (False, ["node-01", "node-01"])
+    assert (document["reserved"], document["nodes"]) == (False, ["node-00", "node-00"])
     assert (document["offset"], document["period_ms"]) == (0, 1500)
     assert folder.content() == before
 
 
 def test_without_room_the_reason_is_printed(folder: Folder, capsys: Captured) -> None:
     before = folder.content()
-    reason = (
-        "none of 2 nodes takes a task of a: 2 leave too little room for the other tasks; "
-        "2 of 5 tasks find room, limited by the interfaces"
-    )
+    reason = "4 of 5 tasks find room; needs 1 more node with 1 GPU free"
     assert folder.place(job("a", tasks=5)) == 1
-    assert capsys.readouterr() == ("", f"a: no place; {reason}\n")
+    assert capsys.readouterr() == ("", f"a waits: {reason}\n")
     assert folder.place(job("a", tasks=5), "--json") == 1
     out, error = capsys.readouterr()
     assert json.loads(out) == {"job": "a", "placed": False, "reason": reason}
-    assert error == f"a: no place; {reason}\n"
+    assert error == f"a waits: {reason}\n"
     assert folder.content() == before
+
+
+def test_iteration_times_are_told_with_who_shares_links(folder: Folder, capsys: Captured) -> None:
+    # Two tasks on each node send 40 Gbit/s each over 50: bursts of 250 ms take 400.
+    phases = [{"start": 100, "length": 50, "rate": 40_000}]
+    half = {"period": 150, "phases": phases, "each": {"cpu_millicores": 16_000}}
+    assert folder.place(job("a", tasks=4, **half), "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["alone_ms"], document["expected_ms"]) == (750, 900)
+    assert document["why_slower"] == "2 workers share node-00"
+    assert not document["gated"]  # 900 ms do not divide the hyperperiod
+    assert folder.place("--remove", "a", job("b", each=LARGE), "--json") == 0
+
+
+def test_state_is_a_scenario_for_other_commands(folder: Folder, capsys: Captured) -> None:
+    scenario = str(folder.path / "now.json")
+    assert folder.place("--output", scenario) == 0
+    assert lines(capsys) == [f"note: no job sends anything; {scenario} stays as it is"]
+    assert folder.place(job("a", each=LARGE)) == 0
+    assert folder.place(job("b", each=REST), "--output", scenario) == 0
+    instance = load(scenario).instance
+    assert {each.name: each.current_offset for each in instance.jobs} == folder.offsets()
+    # And back: jobs keep nodes and offsets.
+    other = Folder(folder.path / "back")
+    other.path.mkdir()
+    assert other.place("--cluster", scenario, "--with-jobs") == 0
+    assert other.offsets() == folder.offsets()
 
 
 def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Captured) -> None:

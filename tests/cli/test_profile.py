@@ -57,7 +57,7 @@ def test_a_record_of_a_gate_is_told_by_its_name(tmp_path: Path, capsys: Captured
     period_ms = json.loads(capsys.readouterr().out)["traffic"]["period_ms"]
     assert period_ms == pytest.approx(172, abs=0.2)
     assert main(["profile", str(path), "--counter"]) == 2
-    assert "is a gate's record, which has no --column and no --counter" in capsys.readouterr().err
+    assert "is a gate's record, which has no --counter" in capsys.readouterr().err
     path.write_text(path.read_text().replace('"sent_bytes": 6000000', '"sent_bytes": null'))
     assert main(["profile", str(path)]) == 2
     assert f"{path}: sent_bytes: null at 1700000000." in capsys.readouterr().err

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metronome_opt.cluster.iterations import profile_record
-from metronome_opt.cluster.profile import Profile, profile_throughput
+from metronome_opt.cluster.profile import Profile, profile_record, profile_throughput
 from metronome_opt.cluster.recorded import RecordedBurst, read_record
 from metronome_opt.cluster.throughput import Throughput
 from metronome_opt.errors import InputError

@@ -12,10 +12,8 @@ from pydantic import TypeAdapter
 
 from metronome_opt.cluster.gang import Event, Reservation, Reserved
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.views import instance_of, schedule_of
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.verify import evaluate
 from tests.cluster.events import differences, draw, rebuilt, small_cluster
 from tests.cluster.small import A, B, cluster, running, state_of
 from tests.tiers import examples
@@ -161,14 +159,6 @@ class AnyLife(RuleBasedStateMachine):
             for link in self.state.cluster.links:
                 count = flows_by_definition(self.state.cluster, claim, link.name)
                 assert self.state.flows(job).get(link.name, 0) == count
-
-    @invariant()
-    def the_judge_agrees(self) -> None:
-        if not self.state.claims or not self.state.capacity.all():
-            return  # instances know no link that carries nothing
-        schedule = schedule_of(self.state)
-        judged = evaluate(instance_of(self.state), schedule.offsets, schedule.stretch)
-        assert self.state.contention() == judged.contention
 
     def teardown(self) -> None:
         if not hasattr(self, "state"):

@@ -11,8 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.schemas import Manifests, custom_resource_definitions
+from metronome_opt.kubernetes.schemas import Manifests, read_shipped
 
 
 def check_manifests(manifests: Manifests) -> None:
@@ -31,7 +30,7 @@ def check_manifests(manifests: Manifests) -> None:
 def _validators() -> Mapping[str, Draft202012Validator]:
     """Return the validator of each of our kinds."""
     validators = {}
-    for definition in custom_resource_definitions(DEFAULT_GROUP):
+    for definition in read_shipped("crds.yaml"):
         (version,) = definition["spec"]["versions"]
         schema = _closed(version["schema"]["openAPIV3Schema"])
         schema["properties"]["metadata"] = {"required": ["name"]}

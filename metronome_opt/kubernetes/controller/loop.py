@@ -37,6 +37,9 @@ class ControllerMetrics:
         self.rounds = Counter("rounds", "Rounds of reconciliation", **more)
         self.failures = Counter("failures", "Rounds that an API server cut short", **more)
         self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
+        self.by_choice = Gauge(
+            "waiting_by_choice_gangs", "Gangs without a place although there is room", **more
+        )
         self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
         self.free = Gauge("free_gangs", "Gangs with a place that keep no slots", **more)
         self.rephased = Counter("rephased_gangs", "Gangs that were given other slots", **more)
@@ -86,6 +89,7 @@ def run(
             failed = False
             metrics.rounds.inc()
             metrics.waiting.set(waiting)
+            metrics.by_choice.set(len(controller.by_choice))
             metrics.placed.set(len(controller.state.claims))
             metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
             _report(rephasing.step(), metrics, notify, changed)

@@ -66,8 +66,8 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """Return the gang that a job requests.
 
     The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
-    ``batch``; ``priority`` and ``most-racks`` are optional. Each task gets the maximum of what its
-    pods need.
+    ``batch``; ``allreduce``, ``priority``, ``most-racks`` and ``iterations`` are optional. Each
+    task gets the maximum of what its pods need.
 
     Raises
     ------
@@ -84,7 +84,12 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     traffic = stated.traffic()
     if not traffic:
         stated["traffic"].fail("missing; say what a task sends: traffic, or model and batch")
-    optional = {"priority": stated.number("priority"), "most_racks": stated.number("most-racks")}
+    optional = {
+        "allreduce": stated["allreduce"].text("") or None,
+        "priority": stated.number("priority"),
+        "most_racks": stated.number("most-racks"),
+        "iterations": stated.number("iterations"),
+    }
     document = {
         "format": JOB_FORMAT,
         "name": members.job,

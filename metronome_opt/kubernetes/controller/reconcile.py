@@ -9,15 +9,18 @@ last, so that no GPU is given away that a pod may still hold.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.placing import Wait, at_rate, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import (
@@ -32,8 +35,6 @@ from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.scheduling.place import place_job
-from metronome_opt.scheduling.reasons import why_not
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.live import LiveCluster
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
 _CLAIMS_S = 30.0  # between two readings of all claims
+_RECONSIDER_S = 30.0  # after which a gang that waits by choice is looked at again
 
 
 class Controller:
@@ -60,8 +62,15 @@ class Controller:
         time the gang waits twice as long for its next try, an hour at most.
     node_patience_s
         Seconds after which the gangs on a node that is not ready are restarted.
-    clock
-        Seconds, for tests.
+    clock, unix_clock
+        Seconds, and seconds since 1970, for tests.
+
+    Attributes
+    ----------
+    state
+        As above.
+    by_choice
+        Gangs that wait although there is room.
     """
 
     def __init__(
@@ -73,18 +82,21 @@ class Controller:
         patience_s: float = 60.0,
         node_patience_s: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
+        unix_clock: Callable[[], float] = time.time,
     ) -> None:
         self.state = state
         self._cluster = cluster
         self._namespace = namespace
         self._patience_s, self._node_patience_s = patience_s, node_patience_s
-        self._clock = clock
+        self._clock, self._unix_clock = clock, unix_clock
         self._unbound: dict[str, float] = {}  # by uid of the pod: since when
         self._nodes = Nodes(state, clock)
         self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if read in this round
         self._claims_read: float | None = None
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
-        self._refused: dict[str, tuple[Gang, int, bytes]] = {}  # by job: requests without a place
+        # By job: requests without a place, and until when they are not looked at again.
+        self._refused: dict[str, tuple[tuple[Gang, int, bytes], float]] = {}
+        self.by_choice: set[str] = set()
         self._reported: dict[str, str] = {}
         self._reported_nodes: dict[str, str] = {}
 
@@ -132,6 +144,7 @@ class Controller:
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
         self._refused = {job: asked for job, asked in self._refused.items() if job in jobs}
+        self.by_choice &= jobs.keys()
         self._reported = {job: said for job, said in self._reported.items() if job in jobs}
 
     def _attempt(self, members: Members, act: Callable[[Members], None]) -> None:
@@ -143,13 +156,14 @@ class Controller:
                 raise  # of the API server, not of this job
             self._report(members, "Waiting", str(error))
 
-    def _report(self, members: Members, reason: str, message: str) -> None:
-        """Record an event once; a cluster that refuses events gets none."""
-        if self._reported.get(members.job) != message and members.pods:
+    def _report(self, members: Members, reason: str, message: str, cause: str = "") -> None:
+        """Record an event once for each message, or each cause; a cluster may refuse events."""
+        cause = cause or message
+        if self._reported.get(members.job) != cause and members.pods:
             with suppress(MetronomeError):
                 about, warning = members.pods[0].references, reason not in _GOOD_NEWS
                 self._cluster.event(about, reason, message, warning=warning)
-                self._reported[members.job] = message
+                self._reported[members.job] = cause
 
     def _report_node(self, node: Mapping[str, Any], message: str) -> None:
         """Record once that a node differs from the state."""
@@ -207,11 +221,14 @@ class Controller:
         with suppress(InputError, ValidationError):
             gang = gang_of(members, self.state.cluster)
             if slots is not None and len(assigned) == gang.tasks:
+                spec, nodes = self.state.cluster, [pod.place or "" for pod in assigned]
+                place = spec.placement(nodes, gang.allreduce, each=gang.each.gpus)
+                gang = at_rate(self.state, gang, place)
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(slots.period_us // slot_us, gang.period)
                 claim = Reservation(
                     gang=gang,
-                    nodes=tuple(pod.place or "" for pod in assigned),
+                    nodes=place.nodes,
                     offset=slots.offset_us // slot_us,
                     stretch=period - gang.period,
                     gated=slots.gated,
@@ -256,17 +273,23 @@ class Controller:
 
     def _place(self, gang: Gang, members: Members) -> None:
         asked = gang, self.state.sequence, self.state.fits(gang).tobytes()
-        if self._refused.get(members.job) == asked:
+        before, until = self._refused.get(members.job, (None, 0.0))
+        if before == asked and self._clock() < until:
             return  # nothing has changed since
-        decision = place_job(self.state, gang)
-        if decision is None:
-            self._refused[members.job] = asked
-            self._report(members, "Waiting", why_not(self.state, gang))
+        now_s = self._unix_clock()
+        waited_ms = 1000 * max(0.0, now_s - _unix_time(members.created, now_s))
+        decision = place_job(self.state, gang, waited_ms=waited_ms, now_s=now_s)
+        if isinstance(decision, Wait):
+            pause = _RECONSIDER_S if decision.by_choice else math.inf
+            self._refused[members.job] = asked, self._clock() + pause
+            (self.by_choice.add if decision.by_choice else self.by_choice.discard)(members.job)
+            self._report(members, "Waiting", f"waits: {decision.reason}", decision.cause)
             return
+        self.by_choice.discard(members.job)
         self.state.reserve(decision.claim)
-        self._apply(decision.claim, members)
+        self._apply(decision.claim, members, decision.why_slower)
 
-    def _apply(self, claim: Reservation, members: Members) -> None:
+    def _apply(self, claim: Reservation, members: Members, slower: str = "") -> None:
         """Make pods and claims agree with the reservation, where they do not."""
         slots = Slots.of(self.state, claim)
         tasks = _tasks(claim, members)
@@ -290,8 +313,16 @@ class Controller:
         if waits:
             self._cluster.assign(waits, slots)
             where = ", ".join(dict.fromkeys(claim.nodes))
-            offset_ms = slots.offset_us / 1000
-            self._report(members, "Placed", f"on {where}, offset {offset_ms:g} ms")
+            begin = f"offset {slots.offset_us / 1000:g} ms" if slots.gated else "no slots"
+            longer = f"; slower than alone: {slower}" if slower else ""
+            self._report(members, "Placed", f"on {where}, {begin}{longer}")
+
+
+def _unix_time(created: str, default: float) -> float:
+    """Return a time as the API server writes it, in seconds since 1970."""
+    with suppress(ValueError):
+        return datetime.fromisoformat(created).timestamp()
+    return default
 
 
 def _tasks(claim: Reservation, members: Members) -> list[Assignment]:

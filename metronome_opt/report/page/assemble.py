@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.report.page.data import embedded, page_data
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import CUSHION_LEGEND
@@ -45,7 +45,6 @@ def build_page(
     problem: Problem,
     points: Sequence[Point],
     *,
-    group: str = DEFAULT_GROUP,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> str:
     """Return the page of one or more schedules as HTML.
@@ -56,7 +55,7 @@ def build_page(
         What the schedules solve.
     points
         Schedules that are known to be true of it; see `find_problem`.
-    group, namespace
+    namespace
         Of the claims.
 
     Returns
@@ -79,7 +78,7 @@ def build_page(
         "policy": content_policy(style, script),
         "title": html.escape(title),
         "style": style,
-        "data": embedded(page_data(problem, points, group=group, namespace=namespace)),
+        "data": embedded(page_data(problem, points, namespace=namespace)),
         "script": script,
         "cushion": CUSHION_LEGEND,
     }

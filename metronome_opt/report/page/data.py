@@ -33,16 +33,14 @@ _CLAIMS = "claims.yaml"
 _OPEN = ("Microseconds", "gated")  # how the fields of an allocation end that a schedule decides
 
 
-def page_data(
-    problem: Problem, points: Sequence[Point], *, group: str, namespace: str
-) -> dict[str, Any]:
+def page_data(problem: Problem, points: Sequence[Point], *, namespace: str) -> dict[str, Any]:
     """Return what the page is given.
 
     Parameters
     ----------
     points
         True schedules of the problem.
-    group, namespace
+    namespace
         Of the claims.
 
     Raises
@@ -51,7 +49,7 @@ def page_data(
         If numbers are too large for a browser to count with.
     """
     instance = problem.instance
-    claims, no_claims = _open_claims(problem, points[0].schedule, group, namespace)
+    claims, no_claims = _open_claims(problem, points[0].schedule, namespace)
     judged = [
         evaluate(
             instance,
@@ -189,7 +187,7 @@ def _text(value: Fraction | None) -> str | None:
 
 
 def _open_claims(
-    problem: Problem, schedule: Schedule, group: str, namespace: str
+    problem: Problem, schedule: Schedule, namespace: str
 ) -> tuple[list[tuple[int, int | None, str]], str | None]:
     """Return the claims of a problem without what a schedule decides, and why there are none.
 
@@ -198,9 +196,7 @@ def _open_claims(
     """
     instance = problem.instance
     try:
-        manifests = build_manifests(
-            instance, schedule, problem.deployment, group=group, namespace=namespace
-        )
+        manifests = build_manifests(instance, schedule, problem.deployment, namespace=namespace)
     except InputError as error:
         return [], str(error)
     jobs = {job.name: index for index, job in enumerate(instance.jobs)}

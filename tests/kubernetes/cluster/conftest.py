@@ -20,8 +20,7 @@ from metronome_opt.kubernetes.client import (
     listed,
     resource,
 )
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
+from metronome_opt.kubernetes.schemas import Manifest, read_shipped
 from tests.kubernetes.cluster.server import NAMESPACES, ApiServer, binaries, wait_served
 
 DEFINITIONS = resource(
@@ -85,7 +84,7 @@ def cluster(kubeconfig: Path) -> Iterator[Client]:
 def definitions(kubeconfig: Path) -> None:
     """Make the cluster know claims and capacities."""
     with connect(kubeconfig) as client:
-        for item in custom_resource_definitions(DEFAULT_GROUP):
+        for item in read_shipped("crds.yaml"):
             apply(client, DEFINITIONS, item)
         wait_served(client, CLAIMS, CAPACITIES)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from datetime import UTC, datetime
 from typing import Any
 
 from metronome_opt.kubernetes.controller.claims import Assignment, Slots
@@ -46,6 +47,7 @@ class FakeCluster(LiveCluster):
         self.cordoned: set[str] = set()
         self.left: int | None = None
         self.bind = True
+        self.now_s = 1_767_225_600  # of pods that are made: 2026 begins
         self._uids = 0
 
     # ------------------------------------------------------------------ events of the cluster
@@ -58,12 +60,13 @@ class FakeCluster(LiveCluster):
     def _make(self, name: str, job: str, tasks: int, annotations: Mapping[str, str]) -> None:
         self._uids += 1
         stated = {"tasks": str(tasks), "traffic": TRAFFIC, **annotations}
+        created = datetime.fromtimestamp(self.now_s, UTC)
         self.pods_by_name[name] = {
             "metadata": {
                 "name": name,
                 "namespace": "default",
                 "uid": f"uid-{self._uids}",
-                "creationTimestamp": f"2026-01-01T00:00:{self._uids:04}Z",
+                "creationTimestamp": f"{created:%Y-%m-%dT%H:%M:%SZ}",
                 "labels": {"job-name": job},
                 "annotations": {
                     f"{GROUP}/{key.replace('_', '-')}": value for key, value in stated.items()

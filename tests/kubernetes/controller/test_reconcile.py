@@ -12,11 +12,10 @@ import pytest
 
 from metronome_opt.cluster import Store
 from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.placing import Place, Wait, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.scheduling import place_job
-from metronome_opt.scheduling.cycle import PlaceDecision
 from tests.kubernetes.controller.fake import GPU, FakeCluster, Killed, spec_of
 
 SLOTS = ("offset-ms", "period-ms", "starts-ms", "cushion-ms", "gated")
@@ -34,7 +33,13 @@ class Bed:
 
     def start(self, state: ClusterState, **options: Any) -> None:
         """Start a controller that remembers nothing but a state."""
-        self.controller = Controller(state, self.cluster, clock=lambda: self.now, **options)
+        self.controller = Controller(
+            state,
+            self.cluster,
+            clock=lambda: self.now,
+            unix_clock=lambda: self.cluster.now_s + self.now,
+            **options,
+        )
 
     def reconcile(self, *times: float) -> int:
         """Reconcile, at some times if they are given; return how many gangs wait at last."""
@@ -113,9 +118,9 @@ def test_search_without_result_is_repeated_only_after_a_change(
 ) -> None:
     searched: list[str] = []
 
-    def place(state: ClusterState, gang: Gang) -> PlaceDecision | None:
+    def place(state: ClusterState, gang: Gang, **known: float) -> Place | Wait:
         searched.append(gang.name)
-        return place_job(state, gang)
+        return place_job(state, gang, **known)
 
     monkeypatch.setattr("metronome_opt.kubernetes.controller.reconcile.place_job", place)
     bed.cluster.submit("a", 9)
@@ -139,6 +144,41 @@ def test_gang_waits_for_all_its_pods(bed: Bed) -> None:
     gates.pop()
     assert bed.reconcile() == 0
     bed.check()
+
+
+def test_gang_waits_if_that_costs_less(bed: Bed) -> None:
+    bed.cluster.submit("short", 4, iterations="300")  # 60 s, on two nodes
+    bed.reconcile()
+    # On the other two nodes two tasks would share 50 Gbit/s: 100 ms at 40 take 160.
+    burst = "{startMicroseconds: 0, lengthMicroseconds: 100000, rate: 40G}"
+    traffic = f"{{periodMicroseconds: 200000, phases: [{burst}]}}"
+    bed.cluster.submit("long", 4, traffic=traffic, iterations="100000")
+    assert bed.reconcile(10, 20, 41) == 1
+    line = "waits: would take 30 % longer itself; about 50 s until 4 nodes are free"
+    assert bed.events("default/long") == [line]  # once
+    assert bed.controller.by_choice == {"default/long"}
+    bed.cluster.remove("short")
+    assert bed.reconcile(60) == 0
+    assert len(set(bed.claims["default/long"].nodes)) == 4
+    assert not bed.controller.by_choice
+
+
+def test_gang_with_slower_bursts_survives_a_lost_state(bed: Bed, tmp_path: Path) -> None:
+    burst = "{startMicroseconds: 100000, lengthMicroseconds: 60000, rate: 40G}"
+    traffic = f"{{periodMicroseconds: 200000, phases: [{burst}]}}"
+    bed.cluster.run_other("n0", "n0", 8)
+    bed.cluster.run_other("n1", "n1", 8)
+    bed.cluster.submit("a", 4, traffic=traffic)
+    bed.reconcile()
+    # Two tasks on a node share 50 Gbit/s: 60 ms at 40 take 96, 20 slots.
+    claim = bed.claims["default/a"]
+    assert (claim.gang.period, claim.gang.phases[0].length) == (48, 20)
+    (line,) = bed.events("default/a")
+    assert line.endswith("; slower than alone: 2 workers share n2")
+    with Store.create(tmp_path / "other", spec_of(4)) as other:
+        bed.start(other.state)
+        bed.reconcile()
+        assert other.state.claims == {"default/a": claim}
 
 
 def test_priority_without_preemption(bed: Bed) -> None:
@@ -350,7 +390,7 @@ def test_jobs_of_other_namespaces_and_tools_are_left_alone(bed: Bed) -> None:
     bed.reconcile()
     other = bed.claims["default/a"].gang.model_copy(update={"name": "by-hand", "tasks": 2})
     decision = place_job(bed.state, other)
-    assert decision is not None
+    assert isinstance(decision, Place)
     bed.state.reserve(decision.claim)
     bed.cluster.remove("a")
     bed.start(bed.state, namespace="elsewhere")

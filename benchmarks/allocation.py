@@ -1,0 +1,78 @@
+"""Places by prices: the ways to find them, side by side."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from benchmarks.registry import Figure, benchmark
+from benchmarks.stored import SUITES
+from metronome_opt.allocation.assign import assign
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.models import assign_by_model
+from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.scenario import Search, places_of
+from metronome_opt.bench.suites import read_suite
+from metronome_opt.scenario import read_scenario
+from metronome_opt.solvers.budget import Budget
+
+_LIMIT_S = 10
+_FRESH = 1000  # first seed of plays that no search has seen
+_ROUNDING = 1e-4  # of prices by models
+
+Assigned = tuple[Occupancy, list[Demand], float | None]
+
+
+def _nearest(jobs: Sequence[Demand], occupancy: Occupancy, _budget: Budget) -> Assigned:
+    left = []
+    for job in jobs:
+        placement = occupancy.room.nearest(job)
+        if placement is None:
+            left.append(job)
+        else:
+            occupancy.add(Placed(job, placement))
+    return occupancy, left, None
+
+
+def _greedy(jobs: Sequence[Demand], occupancy: Occupancy, _budget: Budget) -> Assigned:
+    return *assign(jobs, occupancy, Budget(0)), None
+
+
+def _assign(jobs: Sequence[Demand], occupancy: Occupancy, budget: Budget) -> Assigned:
+    return *assign(jobs, occupancy, budget), None
+
+
+METHODS: dict[str, Callable[[Sequence[Demand], Occupancy, Budget], Assigned]] = {
+    "nearest": _nearest,
+    "greedy": _greedy,
+    "assign": _assign,
+    "cpsat": assign_by_model,
+    "milp": partial(assign_by_model, solver="milp"),
+}
+
+
+@benchmark("How good are places by prices, how long do they take, and what is proved?")
+def allocation(small: bool) -> Iterator[Figure]:
+    """Place the jobs of the family `allocation` by each method, 10 s each; nobody is gated."""
+    entries = read_suite(SUITES / "allocation").entries("tune" if small else "test")
+    files = [SUITES / "allocation" / entry.file for entry in entries]
+    searches = [Search(read_scenario(file)) for file in files[: 1 if small else None]]
+    for name, method in METHODS.items():
+        slowdowns, prices, seconds, left, proved = [], [], [], 0, 0
+        for search in searches:
+            start = time.perf_counter()
+            occupancy, waiting, bound = method(search.free(), search.occupancy(), Budget(_LIMIT_S))
+            seconds.append(time.perf_counter() - start)
+            slowdowns.append(search.slowdown(places_of(occupancy), _FRESH))
+            prices.append(occupancy.price)
+            left += len(waiting)
+            proved += bound is not None and prices[-1] <= bound + _ROUNDING
+        yield Figure(f"{name}: slowdown", statistics.mean(slowdowns), "")
+        yield Figure(f"{name}: price", statistics.mean(prices), "")
+        yield Figure(f"{name}: jobs without room", left, "")
+        yield Figure(f"{name}: time", statistics.mean(seconds), "s")
+        yield Figure(f"{name}: longest", max(seconds), "s")
+        if name in ("cpsat", "milp"):
+            yield Figure(f"{name}: proved of its pool", proved, f"of {len(searches)}")

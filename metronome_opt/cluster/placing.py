@@ -1,0 +1,395 @@
+"""Places for gangs in a cluster state, as `allocation` decides them, and their first slots.
+
+A gang keeps slots from the beginning if its bursts fit among those of the jobs that it meets, all
+of which keep slots. Otherwise it starts free, and the monitor chooses slots for all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.allocation.places import Room
+from metronome_opt.allocation.scenario import allocate
+from metronome_opt.allocation.starts import Decision, decide_start
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState, lacking
+from metronome_opt.engine.runner import Pattern
+from metronome_opt.errors import InputError, counted
+from metronome_opt.instance import Link
+from metronome_opt.kernels.sliding import roomiest_offset
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.scenario.model import Scenario
+from metronome_opt.scenario.network import Cluster, Placement
+from metronome_opt.slowdown.player import SAFE
+from metronome_opt.solvers.budget import Budget
+
+MEETINGS = Meetings(SAFE)
+"""Slowdowns of pairs of jobs, kept from one decision to the next."""
+
+_CUSHION = Fraction(2, 100)  # of a period: distance between bursts that keep slots
+_HARM = 0.01  # of an iteration: slots may make a gang slower by so much that meets no other job
+_NOTICED = 0.005  # smaller delays are not reported
+_MAX_NAMED = 3
+_SECONDS = 10.0  # for the places of all jobs of a scenario
+
+
+class Wait(NamedTuple):
+    """The decision that a gang waits.
+
+    Attributes
+    ----------
+    cause
+        In words.
+    by_choice
+        Whether there is room for it.
+    until
+        For how long about, in words; empty if that is not known.
+    """
+
+    cause: str
+    by_choice: bool
+    until: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Cause and time in one line."""
+        return f"{self.cause}; {self.until}" if self.until else self.cause
+
+
+@dataclass(frozen=True)
+class Place:
+    """The decision where a gang starts; nothing is reserved yet.
+
+    Attributes
+    ----------
+    asked, claim
+        The gang, and what is to be reserved.
+    alone_ms, expected_ms
+        Its iteration with a network of its own, and at its place.
+    placement
+        Its nodes and links.
+    delays
+        By what share other jobs are expected to be slower, largest first.
+    """
+
+    asked: Gang
+    claim: Reservation
+    alone_ms: float
+    expected_ms: float
+    placement: Placement
+    delays: Mapping[str, float]
+
+    def affected(self, state: ClusterState) -> list[tuple[str, float, float]]:
+        """Return jobs that become slower, with their iterations in ms without and with the gang."""
+        slot_ms = state.cluster.slot_ms
+        before = {name: float(state.claims[name].iteration * slot_ms) for name in self.delays}
+        return [(name, ms, ms * (1 + self.delays[name])) for name, ms in before.items()]
+
+    @property
+    def why_slower(self) -> str:
+        """Reasons for which its iterations take longer than alone; empty if they do not."""
+        place, claim = self.placement, self.claim
+        if self.expected_ms <= self.alone_ms * (1 + _NOTICED):
+            return ""
+        reasons = []
+        if claim.gang.period > self.asked.period:
+            flows = place.links[place.limit or ""]
+            reasons.append(f"{counted(flows, 'worker')} {_verb(flows, 'share')} {place.limit}")
+        if claim.gated and claim.stretch:
+            reasons.append("its period divides the hyperperiod")
+        if self.delays:
+            reasons.append(f"shares links with {_named(list(self.delays))}")
+        return ", ".join(reasons) or "shares links with other jobs"
+
+
+def place_job(
+    state: ClusterState, gang: Gang, *, waited_ms: float = 0.0, now_s: float | None = None
+) -> Place | Wait:
+    """Decide where a gang runs, or that it waits; nothing is reserved yet.
+
+    Parameters
+    ----------
+    waited_ms
+        How long it has waited.
+    now_s
+        Unix time, by which it is known how long jobs still run; None if nothing is known.
+
+    Raises
+    ------
+    InputError
+        If the gang does not fit the cluster's hyperperiod, or runs already.
+    """
+    if gang.name in state.claims:
+        raise InputError(f"{gang.name}: runs already; unreserve it first, or rename it")
+    gang.stretch_for(state.cluster.hyperperiod)
+    slot_ms = state.cluster.slot_ms
+    alone_ms = float(gang.period * slot_ms)
+    length = None if gang.iterations is None else gang.iterations * alone_ms
+    job = _demand(gang, slot_ms, length)
+    occupancy = occupancy_of(state, now_s)
+    decision = decide_start(job, occupancy, waited_ms)
+    placement = decision.placement
+    if placement is None or decision.start is None:
+        return _wait(state, gang, occupancy, decision)
+    delays = dict(decision.start.delays)
+    mine = delays.pop(gang.name, 0.0)
+    gained = mine - job.slowness(placement.rate, occupancy.room.cluster.nic)
+    claim = claim_at(state, gang, placement, gained, now_s)
+    expected_ms = float(claim.iteration * slot_ms) if claim.gated else alone_ms * (1 + mine)
+    noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > _NOTICED}
+    worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
+    return Place(gang, claim, alone_ms, expected_ms, placement, worst_first)
+
+
+def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
+    """Return the jobs of a state as allocation sees them, on links as they are."""
+    room = Room(_present(state), state.free - state.others, state.up)
+    placed = [
+        Placed(
+            _demand(claim.gang, state.cluster.slot_ms, _left_ms(state, claim, now_s)),
+            room.cluster.placement(claim.nodes, claim.gang.allreduce, each=claim.gang.each.gpus),
+        )
+        for claim in state.claims.values()
+    ]
+    return Occupancy(room, placed, MEETINGS, Outlook())
+
+
+def _present(state: ClusterState) -> Cluster:
+    """Return the cluster with what links carry now."""
+    links = state.cluster.links
+    carried = state.capacity.tolist()
+    if [link.capacity for link in links] == carried:
+        return state.cluster
+    fields = {field: getattr(state.cluster, field) for field in Cluster.model_fields}
+    now = (
+        Link.model_construct(name=link.name, capacity=capacity)  # 0 is no capacity of a file
+        for link, capacity in zip(links, carried, strict=True)
+    )
+    return Cluster.model_construct(**{**fields, "links": tuple(now)})
+
+
+def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:
+    @cache
+    def traffic(rate: int) -> Pattern:
+        # A job on a link that has failed meets no other one.
+        return Pattern.of_job(gang.job({}), slot_ms).slowed_to(Fraction(max(1, rate)))
+
+    return Demand(
+        name=gang.name,
+        tasks=gang.tasks,
+        each=gang.each,
+        traffic=traffic,
+        allreduce=gang.allreduce,
+        weight=gang.weight,
+        length_ms=length_ms,
+        most_racks=gang.most_racks,
+    )
+
+
+def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> float | None:
+    """Return how long a job still runs; None if it is not known, or it should have ended."""
+    if now_s is None or claim.started is None or claim.gang.iterations is None:
+        return None
+    length = float(claim.gang.iterations * claim.gang.period * state.cluster.slot_ms)
+    left = length - 1000 * (now_s - claim.started)
+    return left if left > 0 else None
+
+
+# ------------------------------------------------------------------ the claim
+
+
+def claim_at(
+    state: ClusterState,
+    asked: Gang,
+    placement: Placement,
+    gained: float = 0.0,
+    now_s: float | None = None,
+) -> Reservation:
+    """Return the claim of a gang at a place, with slots if its bursts fit.
+
+    Parameters
+    ----------
+    gained
+        The share of an iteration that other jobs would delay it without slots.
+    now_s
+        Unix time; None if it is not known.
+    """
+    gang = at_rate(state, asked, placement)
+    stretch = gang.stretch_for(state.cluster.hyperperiod)
+    offset = _offset(state, gang, placement, stretch)
+    gated = offset is not None and stretch <= float(max(_HARM, gained)) * gang.period
+    is_timed = now_s is not None and gang.iterations is not None
+    return Reservation(
+        gang=gang,
+        nodes=placement.nodes,
+        offset=offset if gated and offset is not None else 0,
+        stretch=stretch,
+        gated=gated,
+        started=int(now_s or 0) if is_timed else None,
+    )
+
+
+def at_rate(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
+    """Return a gang at the rate that links allow its tasks at a place."""
+    if placement.limit is None or not placement.rate:
+        return asked
+    capacity = int(state.capacity[state.link_index(placement.limit)])
+    rate = Fraction(capacity, placement.links[placement.limit])
+    return asked.slowed_to(rate, state.cluster.hyperperiod)
+
+
+def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int) -> int | None:
+    """Return the offset with most room around the bursts of a gang; None if there is none.
+
+    Only links that can be overloaded count. If a job without slots is there, there is no offset.
+    """
+    period = gang.period + stretch
+    blocked: Ints = np.zeros(period, dtype=np.int64)
+    for link, flows in placement.links.items():
+        index = state.link_index(link)
+        if state.peak(link) + flows * gang.peak <= state.room(link):
+            continue
+        if not all(state.claims[job].gated for job, on in state.crossed.items() if index in on):
+            return None
+        free = state.residual(link).reshape(-1, period).min(axis=0)
+        for phase in gang.phases:
+            short = np.tile(free < flows * phase.rate, 3)  # a burst may end two periods later
+            before = np.concatenate([[0], short.cumsum()])
+            begin = np.arange(period) + phase.start
+            blocked += before[begin + phase.length] - before[begin]
+    if blocked.all():
+        return None
+    offset, cushion = roomiest_offset(blocked, gang.ready % period)
+    return int(offset) if cushion >= _CUSHION * period else None
+
+
+# ------------------------------------------------------------------ reasons to wait
+
+
+def _wait(state: ClusterState, gang: Gang, occupancy: Occupancy, decision: Decision) -> Wait:
+    until = _until(occupancy, decision)
+    if decision.now is None:
+        return Wait(why_not(state, gang), False, until)
+    delays = dict(decision.now.delays)
+    mine = delays.pop(gang.name, 0.0)
+    worst = sorted(delays.items(), key=lambda each: -each[1])
+    slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > _NOTICED]
+    told = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
+    if mine > _NOTICED:
+        told.append(f"take {100 * mine:.0f} % longer itself")
+    return Wait(f"would {' and '.join(told) or 'find a better place later'}", True, until)
+
+
+def _until(occupancy: Occupancy, decision: Decision) -> str:
+    """Return for how long a gang waits, in words; empty if the jobs before do not say when."""
+    start = decision.start
+    if start is None or any(
+        each.job.length_ms is None and each.job.expected_ms <= start.after_ms
+        for each in occupancy.placed.values()
+    ):
+        return ""
+    count = len(set(start.placement.nodes))
+    nodes = f"{counted(count, 'node')} {'is' if count == 1 else 'are'} free"
+    return f"about {_duration(start.after_ms)} until {nodes}"
+
+
+def _duration(ms: float) -> str:
+    return f"{ms / 1000:.0f} s" if ms < 100_000 else f"{ms / 60_000:.0f} min"
+
+
+def why_not(state: ClusterState, gang: Gang) -> str:
+    """Return in one line why a gang finds no room: how many nodes lack what."""
+    room = state.fits(gang)
+    faults = []
+    down = np.flatnonzero(~state.up)
+    if len(down):
+        faults.append(f"{counted(len(down), 'node')} {_verb(len(down), 'take')} no tasks")
+    full = np.flatnonzero(state.up & (room == 0)).tolist()
+    if full:
+        spare = (state.free - state.others).clip(0)
+        reasons = Counter(lacking(spare[node], gang.each, 1) for node in full)
+        commonest, count = reasons.most_common(1)[0]
+        on = "" if count == len(full) else f"{count} of them: "
+        faults.append(
+            f"{counted(len(full), 'node')} {_verb(len(full), 'lack')} GPUs, CPU or memory "
+            f"({on}{commonest})"
+        )
+    total = sum(room.tolist())
+    short = gang.tasks - total
+    if short > 0:
+        faults.append(f"needs {_more_nodes(state, gang, short)}")
+        return f"{total} of {gang.tasks} tasks find room; {'; '.join(faults)}"
+    failed = [
+        link.name
+        for link, capacity in zip(state.cluster.links, state.capacity.tolist(), strict=True)
+        if not capacity
+    ]
+    if gang.most_racks is not None:
+        faults.append(f"most_racks is {gang.most_racks}")
+    if failed:
+        faults.append(f"links that carry nothing: {_named(failed)}")
+    return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _verb(count: int, verb: str) -> str:
+    return verb if count > 1 else f"{verb}s"
+
+
+def _more_nodes(state: ClusterState, gang: Gang, tasks: int) -> str:
+    """Return how many more nodes some tasks take, as large as this cluster has them."""
+    needs = np.array(gang.each.vector, dtype=np.int64)
+    fit = (state.total[:, needs > 0] // needs[needs > 0]).min(axis=1, initial=tasks).max()
+    on_each = max(1, int(fit))
+    units = (" GPUs" if on_each * needs[0] > 1 else " GPU", "m CPU", " MiB of memory")
+    free = [f"{n}{unit}" for n, unit in zip((on_each * needs).tolist(), units, strict=True) if n]
+    return f"{counted(-(-tasks // on_each), 'more node')} with {', '.join(free)} free"
+
+
+# ------------------------------------------------------------------ a whole scenario
+
+
+def place_scenario(state: ClusterState, scenario: Scenario) -> None:
+    """Reserve nodes for the jobs of a scenario, those that they name or that `allocate` finds.
+
+    Jobs send what they send there, from the offset on that the scenario gives, else as `claim_at`
+    chooses, one after the other. If there is no room for one of them, that is an `InputError`.
+    """
+    problem = allocate(scenario, Budget(_SECONDS))
+    if problem.waiting:
+        raise InputError(f"jobs: no room for {_named(list(problem.waiting))}; leave them out")
+    nodes: dict[str, list[str]] = {}
+    for task in problem.deployment.tasks:
+        nodes.setdefault(task.job, []).append(task.node)
+    for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
+        gang = Gang(
+            name=job.name,
+            tasks=len(nodes[job.name]),
+            each=work.each,
+            period=job.period,
+            phases=job.phases,
+            allreduce=work.algorithm,
+            weight=job.weight,
+            ready=job.ready,
+            max_stretch=job.max_stretch,
+            iterations=work.iterations,
+        )
+        there = state.cluster.placement(nodes[job.name], work.algorithm, each=work.each.gpus)
+        claim = claim_at(state, gang, there)
+        offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
+        changes = {} if offset is None else {"offset": offset, "gated": True}
+        state.reserve(claim.model_copy(update=changes))

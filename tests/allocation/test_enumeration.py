@@ -1,0 +1,61 @@
+"""Places of small clusters are those that enumeration of all places finds, or nearly."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from metronome_opt.allocation.models import assign_by_model
+from metronome_opt.allocation.occupancy import Placed
+from metronome_opt.allocation.scenario import Search
+from metronome_opt.solvers.budget import Budget
+from tests.allocation.enumeration import (
+    all_places,
+    cheapest,
+    compare_prices,
+    compare_slowdowns,
+    draw_scenario,
+)
+
+CASES = range(25)
+
+
+def test_search_reaches_the_lowest_price_of_all_places() -> None:
+    for seed in CASES:
+        (lost, price), (fewest, lowest) = compare_prices(draw_scenario(seed))
+        assert (lost, price) == (fewest, pytest.approx(lowest)), seed
+
+
+def test_allocation_is_nearly_as_good_as_the_best_of_all_places_simulated() -> None:
+    pairs = [pair for seed in CASES if (pair := compare_slowdowns(draw_scenario(seed)))]
+    assert len(pairs) > len(CASES) // 2
+    assert all(best <= reached + 0.001 for reached, best in pairs)
+    assert statistics.mean(reached - best for reached, best in pairs) < 0.005
+
+
+def test_places_that_alike_nodes_make_equal_cost_the_same() -> None:
+    for seed in (5, 7, 9):
+        search = Search(draw_scenario(seed))
+        prices = []
+        for places in all_places(search.scenario):
+            occupancy = search.occupancy()
+            for job in search.free():
+                occupancy.add(Placed(job, occupancy.room.placement(places[job.name], job)))
+            prices.append(occupancy.price)
+        assert (0, pytest.approx(min(prices))) == cheapest(search.free(), search.occupancy())
+
+
+@pytest.mark.parametrize("solver", ["cpsat", "milp"])
+def test_models_prove_a_bound_between_the_best_of_all_places_and_what_they_find(
+    solver: str,
+) -> None:
+    for seed in range(6):
+        search = Search(draw_scenario(seed))
+        jobs = search.free()
+        found, left, bound = assign_by_model(jobs, search.occupancy(), Budget(20), solver)
+        fewest, lowest = cheapest(jobs, search.occupancy())
+        if sum(job.worth for job in left) == fewest:
+            assert lowest <= found.price + 1e-9
+            assert bound == pytest.approx(found.price, abs=1e-4)
+            assert set(found.placed) == {job.name for job in jobs} - {job.name for job in left}
