@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from metronome_opt.multiobjective.goals import Goal
 
 
+class ScenarioError(InputError):
+    """A scenario cannot be placed; the text begins with the place in it."""
+
+
 def solve(
     problem: Instance | Problem | Scenario | str | Path,
     solver: str | Run | Solver = "auto",
@@ -155,8 +159,12 @@ def solve(
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
-        path = locate(problem) if isinstance(problem, str | Path) else None
-        placed = _placed(source, path, budget, seed, hyperperiod_limit, simulated=simulated)
+        try:
+            placed = _placed(source, budget, seed, hyperperiod_limit, simulated=simulated)
+        except InputError as error:
+            if isinstance(problem, str | Path):
+                raise error.within(locate(problem)) from None
+            raise ScenarioError(error.lines[0], error.lines[1:]) from None
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -186,7 +194,6 @@ def _source(problem: object, hyperperiod_limit: int) -> Problem | Scenario:
 
 def _placed(
     source: Problem | Scenario,
-    path: Path | None,
     budget: Budget,
     seed: int,
     hyperperiod_limit: int,
@@ -196,14 +203,11 @@ def _placed(
     """Return the problem with all jobs placed, for slowdown where they are fast."""
     if isinstance(source, Problem):
         return source
-    try:
-        if not simulated or all(job.nodes is not None for job in source.jobs):
-            return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
-        from metronome_opt.allocation.scenario import allocate
+    if not simulated or all(job.nodes is not None for job in source.jobs):
+        return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
+    from metronome_opt.allocation.scenario import allocate
 
-        return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
-    except InputError as error:
-        raise error.within(path or source.name) from None
+    return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:

@@ -133,11 +133,11 @@ def read_problem(path: Path, hyperperiod_limit: int) -> Read:
 
 
 @contextmanager
-def naming(place: object) -> Iterator[None]:
-    """Prefix errors of this block with a place."""
+def naming(place: object, kind: type[InputError] = InputError) -> Iterator[None]:
+    """Prefix errors of this block, of one kind, with a place."""
     try:
         yield
-    except InputError as error:
+    except kind as error:
         raise error.within(str(place)) from None
 
 

@@ -19,6 +19,7 @@ from metronome_opt.scenario import Problem, Scenario
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
+from metronome_opt.solving import ScenarioError
 from metronome_opt.solving import solve as run_solver
 from metronome_opt.verify import evaluate
 
@@ -68,6 +69,7 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
+    source = options.read_source(file, hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -77,9 +79,10 @@ def solve(
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    with live_line(f"{file.stem}: {solver}", describe_event) as callback:
+    naming = options.naming(file, ScenarioError)
+    with live_line(f"{source.name}: {solver}", describe_event) as callback, naming:
         result = run_solver(
-            options.read_source(file, hyperperiod_limit) if file.is_dir() else file,
+            source,
             solver,
             objective,
             time_limit=time_limit,
@@ -91,7 +94,7 @@ def solve(
             cushion_slots=cushion_slots,
             hyperperiod_limit=hyperperiod_limit,
         )
-    source, places = options.read_source(file, hyperperiod_limit), result.schedule.places
+    places = result.schedule.places
     problem = build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
     for each in problem.notes:
         note(each)
