@@ -140,10 +140,10 @@ class _Model:
                 for node, count in Counter(placement.nodes).items():
                     for kind, need in enumerate(job.each.vector):
                         terms[node, kind].append((count * need, number))
-        for index, node in enumerate(room.cluster.nodes):
+        for index, host in enumerate(room.cluster.nodes):
             for kind, free in enumerate(room.free[index].tolist()):
-                if terms[node.name, kind]:
-                    self.rows.append(Row(tuple(terms[node.name, kind]), free))
+                if terms[host.name, kind]:
+                    self.rows.append(Row(tuple(terms[host.name, kind]), free))
 
     def _state_prices(self, one: range, other: range, prices: Floats) -> None:
         """State what a pair of jobs costs, in steps: each price, less the next lower one."""

@@ -111,7 +111,7 @@ class Room:
     def shared(self, placement: Placement) -> float:
         """Return the share of a placement's nodes that keep free GPUs, for others to use."""
         left = [self.free[self._index[node], 0] > n for node, n in placement.gpus_of.items()]
-        return sum(left) / len(left)
+        return float(sum(left) / len(left))
 
     def placement(self, nodes: Sequence[str], job: Demand) -> Placement:
         """Return the placement of the tasks of a job on nodes, one per task.

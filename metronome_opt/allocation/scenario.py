@@ -152,6 +152,8 @@ class Search:
 
         Prices see two jobs on a link; more of them may be slower together.
         """
+        if budget.stopped:
+            return places
         draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
         jobs, occupancy = self.free(), self.occupancy()
         for job in jobs:

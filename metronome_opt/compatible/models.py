@@ -34,7 +34,7 @@ _MAX_INTERVALS = 2_000_000
 class Row(NamedTuple):
     """``sum of coefficient * x <= most``, x being 1 if a choice is taken and 0 if not.
 
-    Terms are (coefficient, number of the choice); coefficients are positive.
+    Terms are (coefficient, number of the choice).
     """
 
     terms: tuple[tuple[int, int], ...]

@@ -147,7 +147,7 @@ def compare_slowdowns(scenario: Scenario) -> tuple[float, float] | None:
     None if not all jobs have room.
     """
     problem = allocate(scenario, Budget(60))
-    if problem.waiting:
+    if problem.waiting or problem.places is None:
         return None
     search = Search(scenario)
     every = [search.slowdown(places, _FRESH) for places in all_places(scenario)]
