@@ -105,25 +105,3 @@ def test_bad_records_are_one_line(
     assert line.startswith(f"{path}: ")
     assert fault in line
     assert refused(command("table", "--records", path)).startswith(f"{path}: ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        (["run", "--walk"], "No such option: --walk"),
-        (["run", "--modes", "free,slow"], "--modes: slow: choose from free, gated, gated-2, gat"),
-        (["run", "--modes", ""], "--modes: : choose from free"),
-        (["run", "nobody"], "cases.yaml: has no case 'nobody'"),
-        (["run", "--cases", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
-    ],
-)
-def test_a_wrong_command_line_is_one_line(
-    arguments: list[str],
-    fault: str,
-    command: Command,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert fault in refused(command(*arguments))
-    assert list(tmp_path.iterdir()) == []
