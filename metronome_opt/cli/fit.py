@@ -20,7 +20,7 @@ from metronome_opt.compatible import (
 )
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance
 from metronome_opt.report.tables import fit_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status, write_schedule
@@ -29,7 +29,6 @@ from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.solve import exact, versions_of
 
 _MAX_REFUTATIONS = 10  # that are printed
-_MAX_ROWS = 40  # of the table; of more jobs half as many are printed
 
 
 def fit(
@@ -159,23 +158,9 @@ def _print(instance: Instance, chosen: Chosen, price: str | None) -> None:
         unknown = "not known: no answer in time, or by this solver"
         typer.echo("they do not fit (proved)" if chosen.bound is None else unknown)
     else:
-        terminal().print(fit_table(_most_affected(instance, chosen.kept), chosen.kept))
-        if len(instance.jobs) > _MAX_ROWS:
-            typer.echo(f"{_MAX_ROWS // 2} of {len(instance.jobs)} jobs; --json shows all")
+        terminal().print(fit_table(instance, chosen.kept))
         proof = "proved" if chosen.proved else f"at least {chosen.bound}"
         count = f"{len(chosen.kept.periods)} of {len(instance.jobs)} jobs keep slots"
         typer.echo(count if price is None else f"{count}; {price}: {chosen.cost} ({proof})")
     for refutation in chosen.refutations[:_MAX_REFUTATIONS]:
         typer.echo(f"not together, periods in slots: {refutation}")
-
-
-def _most_affected(instance: Instance, kept: Kept) -> Instance:
-    """Return an instance of the jobs to print: of many those left out, then those stretched."""
-    if len(instance.jobs) <= _MAX_ROWS:
-        return instance
-
-    def key(job: Job) -> tuple[bool, float]:
-        slots = kept.periods.get(job.name)
-        return slots is not None, -(slots or 0) / job.period
-
-    return instance.replace(jobs=tuple(sorted(instance.jobs, key=key)[: _MAX_ROWS // 2]))

@@ -121,7 +121,8 @@ def profile_throughput(measured: Throughput) -> Profile:
     except _NoPeriodError as error:
         return Profile(mean_mbps=mean, reason=str(error))
     step_ms = 1000 * step_s
-    return _averaged(step_ms * np.array(rows), _BLUR * step_ms, mean)
+    in_ms = [[step_ms * value for value in row] for row in rows]
+    return _averaged(in_ms, _BLUR * step_ms, mean)
 
 
 def _even(measured: Throughput) -> tuple[float, _Floats]:

@@ -15,9 +15,7 @@ from metronome_opt.gate.plan import Claim, SlotPlan
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypeVar
-
-    Function = TypeVar("Function", bound=Callable[..., Any])
+    from typing import Any
 
 _PIECE_S = 0.1  # of sleep, after which signal handlers have had their turn
 _STEADY = 1000  # the clocks of a machine differ by less than one part in this
@@ -162,17 +160,6 @@ class Gate:
         burst = Burst()
         burst.gate, burst.asked, burst.sent_bytes = self, phase, sent_bytes
         return burst
-
-    def paced(self, function: Function) -> Function:
-        """Make each call of a function a burst; to be used as a decorator."""
-        from functools import wraps
-
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with self.burst():
-                return function(*args, **kwargs)
-
-        return call  # type: ignore[return-value]
 
     def metrics(self) -> str:
         """Return what was measured, as Prometheus reads it."""

@@ -23,8 +23,7 @@ from metronome_opt.bench.process import (
     run_task,
 )
 from metronome_opt.bench.solver_runs import SolverRecord, read_records
-from metronome_opt.errors import InputError
-from metronome_opt.journal import Journal, dump_line
+from metronome_opt.journal import dump_line
 from tests.bench.examples import FAKE_WORKER, LIMITS, campaign, solver_cases, write_suite
 from tests.bench.report_examples import moments, record
 from tests.builders import two_jobs
@@ -188,26 +187,6 @@ def test_key_differs_between_cases() -> None:
     others = [replace(RECORD, **{name: value}) for name, value in changes.items()]
     assert len({each.key for each in (RECORD, *others)}) == 7
     assert replace(RECORD, kind="crash", commit=None, wall_s=1.0).key == RECORD.key
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "document: Invalid JSON"),
-        ('{"format":"metronome-record/2"}', "format: "),
-        (dump_line(RECORD)[:-1].replace('"seed":0', '"seed":-1'), "seed: must be at least 0"),
-        (dump_line(RECORD)[:-1].replace("199/5", "39.8"), "objective: must be an exact number"),
-        (dump_line(RECORD)[:-1].replace('"schedule"', '"success"'), "kind: must be 'schedule'"),
-        ("", "document: Invalid JSON"),
-    ],
-)
-def test_a_line_that_is_no_record_is_named(line: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text(dump_line(RECORD) + line + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=rf"r\.jsonl: line 2: {message}"):
-        read_records([path])
-    with pytest.raises(InputError, match="line 2"):
-        Journal(path, SolverRecord, resume=True)
 
 
 # ------------------------------------------------------------------ provenance

@@ -72,20 +72,6 @@ def test_run_records_each_case_once_and_resumes(capsys: Captured) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("checkout")
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
-        ("--suite easy --split tune", ["tune-me"]),
-        ("--suite easy --split all", ["two-jobs", "tune-me"]),
-    ],
-)
-def test_splits_and_names_choose_the_instances(options: str, names: list[str]) -> None:
-    assert metronome(f"bench run {options} --solvers unshifted --output c.jsonl") == 0
-    assert [record.instance for record in read_records([Path("c.jsonl")])] == names
-
-
-@pytest.mark.slow
 def test_a_signal_keeps_records_and_names_resume(checkout: Path) -> None:
     output = checkout / "out.jsonl"
     line = "bench run --suite easy,hard --solvers local --time-limit 300 --output out.jsonl"

@@ -193,8 +193,3 @@ def test_help_and_version(capsys: Captured) -> None:
     text = " ".join(" ".join(printed(capsys, "--help")).split())
     for name, sentence in COMMANDS.items():
         assert f"{name} {sentence}" in text
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_begins_with_its_sentence(name: str, capsys: Captured) -> None:
-    assert COMMANDS[name] in " ".join(" ".join(printed(capsys, f"{name} --help")).split())

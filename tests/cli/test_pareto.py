@@ -99,14 +99,6 @@ def test_points_of_an_earlier_front_go_and_foreign_files_stay(folder: Path) -> N
     assert {name: (folder / name).read_text() for name in foreign} == foreign
 
 
-def test_reserve_is_printed_and_verified(folder: Path, capsys: Captured) -> None:
-    assert metronome(f"{FRONT} --cushion-slots 1") == 0
-    assert "longer bursts, by 1 slot\n" in capsys.readouterr().out
-    for row in rows(folder):
-        assert read_schedule(folder / row["schedule"]).cushion_slots == 1
-        assert metronome(f"verify overloaded.json results/{row['schedule']}") == 0
-
-
 def test_input_is_never_replaced(folder: Path, capsys: Captured) -> None:
     folder.mkdir()
     mine = folder / "point-001.json"

@@ -98,21 +98,6 @@ def test_burst_of_another_thread_joins_open_one() -> None:
     assert 1 <= total(gate, "bursts") <= 15
 
 
-def test_decorated_function_is_a_burst_each_time() -> None:
-    clock = Clock()
-    gate = clock.gate(claim(40, 100))
-
-    @gate.paced
-    def reduce(left: int, *, right: int) -> int:
-        """Add."""
-        clock.passes(5)
-        return left + right
-
-    assert [reduce(1, right=2), reduce(3, right=4)] == [3, 7]
-    assert clock.now == 145 * MS
-    assert (reduce.__name__, reduce.__doc__) == ("reduce", "Add.")
-
-
 def test_reused_burst_object_is_another_burst() -> None:
     clock = Clock()
     gate = clock.gate(claim(40, 100, 0, 30, cushion_ms=20))

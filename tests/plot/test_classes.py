@@ -51,11 +51,6 @@ def test_heaviest_class_is_on_top_with_means() -> None:
     assert f"weight 1: 1 job, mean {LATE_BEFORE:.3f}× → {LATE_AFTER:.3f}×" in texts(axes)
 
 
-def test_change_of_one_percent_is_not_drawn() -> None:
-    axes = plot_classes(instance(), Times(BEFORE, {**BEFORE, HEAVY: Fraction("30.3")}))
-    assert points(axes, "after: longer") == []
-
-
 def one_class(count: int) -> tuple[Instance, dict[str, Fraction]]:
     """Return jobs of one class, the later the higher their number."""
     jobs = (job(f"j{n}", 100, (0, 50, 100), links={}) for n in range(count))

@@ -15,16 +15,11 @@ from metronome_opt.plot.demand import (
     drawn_slots,
     find_link,
     prepare,
-    runs,
 )
 from metronome_opt.verify import evaluate
 from tests.plot.examples import (
     AFTER,
-    AFTER_HEAVY,
-    AFTER_LIGHT,
     BEFORE,
-    BEFORE_HEAVY,
-    BEFORE_LIGHT,
     HEAVY,
     LIGHT,
     instance,
@@ -37,28 +32,6 @@ def link_demand(
     problem: Instance, offsets: dict[str, int], link: Link, slots: int | None = None
 ) -> LinkDemand:
     return prepare(problem, offsets).demand(link, slots)
-
-
-@pytest.mark.parametrize(
-    ("offsets", "heavy", "light"),
-    [(BEFORE, BEFORE_HEAVY, BEFORE_LIGHT), (AFTER, AFTER_HEAVY, AFTER_LIGHT)],
-)
-def test_demand_by_hand(
-    offsets: dict[str, int], heavy: tuple[int, ...], light: tuple[int, ...]
-) -> None:
-    example = instance()
-    demand = link_demand(example, offsets, find_link(example, "node-0"))
-    assert [job.name for job in demand.jobs] == [HEAVY, LIGHT]  # the heaviest first
-    assert (demand.rates // 1000).tolist() == [list(heavy), list(light)]
-
-
-def test_full_link_is_not_overloaded() -> None:
-    example = instance()
-    demand = link_demand(example, BEFORE, find_link(example, "node-0"))
-    assert np.flatnonzero(demand.overloaded).tolist() == [0, 4]
-    full = example.replace(links=(example.links[0], Link(name="node-0", capacity=55_000)))
-    demand = link_demand(full, BEFORE, find_link(full, "node-0"))
-    assert np.flatnonzero(demand.overloaded).tolist() == [0]
 
 
 def test_demand_repeats_and_is_cut() -> None:
@@ -104,11 +77,6 @@ def test_burst_wraps_on_whole_circle_and_is_cut_otherwise() -> None:
     assert bursts(job, 0, 2) == [(1, 1, 7)]
 
 
-def test_runs() -> None:
-    assert runs(np.array([True, True, False, True])) == [(0, 2), (3, 1)]
-    assert runs(np.array([False])) == []
-
-
 def test_long_hyperperiod_is_cut() -> None:
     def job(name: str, period: int, bursts: int) -> Job:
         phases = tuple(Phase(start=2 * index, length=1, rate=1) for index in range(bursts))
@@ -119,11 +87,6 @@ def test_long_hyperperiod_is_cut() -> None:
     assert drawn_slots(short, link) == 100
     long = short.replace(jobs=(job("a", 10, 2), job("b", 10_000, 1)))
     assert drawn_slots(long, link) == 900  # 180 bursts, two in each period of 10
-
-
-def test_unknown_link_is_refused() -> None:
-    with pytest.raises(InputError, match=r"link 'x'; there are 'spare', 'node-0'$"):
-        find_link(instance(), "x")
 
 
 def test_rates_beyond_64_bits_are_refused() -> None:

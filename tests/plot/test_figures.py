@@ -28,8 +28,7 @@ from metronome_opt.plot import (
     save_figure,
     style,
 )
-from metronome_opt.plot.heatmap import select_rows, shades
-from metronome_opt.plot.picture import job_entries
+from metronome_opt.plot.heatmap import select_rows
 from tests.builders import two_jobs
 from tests.plot.examples import (
     AFTER,
@@ -40,7 +39,6 @@ from tests.plot.examples import (
     check_dollars,
     instance,
     link_per_job,
-    polygons,
     texts,
     with_id,
 )
@@ -88,12 +86,6 @@ def test_circle_rotates_with_offsets() -> None:
     assert {f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"} <= set(texts(before))
 
 
-def test_circle_of_unused_link_is_empty() -> None:
-    axes = plot_circle(instance(), AFTER, "spare")
-    assert list(with_id(axes, "circle-.*")) == []
-    assert "no job uses this link" in texts(axes)
-
-
 # ------------------------------------------------------------------ timeline
 
 
@@ -113,23 +105,6 @@ def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
     after = plot_timeline(instance(), AFTER, "node-0")
     assert boxes(after, "timeline-job-2") == [(15, 20, 0, 40), (35, 40, 0, 40), (55, 60, 15, 55)]
     assert boxes(after, "timeline-overload") == [(55, 60, 50, 55)]
-
-
-def test_timeline_areas_equal_volume() -> None:
-    """An area has the volume of its job even where what lies below it has steps."""
-    example = instance()
-    wide = example.replace(
-        jobs=(
-            example.jobs[0].model_copy(update={"phases": (Phase(start=0, length=4, rate=20_000),)}),
-            example.jobs[1],
-        )
-    )
-    axes = plot_timeline(wide, BEFORE, "node-0")
-    (corners,) = polygons(axes, "timeline-job-2")
-    x, y = corners.T
-    area = 0.5 * abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))))
-    assert area == pytest.approx(40 * 60)
-    assert (float(y.min()), float(y.max())) == (0, 70)
 
 
 # ------------------------------------------------------------------ heat map
@@ -157,12 +132,6 @@ def test_heatmap_shows_demand_over_capacity() -> None:
     assert axes.get_title("left") == title
     assert "1 unused link left out" in axes.get_xlabel()
     assert rows(axes) == ["node-0"]
-
-
-def test_heatmap_of_chosen_links_has_row_for_each() -> None:
-    axes = plot_heatmap(instance(), BEFORE, links=["spare"])
-    assert rows(axes) == ["spare"]
-    assert polygons(axes, "heatmap-overload") == []
 
 
 def test_equal_links_are_one_row() -> None:
@@ -216,15 +185,6 @@ def test_many_rows_keep_distance() -> None:
     named = [round(tick) for tick in axes.get_yticks()]
     assert 40 <= len(named) < 150
     assert all(after - before >= 3 for before, after in pairwise(named))
-
-
-def test_shades_darken_monotonically_and_are_not_black() -> None:
-    colours = shades()(np.linspace(0, 1, 256))[:, :3]
-    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
-    assert (np.diff(luminance) <= 0).all()
-    assert luminance[0] > 0.9
-    assert luminance[-1] > 0.08  # black under crosses, which is overload, stands out
 
 
 # ------------------------------------------------------------------ comparisons, input, files
@@ -302,21 +262,6 @@ def test_job_styles_differ() -> None:
     assert len({patch["facecolor"] for patch in patches[:8]}) == 8
     assert len({patch["hatch"] for patch in patches[:16]}) == 16
     assert style.OVERLOAD["hatch"] not in {patch["hatch"] for patch in patches}
-
-
-def test_long_names_are_shortened_in_the_middle() -> None:
-    assert style.shorten("a" * 34) == "a" * 34
-    short = style.shorten("first-" + "x" * 100 + "-last")
-    assert len(short) == 34
-    assert short.startswith("first-")
-    assert short.endswith("-last")
-
-
-@pytest.mark.parametrize(("jobs", "entries"), [(40, 40), (41, 41), (100, 41)])
-def test_legend_counts_jobs_beyond_forty(jobs: int, entries: int) -> None:
-    shown = job_entries(["j"] * jobs, "none")
-    assert len(shown) == entries
-    assert (shown[-1].get_label() == f"and {jobs - 40} more") == (jobs > 40)
 
 
 # The first bytes of a file of each kind.

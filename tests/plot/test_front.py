@@ -109,11 +109,6 @@ def test_unlimited_cushion_is_drawn_last() -> None:
     assert "no limit at" in axes.get_xlabel()
 
 
-def test_incomplete_front_is_noted() -> None:
-    title = plot_front(front(*POINTS, complete=False)).get_title("left")
-    assert "not proved complete" in title
-
-
 def test_wrong_fronts_are_refused() -> None:
     with pytest.raises(InputError, match=r"^front: has no points"):
         plot_front(front())

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.report.state import state_tables
-from metronome_opt.scenario.network import Resources
-from tests.cluster.small import cluster, gang, running, state_of
+from tests.cluster.small import cluster, running, state_of
 from tests.report.printed import lines
 
 
 def shown(state: ClusterState) -> list[list[list[str]]]:
     """Return the words of each line of each table."""
     return [lines(table) for table in state_tables(state)]
-
-
-def test_empty_cluster_has_all_resources_free() -> None:
-    spec = cluster([2, 1], gpus=2)
-    (resources,) = shown(state_of(spec))
-    assert resources[2] == ["GPUs", "6", "6"]
-    assert ["nodes", "3", "3", "take", "tasks"] in resources
 
 
 def test_resources_and_nodes_of_jobs() -> None:
@@ -58,26 +50,3 @@ def test_shared_links_are_sorted_by_load() -> None:
         ["n1", "3", "100", "60.0%", "16.7%"],
         ["n0", "2", "100", "40.0%", "16.7%"],
     ]
-
-
-def test_twenty_links_are_shown_at_most() -> None:
-    state = state_of(
-        cluster([30], uplink=None),
-        running("a", " ".join(f"n{node}" for node in range(30))),
-        running("b", " ".join(f"n{node}" for node in range(30)), offset=6),
-    )
-    assert len(shown(state)[2]) == 2 + 20
-
-
-def test_failed_link_is_shown() -> None:
-    state = state_of(cluster([2], uplink=None), running("a", "n0 n1"), running("b", "n0 n1"))
-    state.set_capacity("n0", 0)
-    assert shown(state)[2][2][:3] == ["n0", "2", "0"]
-
-
-def test_names_are_not_markup() -> None:
-    odd = "[bold]x[/no] {y} %s"
-    state = state_of(cluster([2]))
-    asked = gang(1, name=odd, each=Resources(gpus=1))
-    state.reserve(running("a", "n0").model_copy(update={"gang": asked}))
-    assert shown(state)[1][3][:4] == [*odd.split(), "1"]

@@ -109,15 +109,6 @@ def test_digits_distinguish_values() -> None:
     assert [line[2] for line in table[3:]] == ["9.0%", "8.0%"]
 
 
-def test_digits_are_limited() -> None:
-    near = front(Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**20))
-    assert [line[2] for line in lines(front_table(near, ["x", "y"]))[3:]] == ["33.333333%"] * 2
-
-
-def test_front_without_points_is_empty_table() -> None:
-    assert len(lines(front_table(front(), []))) == 3
-
-
 def test_narrow_terminal_cuts_words_not_numbers() -> None:
     rows = [("job", "1,234,567.8", "a word and another one", "-12.5%")]
     console = Console(width=40, file=StringIO(), record=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import pytest
 
-from metronome_opt.journal import dump_line
-from tests.benchmarks.testbed.bed import bed_run, begins, refused, stored
+from tests.benchmarks.testbed.bed import bed_run, begins, stored
 from tests.benchmarks.testbed.conftest import Command
 
 SLOTS = {"a": 0, "b": 40}
@@ -77,53 +75,3 @@ def test_table_shows_slowdowns_of_recorded_runs(command: Command, tmp_path: Path
     assert gated == ["gated", "+0.0%", "+0.0%", "+1.0%"]
     assert printed.endswith(f"wrote {picture}\n")
     assert picture.read_text().startswith("<?xml")
-
-
-# ------------------------------------------------------------------ refusals
-
-GOOD = bed_run("alone", "free", {"a": begins(100)})
-
-
-@pytest.mark.parametrize(
-    ("name", "raw", "fault"),
-    [
-        ("runs.jsonl", b"nothing\n", "line 1: "),
-        ("runs.jsonl", dump_line(GOOD).encode() + b"{}\n", "line 2: case: missing"),
-        ("runs.jsonl", b'{"case": 3}\n', "line 1: case: must be text, got 3"),
-        ("runs.jsonl", b"", "has no undisturbed run of any of the 2 cases"),
-        ("runs.jsonl.xz", lzma.compress(dump_line(GOOD).encode())[:-9], "not whole"),
-        ("runs.jsonl.xz", dump_line(GOOD).encode(), "is not compressed by xz"),
-        ("runs.jsonl.xz", lzma.compress(b"{}\n"), "line 1: case: missing"),
-    ],
-)
-def test_bad_records_are_one_line(
-    name: str, raw: bytes, fault: str, command: Command, cases: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(raw)
-    line = refused(command("compare", path, "--cases", cases))
-    assert line.startswith(f"{path}: ")
-    assert fault in line
-    assert refused(command("table", "--records", path)).startswith(f"{path}: ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        (["run", "--walk"], "No such option: --walk"),
-        (["run", "--modes", "free,slow"], "--modes: slow: choose from free, gated, gated-2, gat"),
-        (["run", "--modes", ""], "--modes: : choose from free"),
-        (["run", "nobody"], "cases.yaml: has no case 'nobody'"),
-        (["run", "--cases", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
-    ],
-)
-def test_a_wrong_command_line_is_one_line(
-    arguments: list[str],
-    fault: str,
-    command: Command,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert fault in refused(command(*arguments))
-    assert list(tmp_path.iterdir()) == []

@@ -12,9 +12,8 @@ from benchmarks.testbed.modes import Mode, plan
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import _tasks
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.journal import dump_line
 from metronome_opt.slowdown.plan import Plan
-from tests.benchmarks.testbed.bed import bed_case, bed_job, bed_run, begins
+from tests.benchmarks.testbed.bed import bed_case, bed_job
 
 PAIR = bed_case(bed_job(200, (0, 80)), bed_job(200, (0, 90), begin=130))
 LONGER = Plan({"b": 30}, {"b": 204})
@@ -62,15 +61,6 @@ def test_claims_have_the_offsets_and_periods_of_the_plan_and_others_none() -> No
     }
     assert (free["begin_ms"], gated["begin_ms"]) == (0, 130)
     assert gated["tos"] == 4
-
-
-def test_records_with_and_without_periods_are_read() -> None:
-    times = {"a": begins(100), "b": begins(100)}
-    old = bed_run("case", "kept", times, offsets={"b": 30})
-    assert old.periods is None
-    new = bed_run("case", "kept-2", times, offsets=LONGER.offsets, periods=LONGER.periods)
-    for run in (old, new):
-        assert type(run).model_validate_json(dump_line(run)) == run
 
 
 # ------------------------------------------------------------------ simulated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.testbed.shaping import DataClass, data_classes, shape_lines
+from benchmarks.testbed.shaping import DataClass, data_classes
 
 BUCKET = "burst 16kb cburst 16kb quantum"
 SMALL = "u32 match u16 0x0000 0xff80 at 2 flowid 1:2"
@@ -29,21 +29,3 @@ def test_every_class_has_something_and_all_no_more_than_there_is(weights: list[i
         assert len({each.tos for each in classes}) == len(classes)
         assert all(each.tos % 4 == 0 and 0 < each.tos < 256 for each in classes)
         assert all(each.prio in range(8) for each in classes)
-
-
-def test_classes_borrow_up_to_the_rate_and_are_selected_by_tos() -> None:
-    """Quanta are as shares are, and packets of no class are in the last one."""
-    classes = [DataClass(tos=4, share=0.75), DataClass(tos=8, share=0.25, prio=1)]
-    first, second = "rate 75000kbit ceil 100mbit prio 0", "rate 25000kbit ceil 100mbit prio 1"
-    assert shape_lines("r0", 100, classes) == [
-        "qdisc add dev r0 root handle 1: htb default 11",
-        f"class add dev r0 parent 1: classid 1:1 htb rate 100mbit {BUCKET} 60000",
-        f"class add dev r0 parent 1:1 classid 1:10 htb {first} {BUCKET} 180000",
-        f"class add dev r0 parent 1:1 classid 1:11 htb {second} {BUCKET} 60000",
-        "class add dev r0 parent 1: classid 1:2 htb rate 1gbit quantum 60000",
-        "qdisc add dev r0 parent 1:10 bfifo limit 250000",
-        "qdisc add dev r0 parent 1:11 bfifo limit 250000",
-        f"filter add dev r0 parent 1: protocol ip prio 1 {SMALL}",
-        "filter add dev r0 parent 1: protocol ip prio 2 u32 match u8 0x04 0xfc at 1 flowid 1:10",
-        "filter add dev r0 parent 1: protocol ip prio 2 u32 match u8 0x08 0xfc at 1 flowid 1:11",
-    ]

@@ -28,14 +28,6 @@ def bursts(played: dict[str, Played], name: str) -> list[tuple[float, float]]:
 # ------------------------------------------------------------------ gated
 
 
-def test_the_first_iteration_waits_for_its_slot_and_the_others_take_a_period() -> None:
-    """The last one of a begins at 900, that of b at 940."""
-    played = play_case(FITTING, "gated", {"a": 0, "b": 40}, "fair", 0, bursts=True)
-    assert times(played) == {"a": [100.0] * 10, "b": [140.0, *[100.0] * 9]}
-    assert bursts(played, "a") == [(100.0 * k, 100.0 * k + 40) for k in range(10)]
-    assert bursts(played, "b") == [(100.0 * k + 40, 100.0 * k + 90) for k in range(10)]
-
-
 @pytest.mark.parametrize(
     ("offset", "begin", "first"),
     [
@@ -85,9 +77,3 @@ def test_shares_are_those_that_are_stated() -> None:
     assert times(played)["a"][:3] == [100.0, 115.0, 120.0]
     assert bursts(played, "a")[1:3] == [(100, 175), (215, 295)]
     assert bursts(played, "b")[:2] == [(130, 225), (265, 345)]
-
-
-@pytest.mark.parametrize(("seconds", "count"), [(1, 10), (2, 20)])
-def test_no_iteration_starts_after_the_horizon(seconds: int, count: int) -> None:
-    case = bed_case(bed_job(100, (0, 40)), seconds=seconds)
-    assert times(play_case(case, "free", None, "fair", 0))["a"] == [100.0] * count

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page
 
 from metronome_opt.instance import Instance
-from metronome_opt.plot import style
 from metronome_opt.report.page.assemble import read_asset
 from metronome_opt.verify import evaluate
 from tests.builders import job, network, tangle, two_jobs
@@ -66,11 +65,6 @@ def test_text_has_contrast_of_wcag_aa(mode: int) -> None:
         if contrast(colour(text, mode), colour(ground, mode)) < 4.5
     ]
     assert too_faint == []
-
-
-def test_jobs_have_colours_of_figures() -> None:
-    here = [colour(f"job-{number}", 0).upper() for number in range(8)]
-    assert here == [style.job_style(number)["facecolor"].upper() for number in range(8)]
 
 
 # ------------------------------------------------------------------ what is read

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from fractions import Fraction
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,11 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.report.page import find_problem, read_points
-from metronome_opt.report.page.assemble import MODULES, joined_script, read_asset
 from metronome_opt.scenario import load
 from metronome_opt.schedule import write_schedule
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, two_jobs
 from tests.report.page.making import page_of, schedule_of
-
-IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 
 
 def data_of(text: str) -> Any:
@@ -134,23 +130,6 @@ def test_names_cannot_end_script() -> None:
     text = page_of(instance, schedule_of(instance, {name: 0}))
     assert text.count("<script") == text.count("</script>") == 2
     assert data_of(text)["instance"]["jobs"][0]["name"] == name
-
-
-def test_modules_follow_their_imports() -> None:
-    stored = {path.name for path in (files("metronome_opt.report.page") / "assets/js").iterdir()}
-    assert stored == {f"{name}.js" for name in MODULES}
-    exported: dict[str, set[str]] = {}
-    for module in MODULES:
-        source = read_asset(f"js/{module}.js")
-        for names, origin in IMPORT.findall(source):
-            assert {name.strip() for name in names.split(",")} <= exported[origin], module
-        assert len(IMPORT.findall(source)) == len(re.findall(r"^import\b", source, re.MULTILINE))
-        exported[module] = set(
-            re.findall(r"^export (?:const|function|class) (\w+)", source, re.MULTILINE)
-        )
-        assert "innerHTML" not in source
-    assert not re.search(r"^(?:import|export)\b", joined_script(), re.MULTILINE)
-    assert "</script" not in joined_script()
 
 
 # ------------------------------------------------------------------ sources
