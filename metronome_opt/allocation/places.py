@@ -97,7 +97,8 @@ class Room:
         needs = np.array(each.vector, dtype=np.int64)
         needed = needs > 0
         counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1, initial=2**40).clip(0)
-        return np.where(self._up, counts, 0)
+        counts[~self._up] = 0
+        return counts
 
     def tasks_of(self, each: Resources) -> dict[str, int]:
         """Return the same by name of the node."""
