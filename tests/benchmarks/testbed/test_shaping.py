@@ -1,13 +1,10 @@
-"""Classes of data have the rates that weights ask for, and `tc` is told of them."""
+"""Classes of data have the rates that weights ask for."""
 
 from __future__ import annotations
 
 import pytest
 
 from benchmarks.testbed.shaping import DataClass, data_classes
-
-BUCKET = "burst 16kb cburst 16kb quantum"
-SMALL = "u32 match u16 0x0000 0xff80 at 2 flowid 1:2"
 
 
 def test_weighted_classes_have_as_much_as_their_jobs_weigh() -> None:
