@@ -127,7 +127,7 @@ def test_links_between_files_lead_somewhere(document: str) -> None:
 
 @pytest.mark.parametrize(
     ("document", "expected"),
-    [("README.md", "wideresnet101"), ("docs/howto.md", ": optimal"), ("docs/tutorial.md", "")],
+    [("README.md", "wide"), ("docs/howto.md", ": optimal"), ("docs/tutorial.md", "")],
 )
 def test_the_python_of_a_document_runs(
     document: str, expected: str, capsys: pytest.CaptureFixture[str]

@@ -51,7 +51,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """Slowdown expected from jobs that come later, in a full cluster; else in proportion.
+    """Slowdown expected from jobs that come later; left out, in a full cluster.
 
     Attributes
     ----------
@@ -63,6 +63,10 @@ class Outlook:
 
     exposure: float = 0.3
     rack: float = 0.2
+
+    def at(self, load: float) -> Outlook:
+        """Return the outlook of a cluster of which so large a share is taken."""
+        return Outlook(load * self.exposure, load * self.rack)
 
 
 class Occupancy:
@@ -137,7 +141,10 @@ class Occupancy:
             ]
             for other in others[:_EXCHANGES]:
                 nodes = (other if each == node else each for each in best.placement.nodes)
-                start = self.start(job, self.room.placement(sorted(nodes), job), best.after_ms)
+                placement = self.room.allowed(sorted(nodes), job)
+                if placement is None:
+                    continue
+                start = self.start(job, placement, best.after_ms)
                 if start.cost < best.cost:
                     best = start
                     break
@@ -148,9 +155,8 @@ class Occupancy:
         own = job.slowness(placement.rate, self.room.cluster.nic)
         expected = own
         if placement.links:
-            later = self._outlook.exposure * self.room.shared(placement)
-            later += self._outlook.rack * (placement.racks - 1)
-            expected += self.room.busy * later
+            expected += self._outlook.exposure * self.room.shared(placement)
+            expected += self._outlook.rack * (placement.racks - 1)
         cost = job.worth * (after_ms + job.expected_ms * expected)
         delays = {job.name: own}
         for other in self._met(placement):

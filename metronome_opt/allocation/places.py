@@ -159,15 +159,16 @@ class Room:
         lifted = [rack for rack, up in zip(racks, self._lifted, strict=True) if rack and up]
         choices = _choices([rack for rack in racks if rack], lifted, job.tasks)
         different = dict.fromkeys(tuple(sorted(nodes)) for nodes in choices)
-        found = (
-            self.cluster.placement(nodes, job.allreduce, each=job.each.gpus) for nodes in different
-        )
-        allowed = (
-            each
-            for each in found
-            if each.rate and (job.most_racks is None or each.racks <= job.most_racks)
-        )
+        found = (self.allowed(nodes, job) for nodes in different)
+        allowed = (placement for placement in found if placement is not None)
         return sorted(islice(allowed, limit), key=lambda placement: placement.racks)
+
+    def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
+        """Return the placement of a job on nodes; None if links or racks do not allow it."""
+        placement = self.cluster.placement(nodes, job.allreduce, each=job.each.gpus)
+        if not placement.rate or placement.racks > (job.most_racks or placement.racks):
+            return None
+        return placement
 
     def rotated(self, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:
         """Yield the nodes of a placement with racks, and nodes within racks, rotated."""

@@ -7,7 +7,7 @@ of which keep slots. Otherwise it starts free, and the monitor chooses slots for
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -20,7 +20,7 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.allocation.scenario import allocate
-from metronome_opt.allocation.starts import Decision, decide_start
+from metronome_opt.allocation.starts import Decision, Waiting, decide_starts
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState, lacking
 from metronome_opt.engine.runner import Pattern
@@ -112,17 +112,38 @@ class Place:
         return ", ".join(reasons) or "shares links with other jobs"
 
 
-def place_job(
-    state: ClusterState, gang: Gang, *, waited_ms: float = 0.0, now_s: float | None = None
-) -> Place | Wait:
-    """Decide where a gang runs, or that it waits; nothing is reserved yet.
+def decide(
+    state: ClusterState, waiting: Sequence[tuple[Gang, float]], now_s: float | None = None
+) -> Mapping[str, Decision]:
+    """Decide which gangs start, and where.
 
     Parameters
     ----------
-    waited_ms
-        How long it has waited.
+    waiting
+        Gangs, the most urgent ones first, and for how many ms each has waited.
     now_s
         Unix time, by which it is known how long jobs still run; None if nothing is known.
+    """
+    slot_ms = state.cluster.slot_ms
+    asked = [Waiting(_demand(gang, slot_ms, _length_ms(state, gang)), ms) for gang, ms in waiting]
+    return decide_starts(asked, occupancy_of(state, now_s))
+
+
+def place_job(
+    state: ClusterState,
+    gang: Gang,
+    decision: Decision | None = None,
+    *,
+    now_s: float | None = None,
+) -> Place | Wait:
+    """Return where a gang runs, or that it waits; nothing is reserved yet.
+
+    Parameters
+    ----------
+    decision
+        As of `decide`; decided here, for this gang alone, if None.
+    now_s
+        Unix time; None if it is not known.
 
     Raises
     ------
@@ -132,19 +153,17 @@ def place_job(
     if gang.name in state.claims:
         raise InputError(f"{gang.name}: runs already; unreserve it first, or rename it")
     gang.stretch_for(state.cluster.hyperperiod)
-    slot_ms = state.cluster.slot_ms
-    alone_ms = float(gang.period * slot_ms)
-    length = None if gang.iterations is None else gang.iterations * alone_ms
-    job = _demand(gang, slot_ms, length)
-    occupancy = occupancy_of(state, now_s)
-    decision = decide_start(job, occupancy, waited_ms)
+    if decision is None:
+        decision = decide(state, [(gang, 0.0)], now_s)[gang.name]
     placement = decision.placement
     if placement is None or decision.start is None:
-        return _wait(state, gang, occupancy, decision)
+        return _wait(state, gang, occupancy_of(state, now_s), decision)
+    slot_ms = state.cluster.slot_ms
+    alone_ms = float(gang.period * slot_ms)
     delays = dict(decision.start.delays)
     mine = delays.pop(gang.name, 0.0)
-    gained = mine - job.slowness(placement.rate, occupancy.room.cluster.nic)
-    claim = claim_at(state, gang, placement, gained, now_s)
+    own = _demand(gang, slot_ms, None).slowness(placement.rate, state.cluster.nic)
+    claim = claim_at(state, gang, placement, mine - own, now_s)
     expected_ms = float(claim.iteration * slot_ms) if claim.gated else alone_ms * (1 + mine)
     noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > _NOTICED}
     worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
@@ -161,7 +180,7 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
         )
         for claim in state.claims.values()
     ]
-    return Occupancy(room, placed, MEETINGS, Outlook())
+    return Occupancy(room, placed, MEETINGS, Outlook().at(room.busy))
 
 
 def _present(state: ClusterState) -> Cluster:
@@ -196,11 +215,18 @@ def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:
     )
 
 
+def _length_ms(state: ClusterState, gang: Gang) -> float | None:
+    """Return how long a gang runs by itself; None if it does not say."""
+    if gang.iterations is None:
+        return None
+    return float(gang.iterations * gang.period * state.cluster.slot_ms)
+
+
 def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> float | None:
     """Return how long a job still runs; None if it is not known, or it should have ended."""
     if now_s is None or claim.started is None or claim.gang.iterations is None:
         return None
-    length = float(claim.gang.iterations * claim.gang.period * state.cluster.slot_ms)
+    length = _length_ms(state, claim.gang) or 0.0
     left = length - 1000 * (now_s - claim.started)
     return left if left > 0 else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.cluster.gang import Gang
-from metronome_opt.cluster.placing import Place, Wait, place_job
+from metronome_opt.cluster.placing import Place, Wait, decide, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
@@ -133,7 +133,8 @@ def test_job_waits_rather_than_slow_down_a_more_important_one() -> None:
     assert decision.reason.startswith("would slow bert by ")
     assert decision.reason.endswith(" % longer itself; about 40 s until 1 node is free")
     # It does not if it has waited for long, or if it is not known when short ends.
-    assert isinstance(place_job(state, asked, now_s=120, waited_ms=1e9), Place)
+    patient = decide(state, [(asked, 1e9)], 120)[asked.name]
+    assert isinstance(place_job(state, asked, patient, now_s=120), Place)
     assert isinstance(place_job(state, asked), Place)
 
 

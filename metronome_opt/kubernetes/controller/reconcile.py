@@ -12,15 +12,17 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.placing import Wait, at_rate, place_job
+from metronome_opt.cluster.placing import Wait, at_rate, decide, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import (
@@ -121,8 +123,7 @@ class Controller:
         self._nodes.count_others(pods, nodes)
         # By priority, then by age; no gang is preempted.
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
-        for gang, members in waiting:
-            self._attempt(members, lambda of, gang=gang: self._place(gang, of))  # type: ignore[misc]
+        self._place(waiting)
         for node, message in self._nodes.unlike:
             self._report_node(node, message)
         return sum(job not in self.state.claims for job in jobs)
@@ -205,6 +206,7 @@ class Controller:
     def _wait(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
         """Queue a job for a place once all its pods are there."""
         gang = gang_of(members, self.state.cluster)
+        gang.stretch_for(self.state.cluster.hyperperiod)  # which may be impossible
         there = [pod for pod in members.waits if not pod.held_by_others]
         _, until = self._pauses.get(members.job, (0.0, 0.0))
         if len(there) < gang.tasks:
@@ -271,23 +273,48 @@ class Controller:
 
     # ------------------------------------------------------------------ a place
 
-    def _place(self, gang: Gang, members: Members) -> None:
-        asked = gang, self.state.sequence, self.state.fits(gang).tobytes()
-        before, until = self._refused.get(members.job, (None, 0.0))
-        if before == asked and self._clock() < until:
-            return  # nothing has changed since
+    def _place(self, waiting: Sequence[tuple[Gang, Members]]) -> None:
+        """Decide about all waiting jobs together, if anything has changed for one of them."""
+        asked = {members.job: self._asked(gang) for gang, members in waiting}
+        now = self._clock()
+        if all(
+            job in self._refused and self._refused[job][0] == ask and now < self._refused[job][1]
+            for job, ask in asked.items()
+        ):
+            return
         now_s = self._unix_clock()
-        waited_ms = 1000 * max(0.0, now_s - _unix_time(members.created, now_s))
-        decision = place_job(self.state, gang, waited_ms=waited_ms, now_s=now_s)
-        if isinstance(decision, Wait):
-            pause = _RECONSIDER_S if decision.by_choice else math.inf
+        waited = [
+            (gang, 1000 * max(0.0, now_s - _unix_time(members.created, now_s)))
+            for gang, members in waiting
+        ]
+        decisions = decide(self.state, waited, now_s)
+        for gang, members in waiting:
+            start = partial(self._start, gang, decisions[gang.name], now_s, asked[members.job])
+            self._attempt(members, start)
+
+    def _asked(self, gang: Gang) -> tuple[Gang, int, bytes]:
+        """Return what an answer depends on."""
+        return gang, self.state.sequence, self.state.fits(gang).tobytes()
+
+    def _start(
+        self,
+        gang: Gang,
+        decision: Decision,
+        now_s: float,
+        asked: tuple[Gang, int, bytes],
+        members: Members,
+    ) -> None:
+        """Start a job where it was decided, or report why it waits."""
+        answer = place_job(self.state, gang, decision, now_s=now_s)
+        if isinstance(answer, Wait):
+            pause = _RECONSIDER_S if answer.by_choice else math.inf
             self._refused[members.job] = asked, self._clock() + pause
-            (self.by_choice.add if decision.by_choice else self.by_choice.discard)(members.job)
-            self._report(members, "Waiting", f"waits: {decision.reason}", decision.cause)
+            (self.by_choice.add if answer.by_choice else self.by_choice.discard)(members.job)
+            self._report(members, "Waiting", f"waits: {answer.reason}", answer.cause)
             return
         self.by_choice.discard(members.job)
-        self.state.reserve(decision.claim)
-        self._apply(decision.claim, members, decision.why_slower)
+        self.state.reserve(answer.claim)
+        self._apply(answer.claim, members, answer.why_slower)
 
     def _apply(self, claim: Reservation, members: Members, slower: str = "") -> None:
         """Make pods and claims agree with the reservation, where they do not."""

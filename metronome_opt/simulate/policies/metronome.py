@@ -36,7 +36,7 @@ class Metronome(Default):
             Placed(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         ]
-        occupancy = Occupancy(state.room, placed, self._meetings, Outlook())
+        occupancy = Occupancy(state.room, placed, self._meetings, Outlook().at(state.room.busy))
         asked = [Waiting(job.demand, state.now - 1000 * job.work.arrival_s) for job in waiting]
         decisions = decide_starts(asked, occupancy, self._seed)
         for job in waiting:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster import Store
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.placing import Place, Wait, place_job
+from metronome_opt.cluster.placing import Place, decide, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.kubernetes.pods import Pod
@@ -118,11 +119,13 @@ def test_search_without_result_is_repeated_only_after_a_change(
 ) -> None:
     searched: list[str] = []
 
-    def place(state: ClusterState, gang: Gang, **known: float) -> Place | Wait:
-        searched.append(gang.name)
-        return place_job(state, gang, **known)
+    def search(
+        state: ClusterState, waiting: Sequence[tuple[Gang, float]], now_s: float
+    ) -> Mapping[str, Decision]:
+        searched.extend(gang.name for gang, _ in waiting)
+        return decide(state, waiting, now_s)
 
-    monkeypatch.setattr("metronome_opt.kubernetes.controller.reconcile.place_job", place)
+    monkeypatch.setattr("metronome_opt.kubernetes.controller.reconcile.decide", search)
     bed.cluster.submit("a", 9)
     bed.reconcile(1, 2, 3)
     assert searched == ["default/a"]

@@ -111,12 +111,11 @@ def simulated(told: Story) -> Iterator[Places]:
             queue.remove(job)
         else:
             state.remove(job.index)
-        for each in sorted(queue, key=lambda job: (-job.work.priority, job.index)):
-            placement = policy.place(each, state)
-            if placement is not None:
-                state.add(Running(each, placement))
-                state.began[each.index] = state.now
-                queue.remove(each)
+        queue.sort(key=lambda job: (-job.work.priority, job.index))
+        for each, placement in policy.starts(tuple(queue), state):
+            state.add(Running(each, placement))
+            state.began[each.index] = state.now
+            queue.remove(each)
         yield {each.job.name: each.placement.nodes for each in state.running.values()}
 
 
