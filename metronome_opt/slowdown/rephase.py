@@ -30,7 +30,6 @@ from metronome_opt.solvers.budget import Budget
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
 _HARM = 0.01  # of an iteration: by so much a job may become slower, since plays differ by chance
-_STRETCH = Fraction(1, 4)  # of a period: to slow a job down by more is worse than to let it be
 _FIRST_SEED = 300  # of plays; those of the search for plans have others
 _SECONDS = 20.0  # for a plan of least slowdown, at most
 _MOST_NAMED = 3
@@ -181,7 +180,7 @@ class _Group:
             found = resolve(near, price=PRICE, held=resting, seed=self.seed)
             if not found.contention_after:
                 yield self._in_slots(dict(zip(names, found.offsets, strict=True)))
-        terms = Terms(stretch_limit=_STRETCH, hyperperiod=self.right.hyperperiod)
+        terms = Terms(hyperperiod=self.right.hyperperiod)
         found_plan = minimise(self._instance, terms, Budget(_SECONDS)).plan
         if found_plan.periods:
             yield self._near(found_plan)
