@@ -9,7 +9,6 @@ from functools import cached_property
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.periods import stretched
-from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.records import FrozenDict
 
 
@@ -62,17 +61,6 @@ class Claims:
     def running(self) -> Instance:
         """The jobs with their stretched periods, which are not stretched further."""
         return stretched(self.instance, {name: self.stretch.get(name, 0) for name in self.offsets})
-
-    @cached_property
-    def reserved(self) -> Instance:
-        """The same with every burst longer by the cushion of its job."""
-        jobs = []
-        named = {link.name: link for link in self.running.links}
-        for job in self.running.jobs:
-            links = tuple(named[link] for link in job.links)
-            alone = self.running.replace(links=links, jobs=(job,))
-            jobs.append(extend_bursts(alone, self.cushions.get(job.name, 0)).jobs[0])
-        return self.running.replace(jobs=tuple(jobs))
 
     def period(self, name: str) -> int:
         """Return the stretched period of a job, in slots."""

@@ -1,15 +1,16 @@
 """New slots for running jobs, if simulated iterations become shorter by them.
 
 Of each connected component of jobs these are simulated: to leave everything as it is; the corrected
-claims where they are; few moves after which bursts fit; a plan of minimum slowdown; and no job
-gated. A later one is taken over an earlier only if iterations become noticeably shorter, with the
-cost of waiting once counted in. No job may become slower than it is or would be without any slots,
-unless a more important one gains as much.
+claims where they are; a plan of minimum slowdown, rotated so that jobs wait little for it; and no
+job gated. A later one is taken over an earlier only if iterations become noticeably shorter, with
+the cost of waiting once counted in. No job may become slower than it is or would be without any
+slots, unless a more important one gains as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,14 +26,16 @@ from metronome_opt.slowdown.claims import Claims
 from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
-from metronome_opt.slowdown.reconfigure import PRICE, Pricing, resolve, rotated
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.verify import evaluate
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
 _HARM = 0.01  # of an iteration: by so much a job may become slower, since plays differ by chance
 _FIRST_SEED = 300  # of plays; those of the search for plans have others
 _SECONDS = 20.0  # for a plan of least slowdown, at most
 _MOST_NAMED = 3
+_PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
+_MAX_ROTATIONS = 64  # of a plan, tried for each job that it may leave in its place
 _MIN_GAIN = Fraction(1, 100)  # of an iteration, with moves paid
 
 
@@ -67,7 +70,6 @@ def least_slowdown(
     right: Claims,
     suspects: Collection[str],
     resting: Collection[str],
-    seed: int = 0,
 ) -> NewSlots:
     """Choose new slots for the jobs that hang together with suspects; see the module.
 
@@ -93,7 +95,7 @@ def least_slowdown(
         everything = names | {link.name for link in part.links}
         if everything.isdisjoint(suspects):
             continue
-        group = _Group(claims, right, part, seed)
+        group = _Group(claims, right, part)
         if group.fits_as_claimed:
             continue  # how much idle time there really is shows when they run
         way, better_later = group.choose(resting)
@@ -121,7 +123,6 @@ class _Group:
     claims: Claims
     right: Claims
     part: Instance  # with the periods of `right`
-    seed: int
 
     @cached_property
     def _instance(self) -> Instance:
@@ -171,15 +172,8 @@ class _Group:
             {name: self.right.period(name) for name in kept},
         )
 
-    def _others(self, resting: Collection[str]) -> Iterator[Plan]:
-        """Yield other plans, those of few moves first."""
-        names = [job.name for job in self.part.jobs]
-        if all(map(self.right.is_gated, names)):
-            reserved = self.right.reserved
-            near = self.part.replace(jobs=tuple(reserved.job(name) for name in names))
-            found = resolve(near, price=PRICE, held=resting, seed=self.seed)
-            if not found.contention_after:
-                yield self._in_slots(dict(zip(names, found.offsets, strict=True)))
+    def _others(self) -> Iterator[Plan]:
+        """Yield other plans: one of minimum slowdown, and none."""
         terms = Terms(hyperperiod=self.right.hyperperiod)
         found_plan = minimise(self._instance, terms, Budget(_SECONDS)).plan
         if found_plan.periods:
@@ -211,7 +205,7 @@ class _Group:
             # Who is gated all the same may starve: to be late is to wait for the next slot.
             chosen, better_later = self._or_later(chosen, self._free, resting)
         if self._value(chosen) > 1 + _CLOSE:
-            for way in self._others(resting):
+            for way in self._others():
                 if self._cost(chosen) - self._cost(way) < _MIN_GAIN or not self._is_harmless(way):
                     continue
                 chosen, better_later = self._or_later(chosen, way, resting)
@@ -240,8 +234,12 @@ class _Group:
     def _fits(self) -> bool:
         """True if the jobs that keep slots fit, with corrected claims."""
         kept = [job for job in self.part.jobs if self.right.is_gated(job.name)]
-        pricing = Pricing(self.part.replace(jobs=tuple(kept))) if kept else None
-        return pricing is None or not pricing.contention(pricing.current)
+        if not kept:
+            return True
+        offsets = {job.name: job.current_offset or 0 for job in kept}
+        return not any(
+            link.late for link in evaluate(self.part.replace(jobs=tuple(kept)), offsets).links
+        )
 
     @property
     def is_slow(self) -> bool:
@@ -268,7 +266,7 @@ class _Group:
             if not self.right.is_gated(job.name):
                 waits = Fraction(1, 2)  # nobody knows where it is
             total += Fraction(share) * (1 + waits) * bool(waits)
-        return PRICE * total
+        return _PRICE * total
 
     def _moved(self, plan: Plan) -> set[str]:
         """Return the jobs that are told other slots than those put right."""
@@ -309,3 +307,18 @@ class _Group:
         if not plan.periods:
             return f"{lost}, {then:.1f} % without slots"
         return f"{lost}, {then:.1f} % in the new slots"
+
+
+def rotated(
+    periods: Sequence[int], current: Sequence[int], offsets: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    """Yield offsets rotated all together, such that one job or another is where it is now."""
+    whole = math.lcm(*periods)
+    shifts: dict[int, None] = {}
+    for job, period in enumerate(periods):
+        first = (current[job] - offsets[job]) % period
+        shifts |= dict.fromkeys(range(first, min(whole, _MAX_ROTATIONS * period), period))
+    for shift in shifts:
+        yield tuple(
+            (offset + shift) % period for offset, period in zip(offsets, periods, strict=True)
+        )

@@ -1,4 +1,4 @@
-"""Claims: what they reserve, and what is refused."""
+"""Claims: what is refused."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.slowdown.claims import Claims
 from tests.builders import job, network
-
-
-def test_reserved_bursts_include_cushion() -> None:
-    instance = network(
-        job("a", 40, (0, 10, 80), current_offset=0), job("b", 40, (35, 5, 80), current_offset=0)
-    )
-    a, b = Claims(instance, 40, cushions={"a": 3, "b": 2}).reserved.jobs
-    assert [(phase.start, phase.length) for phase in a.phases] == [(0, 13)]
-    assert [(phase.start, phase.length) for phase in b.phases] == [(0, 2), (35, 5)]
 
 
 @pytest.mark.parametrize(
