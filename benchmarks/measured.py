@@ -230,7 +230,7 @@ def _outcomes(kind: str, results: Mapping[str, Result]) -> Iterator[Figure]:
 def _slowdowns(result: Result) -> dict[str, float]:
     free = result.schedule.solver in ("unshifted", "random")
     plan = Plan(result.offsets) if free else Plan.of(result.instance, result.schedule)
-    values = {}
+    values: dict[str, float] = {}
     for sharing in SAFE:
         player = Player(result.instance, plays(1000, 4, (sharing,)), workers=4)
         values[sharing] = player.value(player.slowdowns(plan))

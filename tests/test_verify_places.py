@@ -50,7 +50,13 @@ PLACES = {
 def schedule(places: Any, waiting: Any = (), **fields: Any) -> Schedule:
     names = dict.fromkeys(places or {}, 0)
     given = {"instance": "four", "offsets": names, "stretch": {}, "status": Status.FEASIBLE}
-    made = {"objectives": {}, "lower_bound": None, "solver": "", "seed": None, "runtime_s": 0.0}
+    made: dict[str, Any] = {
+        "objectives": {},
+        "lower_bound": None,
+        "solver": "",
+        "seed": None,
+        "runtime_s": 0.0,
+    }
     return Schedule(**{**given, **made, "places": places, "waiting": waiting, **fields})
 
 

@@ -13,15 +13,15 @@ from metronome_opt.scenario.network import Resources
 from tests.cluster.small import cluster, gang, running, state_of
 
 
-def placed(state: ClusterState, asked: Gang, **known: float) -> Place:
-    decision = place_job(state, asked, **known)
+def placed(state: ClusterState, asked: Gang, now_s: float | None = None) -> Place:
+    decision = place_job(state, asked, now_s=now_s)
     assert isinstance(decision, Place)
     assert state.reserve(decision.claim)  # whatever is decided can be reserved
     return decision
 
 
-def waits(state: ClusterState, asked: Gang, **known: float) -> Wait:
-    decision = place_job(state, asked, **known)
+def waits(state: ClusterState, asked: Gang, now_s: float | None = None) -> Wait:
+    decision = place_job(state, asked, now_s=now_s)
     assert isinstance(decision, Wait)
     return decision
 

@@ -38,7 +38,12 @@ def test_nodes_have_what_a_scenario_can_use() -> None:
 def schedule(**fields: object) -> Schedule:
     """Return slots for `usual`: a at 0 of 12, and b, which may take longer, at 6."""
     given = {"instance": "small", "offsets": {"a": 0, "b": 6}, "stretch": {}, "seed": None}
-    made = {"status": Status.FEASIBLE, "objectives": {}, "lower_bound": None, "solver": "by hand"}
+    made: dict[str, object] = {
+        "status": Status.FEASIBLE,
+        "objectives": {},
+        "lower_bound": None,
+        "solver": "by hand",
+    }
     return Schedule.model_validate({**given, **made, "runtime_s": 0.0, **fields})
 
 

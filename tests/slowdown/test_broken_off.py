@@ -55,7 +55,7 @@ def test_ctrl_c_is_noticed_at_any_step(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = getattr(owner, step)
-    steps = []
+    steps: list[object] = []
 
     def interrupted(*arguments: Any, **options: Any) -> object:
         if not steps:
