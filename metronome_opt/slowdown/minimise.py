@@ -64,7 +64,8 @@ class Terms:
     start
         A plan to try first.
     quick
-        Whether plans are judged by few short plays, where many groups are decided about.
+        Whether plans are judged by few short plays, and groups gated as a whole alone, where many
+        of them are decided about.
     """
 
     stretch_limit: Fraction | None = None
@@ -78,7 +79,7 @@ class Terms:
     @property
     def partly(self) -> bool:
         """True if a part of the jobs that meet may be gated."""
-        return len(self.sharings) == 1
+        return len(self.sharings) == 1 and not self.quick
 
     def cushion(self, part: Instance) -> int:
         """Return by how many slots bursts of gated jobs of a group are longer."""

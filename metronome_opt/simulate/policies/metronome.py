@@ -55,7 +55,9 @@ class Metronome(Default):
         instance = _instance(state, members)
         key = instance.jobs, instance.links
         if key not in self._plans:
-            self._plans[key] = minimise(instance, Terms(quick=True), Budget()).plan
+            self._plans[key] = minimise(
+                instance, Terms(sharings=(state.sharing,), quick=True), Budget()
+            ).plan
         plan = self._plans[key]
         starts = _starts(state, plan, members)
         for index in members:
