@@ -200,7 +200,7 @@ def _present(state: ClusterState) -> Cluster:
 def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:
     @cache
     def traffic(rate: int) -> Pattern:
-        # A job on a link that has failed meets no other one.
+        # On a link that has failed it would take for ever.
         return Pattern.of_job(gang.job({}), slot_ms).slowed_to(Fraction(max(1, rate)))
 
     return Demand(
