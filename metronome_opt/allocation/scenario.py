@@ -81,7 +81,9 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
         if job.name not in places:
             fit = int(room.tasks(job.each).sum())
             needs = f"{job.workers:,} tasks of {counted(job.each.gpus, 'GPU')}"
-            found[job.name] = f"{needs}, and there is room for {fit:,}"
+            room_for = f"{needs}, and there is room for {fit:,}"
+            narrow = " on nodes whose links have less than 1 Mbit/s for each"
+            found[job.name] = room_for + narrow * (fit >= job.workers)
     return found
 
 
