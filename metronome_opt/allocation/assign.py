@@ -91,9 +91,11 @@ def assign(
 def rearranged(
     occupancy: Occupancy, jobs: Sequence[Demand], draw: random.Random
 ) -> Occupancy | None:
-    """Return other places for some jobs that meet, half of all left out; None without room."""
+    """Return other places for some jobs that meet, half of all left out; None if there are none."""
     tried = occupancy.copy()
     movable = {job.name: job for job in jobs if job.name in tried.placed}
+    if not movable:
+        return None
     removed = _related(tried, list(movable), draw)
     for name in removed:
         tried.remove(name)

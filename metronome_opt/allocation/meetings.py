@@ -14,6 +14,7 @@ from metronome_opt.engine.runner import Pattern, Runner
 _JITTER = 0.01  # of computing times: without any, two jobs may meet alike for ever
 _STARTS = (0.37, 0.87)  # of the second job, in longer periods; a play each
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
+_LONGEST = 250  # shorter periods, that count as one longer period at most: on a link that failed
 
 
 class Meetings:
@@ -67,7 +68,7 @@ class Meetings:
             float(pattern.slowed_to(Fraction(capacity, flows)).duration)
             for pattern, flows, _ in pair
         ]
-        longer, slower = max(alone), [0.0, 0.0]
+        longer, slower = min(max(alone), _LONGEST * min(alone)), [0.0, 0.0]
         plays = [(sharing, start) for sharing in self._sharings for start in _STARTS]
         for seed, (sharing, start) in enumerate(plays):
             conditions = Conditions(jitter=_JITTER)

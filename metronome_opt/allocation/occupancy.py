@@ -8,6 +8,7 @@ one, on the link where they delay each other most.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.places import Room, distance
 from metronome_opt.scenario.network import Placement
 
-_CANDIDATES = 12  # placements that are priced
+_CANDIDATES = 24  # placements that are priced
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 
 
@@ -131,13 +132,13 @@ class Occupancy:
     def exchanged(self, job: Demand, best: Start) -> Start:
         """Return a start after one node after the other was exchanged for a cheaper one."""
         room = self.room.tasks_of(job.each)
-        for node, gpus in best.placement.gpus_of.items():
+        for node, tasks in Counter(best.placement.nodes).items():
             if not best.delays:
                 break
             others = [
                 other
                 for other, count in room.items()
-                if other not in best.placement.nodes and count * job.each.gpus >= gpus
+                if other not in best.placement.nodes and count >= tasks
             ]
             for other in others[:_EXCHANGES]:
                 nodes = (other if each == node else each for each in best.placement.nodes)

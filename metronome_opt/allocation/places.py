@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,14 +201,24 @@ def distance(placement: Placement) -> tuple[int, int]:
 def _choices(
     racks: Sequence[_Rack], lifted: Sequence[_Rack], tasks: int
 ) -> Iterator[Sequence[str]]:
-    """Yield nodes for tasks in one of some racks, or in several that have uplinks."""
+    """Yield nodes for tasks in one of some racks and in several that have uplinks, in turn."""
     whole = [rack for rack in sorted(racks, key=_room) if _room(rack) >= tasks]
+    in_turn = zip_longest(_in_one(whole, tasks), _in_several(whole, lifted, tasks))
+    return (nodes for pair in in_turn for nodes in pair if nodes)
+
+
+def _in_one(whole: Sequence[_Rack], tasks: int) -> Iterator[Sequence[str]]:
     for rack in whole[:_WHOLE_RACKS]:
         fewest = _fewest(rack, tasks)
         emptiest = sorted(rack, key=lambda node: -rack[node])[: len(set(fewest))]
         yield fewest
         yield most_free({node: rack[node] for node in emptiest}, tasks)
         yield most_free(rack, tasks)
+
+
+def _in_several(
+    whole: Sequence[_Rack], lifted: Sequence[_Rack], tasks: int
+) -> Iterator[Sequence[str]]:
     racks = sorted(lifted, key=_room)
     enough = len(racks) if not whole else min(len(racks), _MAX_RACKS)
     for count in range(2, min(enough, tasks) + 1):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from metronome_opt.allocation.assign import assign, rearranged
+from metronome_opt.allocation.assign import assign, lost, rearranged
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
@@ -43,8 +43,8 @@ def allocate(
     """Return the instance of a scenario, whose jobs without nodes are given some.
 
     Nodes that jobs name are kept. What `assign` finds is compared by simulation with the nearest
-    placements, with no job gated, and the better of the two is taken: the one with more jobs, then
-    the one of shorter iterations. Some jobs are then moved, judged in the same way. A cluster with
+    placements, with no job gated, and the better of the two is taken: less weight waits, or else
+    iterations are shorter. Some jobs are then moved, judged in the same way. A cluster with
     several interfaces to a node has no choice made for it; its jobs are spread by free GPUs.
 
     Parameters
@@ -55,8 +55,8 @@ def allocate(
     Raises
     ------
     InputError
-        If nodes that are named do not have room, a job is larger than the cluster, or as of
-        `build_scenario`.
+        If nodes that are named do not have room, a job is larger than the cluster or its links
+        allow, or as of `build_scenario`.
     """
     free = [job for job in scenario.jobs if job.nodes is None]
     if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
@@ -65,7 +65,7 @@ def allocate(
     choices = [search.nearest()]
     if not budget.stopped:
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    best = search.improved(_best(scenario, choices, budget), budget.fraction(_SEARCH), seed)
+    best = search.improved(_best(search, choices, budget), budget.fraction(_SEARCH), seed)
     problem = build_scenario(scenario.at(best), hyperperiod_limit=hyperperiod_limit)
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting)
@@ -81,7 +81,9 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
         if job.name not in places:
             fit = int(room.tasks(job.each).sum())
             needs = f"{job.workers:,} tasks of {counted(job.each.gpus, 'GPU')}"
-            found[job.name] = f"{needs}, and there is room for {fit:,}"
+            room_for = f"{needs}, and there is room for {fit:,}"
+            narrow = " on nodes whose links have less than 1 Mbit/s for each"
+            found[job.name] = room_for + narrow * (fit >= job.workers)
     return found
 
 
@@ -135,11 +137,13 @@ class Search:
 
     def nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
-        occupancy = self.occupancy()
+        occupancy, empty = self.occupancy(), Room(self.scenario.cluster)
         for job in self.free():
             placement = occupancy.room.nearest(job)
             if placement is not None:
                 occupancy.add(Placed(job, placement))
+            elif empty.nearest(job) is None:
+                empty.spread(job)  # an error that names the link which is too narrow
         return places_of(occupancy)
 
     def assigned(self, budget: Budget, seed: int) -> Places:
@@ -215,10 +219,11 @@ def places_of(occupancy: Occupancy) -> Places:
     return {name: each.placement.nodes for name, each in occupancy.placed.items()}
 
 
-def _best(scenario: Scenario, choices: list[Places], budget: Budget) -> Places:
+def _best(search: Search, choices: list[Places], budget: Budget) -> Places:
     """Return the best of some choices; the last one if there is no time to compare them."""
-    most = max(map(len, choices))
-    choices = [places for places in choices if len(places) == most]
+    free = search.free()
+    left = [lost([job for job in free if job.name not in places]) for places in choices]
+    choices = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
     if len(choices) == 1 or budget.stopped:
         return choices[-1]
-    return min(choices, key=Search(scenario).slowdown)
+    return min(choices, key=search.slowdown)

@@ -314,11 +314,11 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
 
 
 def _write_scenario(state: ClusterState, output: Path) -> None:
-    from metronome_opt.cluster.views import scenario_of
+    from metronome_opt.cluster.scenario import document_of
     from metronome_opt.documents import write_text
     from metronome_opt.records import dump_document
 
-    document = scenario_of(state)
+    document = document_of(state)
     if not document["jobs"]:
         options.note(f"no job sends anything; {output} stays as it is")
         return

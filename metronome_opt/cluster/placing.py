@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -92,7 +93,11 @@ class Place:
     def affected(self, state: ClusterState) -> list[tuple[str, float, float]]:
         """Return jobs that become slower, with their iterations in ms without and with the gang."""
         slot_ms = state.cluster.slot_ms
-        before = {name: float(state.claims[name].iteration * slot_ms) for name in self.delays}
+        before = {
+            name: float(state.claims[name].iteration * slot_ms)
+            for name in self.delays
+            if name in state.claims  # one that was decided about together with it may not yet be
+        }
         return [(name, ms, ms * (1 + self.delays[name])) for name, ms in before.items()]
 
     @property
@@ -117,6 +122,8 @@ def decide(
 ) -> Mapping[str, Decision]:
     """Decide which gangs start, and where.
 
+    A gang that would be too slow there for the hyperperiod, which `place_job` says, takes no room.
+
     Parameters
     ----------
     waiting
@@ -124,9 +131,21 @@ def decide(
     now_s
         Unix time, by which it is known how long jobs still run; None if nothing is known.
     """
-    slot_ms = state.cluster.slot_ms
-    asked = [Waiting(_demand(gang, slot_ms, _length_ms(state, gang)), ms) for gang, ms in waiting]
-    return decide_starts(asked, occupancy_of(state, now_s))
+    slot_ms, decisions = state.cluster.slot_ms, dict[str, Decision]()
+    left, before = list(waiting), len(waiting) + 1
+    while len(left) < before:
+        asked = [Waiting(_demand(gang, slot_ms, _length_ms(state, gang)), ms) for gang, ms in left]
+        decisions |= decide_starts(asked, occupancy_of(state, now_s))
+        before = len(left)
+        left = [each for each in left if _is_possible(state, each[0], decisions[each[0].name])]
+    return decisions
+
+
+def _is_possible(state: ClusterState, gang: Gang, decision: Decision) -> bool:
+    """Return whether the hyperperiod has room for a gang where it starts, if it does."""
+    with suppress(InputError):
+        return decision.placement is None or bool(at_rate(state, gang, decision.placement))
+    return False
 
 
 def place_job(
@@ -200,7 +219,7 @@ def _present(state: ClusterState) -> Cluster:
 def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:
     @cache
     def traffic(rate: int) -> Pattern:
-        # A job on a link that has failed meets no other one.
+        # On a link that has failed it would take for ever.
         return Pattern.of_job(gang.job({}), slot_ms).slowed_to(Fraction(max(1, rate)))
 
     return Demand(

@@ -15,6 +15,8 @@ from metronome_opt.scenario.judge import judge
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.schedule import Schedule
 
+_TREE = {"nodes", "racks", "links", "zone_costs", "region_costs", "gpu"}
+
 
 def read_state(folder: str | Path) -> Scenario:
     """Read the state of a cluster as a scenario; errors name the folder."""
@@ -26,24 +28,33 @@ def read_state(folder: str | Path) -> Scenario:
 
 
 def scenario_of(state: ClusterState) -> Scenario:
-    """Return the claims in force as a scenario, each job at its nodes, offsets as the current ones.
+    """Return the claims in force as a scenario.
 
-    Periods are those of the jobs, without idle slots; the cluster keeps its grid of time, so that
-    slots that `solve` chooses have periods that divide the hyperperiod. A job of one task sends
-    nothing: it is left out, and its node has so much less. A node that is down has what its jobs
-    hold; a link that has failed carries 1 Mbit/s, since scenarios know no less.
+    The cluster keeps its grid of time, so that slots that `solve` chooses have periods that divide
+    the hyperperiod. An `InputError` if no job sends anything.
+    """
+    document = document_of(state)
+    if not document["jobs"]:
+        raise InputError("no claims of several tasks are in force; place jobs first")
+    spec = ClusterSpec.from_dict({**state.cluster.to_dict(), **document["cluster"]})
+    return Scenario.from_dict({**document, "cluster": spec})
+
+
+def document_of(state: ClusterState) -> dict[str, Any]:
+    """Return the same as a document: each job at its nodes, offsets as the current ones.
+
+    Periods are those of the jobs, without idle slots. A job of one task sends nothing: it is left
+    out, and its node has so much less. A node that is down has what its jobs hold; a link that has
+    failed carries 1 Mbit/s, since scenarios know no less.
     """
     cluster = state.cluster
-    claims = [claim for claim in state.claims.values() if claim.gang.tasks > 1]
-    if not claims:
-        raise InputError("no claims of several tasks are in force; place jobs first")
     held: Counter[tuple[str, str]] = Counter()
     single: Counter[tuple[str, str]] = Counter()
     for claim in state.claims.values():
         for node in claim.nodes:
             for kind, amount in claim.gang.each:
                 (held if claim.gang.tasks > 1 else single)[node, kind] += amount
-    tree = cluster.model_dump(mode="json")
+    tree = cluster.model_dump(mode="json", exclude_none=True, include=_TREE)
     for node, is_up in zip(tree["nodes"], state.up.tolist(), strict=True):
         name = node["name"]
         node["has"] = {
@@ -52,15 +63,14 @@ def scenario_of(state: ClusterState) -> Scenario:
         }
     for link, carries in zip(tree["links"], state.capacity.tolist(), strict=True):
         link["capacity"] = max(1, carries)
-    return Scenario.from_dict(
-        {
-            "format": SCENARIO_FORMAT,
-            "name": cluster.name,
-            "slot_ms": cluster.slot_ms,
-            "cluster": ClusterSpec.from_dict(tree),  # with its hyperperiod
-            "jobs": [_described(claim, cluster.slot_ms) for claim in claims],
-        }
-    )
+    claims = (claim for claim in state.claims.values() if claim.gang.tasks > 1)
+    return {
+        "format": SCENARIO_FORMAT,
+        "name": cluster.name,
+        "slot_ms": cluster.slot_ms,
+        "cluster": {"topology": "listed", **tree},
+        "jobs": [_described(claim, cluster.slot_ms) for claim in claims],
+    }
 
 
 def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
@@ -74,18 +84,19 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
         }
         for phase in gang.phases
     ]
-    return {
+    document = {
         "name": gang.name,
         "traffic": {"period_ms": gang.period * slot_ms, "phases": phases},
         "workers": gang.tasks,
         "each": dict(gang.each),
-        "allreduce": gang.allreduce,
+        "allreduce": "tasks" if gang.allreduce == "tasks" else "ring",  # traffic is stated
         "priority": gang.weight,
         "nodes": list(claim.nodes),
         "ready_ms": gang.ready % gang.period * slot_ms,
         "max_stretch_ms": max(gang.max_stretch, claim.stretch) * slot_ms,
         "current_offset_ms": claim.offset * slot_ms,
     }
+    return document if gang.iterations is None else {**document, "iterations": gang.iterations}
 
 
 def take_over(state: ClusterState, schedule: Schedule) -> bool:

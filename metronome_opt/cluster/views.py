@@ -15,12 +15,10 @@ from metronome_opt.instance import Instance, Link
 from metronome_opt.records import FrozenDict, FrozenMap, Name, NonNegative, Record, build
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.model import SCENARIO_FORMAT
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import evaluate
 
 STATE_FORMAT = "metronome-state/1"
-_TREE = ("nodes", "racks", "links", "zone_costs", "region_costs", "gpu")
 
 
 class StateSnapshot(Record):
@@ -130,50 +128,6 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
             for claim, links in zip(chosen, flows, strict=True)
         ),
     )
-
-
-def scenario_of(state: ClusterState) -> dict[str, Any]:
-    """Return the claims in force as a document of a scenario, for all other commands.
-
-    Jobs keep their nodes and offsets, and links carry what they do now. A single task sends
-    nothing, and is left out.
-    """
-    slot_ms = state.cluster.slot_ms
-    cluster = state.cluster.model_dump(mode="json", exclude_none=True, include=set(_TREE))
-    for link, carries in zip(cluster["links"], state.capacity.tolist(), strict=True):
-        link["capacity"] = max(1, carries)
-
-    def job(claim: Reservation) -> dict[str, Any]:
-        gang = claim.gang
-        bursts = [
-            {
-                "start_ms": phase.start * slot_ms,
-                "length_ms": phase.length * slot_ms,
-                "rate_mbps": phase.rate,
-            }
-            for phase in gang.phases
-        ]
-        document = {
-            "name": gang.name,
-            "workers": gang.tasks,
-            "each": gang.each.model_dump(),
-            "priority": gang.weight,
-            "allreduce": "tasks" if gang.allreduce == "tasks" else "ring",
-            "traffic": {"period_ms": gang.period * slot_ms, "phases": bursts},
-            "nodes": list(claim.nodes),
-            "ready_ms": gang.ready * slot_ms,
-            "max_stretch_ms": max(claim.stretch, gang.max_stretch) * slot_ms,
-            "current_offset_ms": claim.offset * slot_ms,
-        }
-        return document if gang.iterations is None else {**document, "iterations": gang.iterations}
-
-    return {
-        "format": SCENARIO_FORMAT,
-        "name": state.cluster.name,
-        "slot_ms": slot_ms,
-        "cluster": {"topology": "listed", **cluster},
-        "jobs": [job(claim) for claim in state.claims.values() if claim.gang.tasks > 1],
-    }
 
 
 def schedule_of(state: ClusterState) -> Schedule:

@@ -71,7 +71,7 @@ def _node_faults(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
     """Yield jobs without a place, and nodes that are not there or not theirs."""
     places = schedule.places or {}
     jobs = {job["name"]: job for job in scenario["jobs"]}
-    for name in (*(places.keys() - jobs.keys()), *jobs):
+    for name in (*sorted(places.keys() - jobs.keys()), *jobs):
         if name not in jobs:
             nodes_of = counted(len(places[name]), "node")
             yield Violation(f"places.{quote(name)}", nodes_of, "no such job")
@@ -119,7 +119,7 @@ def _flow_faults(
             texts = [_text(each.get(name), "Mbit/s") for each in (stated, capacities)]
             yield Violation(f"links.{name}", *texts)
     given = {job.name: job.links for job in instance.jobs}
-    for name in given.keys() - places.keys():
+    for name in sorted(given.keys() - places.keys()):
         yield Violation(f"jobs.{name}", "a job of the instance", "it has no place")
     used: Counter[str] = Counter()  # GPUs that earlier tasks have, of each node
     for job in scenario["jobs"]:

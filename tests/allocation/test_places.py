@@ -82,3 +82,10 @@ def test_candidates_fit_and_are_distinct(made: Room, workers: int) -> None:
         assert len(placement.nodes) == workers
         assert made.holds(placement.nodes, ONE_GPU)
         assert placement == made.placement(placement.nodes, job(workers))
+
+
+def test_placements_over_several_racks_are_among_the_first() -> None:
+    """Of eight empty racks alike, which all have room for the job by themselves."""
+    many = room(racks(8, 4, 8)).candidates(job(16), 12)
+    assert {placement.racks for placement in many} >= {1, 2}
+    assert max(len(set(placement.nodes)) for placement in many) >= 8

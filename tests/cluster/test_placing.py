@@ -173,3 +173,12 @@ def test_resources_held_by_others_are_no_room() -> None:
         "(2 of them: GPUs: 0 free, 4 needed); needs 1 more node with 4 GPUs free"
     )
     assert set(placed(state, gang(2, each=each)).claim.nodes) == {"n3"}
+
+
+def test_gang_that_would_be_too_slow_takes_no_room() -> None:
+    """Two tasks on an interface of 100 Mbit/s have 13 slots; the hyperperiod has 12."""
+    state, slow, other = state_of(cluster([2], hyperperiod=12)), gang(4), gang(2, name="other")
+    decisions = decide(state, [(slow, 0.0), (other, 0.0)])
+    with pytest.raises(InputError, match="13 slots, with 50 Mbit/s for each task, are longer"):
+        place_job(state, slow, decisions["new"])
+    assert isinstance(place_job(state, other, decisions["other"]), Place)

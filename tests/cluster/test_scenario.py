@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.cluster.gang import CapacityChanged, NodeChanged
-from metronome_opt.cluster.scenario import scenario_of, take_over
+from metronome_opt.cluster.scenario import document_of, scenario_of, take_over
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import build_scenario
+from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solving import solve
 from tests.cluster.small import A, B, cluster, running, state_of, usual
@@ -18,7 +18,11 @@ from tests.cluster.small import A, B, cluster, running, state_of, usual
 def test_a_state_and_its_scenario_have_one_instance() -> None:
     assert build_scenario(scenario_of(usual())).instance == instance_of(usual())
     stretched = A.model_copy(update={"stretch": 12})
-    state = state_of(cluster([2, 2]), stretched, B)
+    ring = running("ring", "n1 n3", allreduce="hierarchical", gpus=1, iterations=7)
+    state = state_of(cluster([2, 2]), stretched, B, ring)
+    state.set_capacity("n1", 70)
+    assert scenario_of(state).jobs[-1].iterations == 7
+    assert Scenario.from_dict(document_of(state)).jobs == scenario_of(state).jobs
     assert build_scenario(scenario_of(state)).instance == instance_of(state)
 
 

@@ -14,12 +14,10 @@ from metronome_opt.cluster.views import (
     deployment_of,
     instance_of,
     restore,
-    scenario_of,
     schedule_of,
     snapshot_of,
 )
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.verify import check
 from tests.cluster.events import differences
 from tests.cluster.small import A, B, cluster, gang, running, state_of, usual
@@ -104,14 +102,6 @@ def test_an_instance_has_all_links_as_they_are_and_what_runs_where() -> None:
     assert dict(instance.job("alone").links) == {}
     assert [job.current_offset for job in instance.jobs] == [2, 7, 0]
     assert [job.weight for job in instance.jobs] == [2, 1, 1]
-
-
-def test_a_scenario_has_the_same_jobs_where_they_run() -> None:
-    state = state_of(cluster([2, 2]), A, B, running("alone", "n3 n3", (0, 2, 30), gpus=1))
-    state.set_capacity("n1", 70)
-    state.set_capacity("n2", 0)
-    built = build_scenario(Scenario.from_dict(scenario_of(state))).instance
-    assert built == instance_of(state)
 
 
 def test_without_claims_there_is_no_instance() -> None:

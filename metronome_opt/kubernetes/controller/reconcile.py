@@ -305,10 +305,11 @@ class Controller:
         members: Members,
     ) -> None:
         """Start a job where it was decided, or report why it waits."""
+        self._refused[members.job] = asked, math.inf  # if this is an error
         answer = place_job(self.state, gang, decision, now_s=now_s)
         if isinstance(answer, Wait):
-            pause = _RECONSIDER_S if answer.by_choice else math.inf
-            self._refused[members.job] = asked, self._clock() + pause
+            if answer.by_choice:
+                self._refused[members.job] = asked, self._clock() + _RECONSIDER_S
             (self.by_choice.add if answer.by_choice else self.by_choice.discard)(members.job)
             self._report(members, "Waiting", f"waits: {answer.reason}", answer.cause)
             return

@@ -1,0 +1,43 @@
+"""Prices of placements, and what pairs of jobs cost each other."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.engine.runner import Pattern
+from metronome_opt.scenario.network import Resources
+from tests.allocation.test_places import room
+from tests.simulate.scenes import switch
+
+
+def pattern(compute: int, burst: int, rate: int = 100) -> Pattern:
+    """Return ms of computing, and then a burst of so many at a rate."""
+    volume = Fraction(burst * rate)
+    return Pattern((Fraction(compute), Fraction(0)), (volume,), (Fraction(rate),))
+
+
+def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
+    """A fourth node has its interface to itself, but no CPU."""
+    free = room(switch(4, 2))
+    free.free[:, 1] = 2, 2, 1, 0
+    each = Resources(cpu_millicores=1)
+    one, new = (Demand(name, 2, each, lambda _: pattern(10, 90)) for name in ("one", "new"))
+    occupancy = Occupancy(free, [], Meetings(["fair"]), Outlook())
+    occupancy.add(Placed(one, free.placement(["node-00", "node-01"], one)))
+    best = occupancy.best(new)
+    assert best is not None
+    placement = occupancy.exchanged(new, best).placement
+    assert occupancy.room.holds(placement.nodes, each)
+
+
+def test_job_on_a_failed_link_does_not_take_for_ever_to_meet() -> None:
+    """An iteration of 1 Mbit/s lasts a million times as long as that of the other job."""
+    slow = pattern(0, 10**8, rate=1)
+    mine, theirs = Meetings(["fair"]).slowdowns((pattern(50, 50), 1, 1), (slow, 1, 1), 100)
+    assert mine == pytest.approx(0.005, abs=0.003)  # bursts have 99 Mbit/s, half of the time
+    assert theirs == 0

@@ -1,0 +1,47 @@
+"""Places for the jobs of a scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from metronome_opt.allocation.scenario import allocate
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario
+from metronome_opt.scenario.build import Problem
+from metronome_opt.solvers.budget import Budget
+from tests.simulate.scenes import switch
+
+BURST = {"start_ms": 100, "length_ms": 150, "rate_mbps": 100}
+
+
+def allocated(cluster: dict[str, Any], *jobs: dict[str, Any]) -> Problem:
+    sending = {"traffic": {"period_ms": 300, "phases": [BURST]}}
+    document = {"format": "metronome-scenario/1", "name": "small", "slot_ms": 10}
+    document |= {"cluster": cluster, "jobs": [{**sending, **job} for job in jobs]}
+    return allocate(Scenario.from_dict(document), Budget())
+
+
+def job(name: str, workers: int, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "workers": workers, **fields}
+
+
+def test_jobs_that_are_all_fixed_leave_one_waiting() -> None:
+    """Two jobs that meet fill the cluster, so that there is nothing to rearrange."""
+    there = ["node-00", "node-01"]
+    found = allocated(switch(2, 2), job("a", 2, nodes=there), job("b", 2, nodes=there), job("c", 2))
+    assert found.waiting == ("c",)
+    assert found.places == {"a": tuple(there), "b": tuple(there)}
+
+
+def test_less_weight_waits_rather_than_fewer_jobs() -> None:
+    """On 24 GPUs the nearest places leave out 8 of weight, with b and c only 7 are left out."""
+    jobs = [job("a", 20, priority=5), job("b", 12, priority=4), job("c", 12, priority=4)]
+    found = allocated(switch(1, 24), *jobs, job("d", 2), job("e", 2))
+    assert found.waiting == ("a", "d", "e")
+
+
+def test_links_that_are_too_narrow_are_named() -> None:
+    with pytest.raises(InputError, match="node-00: its 6 Mbit/s are less than 1 Mbit/s for each"):
+        allocated(switch(2, 8, nic_mbps=6), job("a", 16))
