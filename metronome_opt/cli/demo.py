@@ -47,7 +47,7 @@ def demo(
     wrote(figure)
     checked = verify(SMALL, schedule)
     typer.echo(
-        f"\n{LARGE}: its 13 jobs have places, and periods that suit no common slots; "
+        f"\n{LARGE}: its 13 jobs have places at which not all bursts can be kept apart; "
         "so there is little to gain"
     )
     return checked or status or solve(LARGE, time_limit=time_limit, seed=seed)

@@ -153,7 +153,8 @@ class Search(Budget):
         Parameters
         ----------
         offsets
-            Slots, in the order of the instance's jobs.
+            Slots from 0 to the period less 1, in the order of the instance's jobs; of a job with a
+            fixed offset that one.
         source
             The method that found it; the solver itself if left out.
 

@@ -1,4 +1,4 @@
-"""Baseline policies: Kubernetes' default, reserved bandwidth, CASSINI, a greedy one, no network."""
+"""Baseline policies: spread, nearest, reserved bandwidth, CASSINI, greedy, no contention."""
 
 from __future__ import annotations
 
