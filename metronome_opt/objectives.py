@@ -271,7 +271,7 @@ _SUM = _Mixture()
 
 
 def find_objective(name: str, place: str = "objectives") -> Objective:
-    """Return an objective: one of the six, or one of a package.
+    """Return an objective: slowdown, one of the six that schedules state, or one of a package.
 
     Raises
     ------

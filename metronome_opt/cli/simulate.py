@@ -45,8 +45,8 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, "
-            "metronome and ideal.",
+            help="Separated by commas: of default, nearest, exclusive, cassini, "
+            "metronome-greedy, metronome and ideal, or of another package.",
             show_default="those of the study",
         ),
     ] = None,
@@ -161,7 +161,7 @@ def simulate(
         _print_table(study, records)
     options.wrote(*written)
     if interrupted:
-        note(f"interrupted; {output} keeps running, the same command with --resume goes on")
+        note(f"interrupted; {output} holds what is done, the same command with --resume goes on")
         return options.INTERRUPTED
     done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
