@@ -58,7 +58,7 @@ def installed(wheel: Path, environment: Path, *how: str, extra: str = "") -> Pat
     return environment / "bin/metronome"
 
 
-def check_run(metronome: Path, away: Path, command: Sequence[str]) -> None:
+def check_run(metronome: Path, away: Path, command: Sequence[str], scenario: str) -> None:
     """Run a command in a folder, with nothing set that tells Python where to look."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     run = subprocess.run(
@@ -72,7 +72,7 @@ def check_run(metronome: Path, away: Path, command: Sequence[str]) -> None:
     assert run.returncode == 0, run.stderr
     (claims,) = away.rglob("claims.yaml")
     checked = subprocess.run(
-        [metronome, "verify", "paper-24", str(claims.parents[1] / "schedule.json")],
+        [metronome, "verify", scenario, str(claims.parents[1] / "schedule.json")],
         check=False,
         cwd=away,
         env=kept,
@@ -92,7 +92,7 @@ def test_solve_runs_from_the_wheel_away_from_the_checkout(wheel: Path, tmp_path:
     away.mkdir()
     words = "solve paper-24 --objectives contention --plot picture.svg --claims claims"
     command = [*words.split(), "--output", "schedule.json"]
-    check_run(metronome, away, command)
+    check_run(metronome, away, command, "paper-24")
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_environment(wheel: Path, tmp_p
     metronome = installed(wheel, tmp_path / "environment", "-c", str(pinned), extra="[plot]")
     away = tmp_path / "away"
     away.mkdir()
-    check_run(metronome, away, ["demo"])
+    check_run(metronome, away, ["demo"], "eight-nodes")
 
 
 def names(requirements: Iterable[str]) -> set[str]:
