@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from benchmarks.placement_models import assign_by_model, price
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.models import assign_by_model
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.scenario import Search, places_of
 from metronome_opt.bench.suites import read_suite
@@ -66,7 +66,7 @@ def allocation(small: bool) -> Iterator[Figure]:
             occupancy, waiting, bound = method(search.free(), search.occupancy(), Budget(_LIMIT_S))
             seconds.append(time.perf_counter() - start)
             slowdowns.append(search.slowdown(places_of(occupancy), _FRESH))
-            prices.append(occupancy.price)
+            prices.append(price(occupancy))
             left += len(waiting)
             proved += int(bound is not None and prices[-1] <= bound + _ROUNDING)
         yield Figure(f"{name}: iterations", 100 * statistics.mean(slowdowns), "% of alone")

@@ -39,6 +39,11 @@ class ScenarioError(InputError):
     """A scenario cannot be placed; the text begins with the place in it."""
 
 
+_AT_PLACES = (
+    "bound and proof hold at the places that were chosen; others may allow shorter iterations"
+)
+
+
 def solve(
     problem: Instance | Problem | Scenario | str | Path,
     solver: str | Run | Solver = "auto",
@@ -175,7 +180,8 @@ def solve(
     if placed.places is None:
         return result
     stated = {"places": placed.places, "waiting": placed.waiting}
-    return replace(result, schedule=result.schedule.model_copy(update=stated))
+    notes = (*result.notes, _AT_PLACES)
+    return replace(result, schedule=result.schedule.model_copy(update=stated), notes=notes)
 
 
 def _source(problem: object, hyperperiod_limit: int) -> Problem | Scenario:

@@ -16,12 +16,10 @@ import random
 from collections.abc import Sequence
 
 from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.places import distance
+from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Placed
 from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
 
-_CANDIDATES = 24  # placements that are priced
 _MAX_REMOVED = 4
 _LOOKED_AT = 8  # jobs, for one that costs something
 _BLINK = 0.1  # chance of a placement to be left out, so that jobs do not only take the cheapest
@@ -131,16 +129,15 @@ def _insert(
     """
     cost, left = 0.0, []
     for job in jobs:
-        candidates = occupancy.room.candidates(job, _CANDIDATES)
+        candidates = occupancy.room.candidates(job, CANDIDATES)
         if draw is not None:
             candidates = [p for p in candidates if draw.random() >= blink] or candidates
-        starts = [occupancy.start(job, placement) for placement in candidates]
-        if starts:
-            start = min(starts, key=lambda each: (each.cost, distance(each.placement)))
+        start = occupancy.cheapest(job, candidates)
+        if start is None:
+            left.append(job)
+        else:
             cost += start.cost
             occupancy.add(Placed(job, start.placement))
-        else:
-            left.append(job)
     return cost, left
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.network import AllReduce, Resources
 
-_UNKNOWN_MS = 3_600_000.0  # expected length of a job that does not say how long it runs
+UNKNOWN_MS = 3_600_000.0
+"""Expected length of a job that does not say how long it runs."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Demand:
     traffic
         The iteration of a task that may send at a rate, in Mbit/s.
     allreduce
-        What tasks put on links, see `metronome_opt.scenario.network.Cluster.routes`.
+        What tasks put on links, see `metronome_opt.scenario.network.Cluster.placement`.
     weight
         Priority, larger is more important.
     length_ms
@@ -48,7 +49,7 @@ class Demand:
     @property
     def expected_ms(self) -> float:
         """How long it is expected to run."""
-        return _UNKNOWN_MS if self.length_ms is None else self.length_ms
+        return UNKNOWN_MS if self.length_ms is None else self.length_ms
 
     def slowness(self, rate: int, nic: int) -> float:
         """Return by what share it is slower at a rate than at that of an interface, in Mbit/s."""

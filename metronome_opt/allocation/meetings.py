@@ -14,6 +14,7 @@ from metronome_opt.engine.runner import Pattern, Runner
 _JITTER = 0.01  # of computing times: without any, two jobs may meet alike for ever
 _STARTS = (0.37, 0.87)  # of the second job, in longer periods; a play each
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
+_REMEMBERED = 100_000  # pairs: a controller runs for months
 _LONGEST = 250  # shorter periods, that count as one longer period at most: on a link that failed
 
 
@@ -53,6 +54,8 @@ class Meetings:
         swapped = keys[1] < keys[0]
         key = (*sorted(keys), capacity)
         if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
             pair = (other, one) if swapped else (one, other)
             self._known[key] = self._simulated(pair, capacity)
         first, second = self._known[key]

@@ -18,7 +18,9 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.places import Room, distance
 from metronome_opt.scenario.network import Placement
 
-_CANDIDATES = 24  # placements that are priced
+CANDIDATES = 24
+"""Placements of a job that are priced."""
+
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 
 
@@ -122,12 +124,15 @@ class Occupancy:
 
         The jobs that are placed are those of then, and their lengths count from now.
         """
-        starts = (
-            self.start(job, placement, after_ms)
-            for placement in self.room.candidates(job, _CANDIDATES)
-        )
-        best = min(starts, key=lambda start: (start.cost, distance(start.placement)), default=None)
+        best = self.cheapest(job, self.room.candidates(job, CANDIDATES), after_ms)
         return best if best is not None and best.cost < limit else None
+
+    def cheapest(
+        self, job: Demand, placements: Iterable[Placement], after_ms: float = 0.0
+    ) -> Start | None:
+        """Return the cheapest start at some placements, of equals the nearest."""
+        starts = (self.start(job, placement, after_ms) for placement in placements)
+        return min(starts, key=lambda start: (start.cost, distance(start.placement)), default=None)
 
     def exchanged(self, job: Demand, best: Start) -> Start:
         """Return a start after one node after the other was exchanged for a cheaper one."""
@@ -167,15 +172,6 @@ class Occupancy:
             delays[job.name] += mine
             delays[other.job.name] = theirs
         return Start(placement, after_ms, cost, {name: by for name, by in delays.items() if by > 0})
-
-    @property
-    def price(self) -> float:
-        """The cost of all placed jobs, one after the other."""
-        others, price = self.copy(), 0.0
-        for name, each in self.placed.items():
-            others.remove(name)
-            price += others.start(each.job, each.placement).cost
-        return price
 
     def _met(self, placement: Placement) -> Iterator[Placed]:
         """Yield the jobs on the links of a placement."""

@@ -133,7 +133,7 @@ class Room:
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
         """
-        room = dict(zip(self._names, self.tasks(job.each).tolist(), strict=True))
+        room = self.tasks_of(job.each)
         if sum(room.values()) < job.tasks:
             return None
         return self.placement(most_free(room, job.tasks), job)
@@ -169,24 +169,6 @@ class Room:
         if not placement.rate or placement.racks > (job.most_racks or placement.racks):
             return None
         return placement
-
-    def rotated(self, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:
-        """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
-        room = self.tasks(job.each)
-        counts = Counter(self._index[node] for node in placement.nodes)
-        parts = [[counts[node] for node in nodes if node in counts] for nodes in self._racks]
-        yield tuple(sorted(placement.nodes))
-        for turn in range(len(parts)):
-            for step in range(max(map(len, self._racks))):
-                chosen: list[str] = []
-                for rack, part in enumerate(parts):
-                    there = self._racks[(rack + turn) % len(parts)]
-                    able = [node for node in there if room[node] >= max(part, default=1)]
-                    if len(able) >= len(part):
-                        for place, count in enumerate(part, step):
-                            chosen += [self._names[able[place % len(able)]]] * count
-                if len(chosen) == job.tasks:
-                    yield tuple(sorted(chosen))
 
 
 def distance(placement: Placement) -> tuple[int, int]:

@@ -65,7 +65,9 @@ def allocate(
     choices = [search.nearest()]
     if not budget.stopped:
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    best = search.improved(_best(search, choices, budget), budget.fraction(_SEARCH), seed)
+    best = _best(search, choices, budget)
+    if not budget.stopped:
+        best = search.improved(best, budget.fraction(_SEARCH), seed)
     problem = build_scenario(scenario.at(best), hyperperiod_limit=hyperperiod_limit)
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting)
@@ -97,6 +99,10 @@ class Search:
     """Places for the jobs of a scenario, as allocation sees them."""
 
     scenario: Scenario
+
+    @cached_property
+    def _simulated(self) -> dict[object, float]:
+        return {}
 
     @cached_property
     def _jobs(self) -> Mapping[str, Demand]:
@@ -156,8 +162,6 @@ class Search:
 
         Prices see two jobs on a link; more of them may be slower together.
         """
-        if budget.stopped:
-            return places
         draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
         jobs, occupancy = self.free(), self.occupancy()
         for job in jobs:
@@ -165,15 +169,12 @@ class Search:
                 placement = occupancy.room.placement(places[job.name], job)
                 occupancy.add(Placed(job, placement))
         best, value = occupancy, self.slowdown(places)
-        seen = {tuple(sorted(places.items()))}
         for _ in range(_SIMULATED):
             if budget.stopped or value <= 1 + _WORTH:
                 break
             tried = rearranged(best, jobs, draw)
-            key = () if tried is None else tuple(sorted(places_of(tried).items()))
-            if tried is None or key in seen:
+            if tried is None:
                 continue
-            seen.add(key)
             found = self.slowdown(places_of(tried))
             if found < value - _WORTH:
                 best, value = tried, found
@@ -181,6 +182,12 @@ class Search:
 
     def slowdown(self, places: Places, first_seed: int = _FIRST_SEED) -> float:
         """Return the weighted mean slowdown of jobs at their places, against their best rate."""
+        key = frozenset(places.items()), first_seed
+        if key not in self._simulated:
+            self._simulated[key] = self._simulate(places, first_seed)
+        return self._simulated[key]
+
+    def _simulate(self, places: Places, first_seed: int) -> float:
         instance = build_scenario(self.scenario.at(places)).instance
         player = Player(instance, plays(first_seed, 2))
         slowdowns = player.slowdowns(Plan(instance.unshifted))

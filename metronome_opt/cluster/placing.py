@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.demand import UNKNOWN_MS, Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
@@ -176,7 +176,7 @@ def place_job(
         decision = decide(state, [(gang, 0.0)], now_s)[gang.name]
     placement = decision.placement
     if placement is None or decision.start is None:
-        return _wait(state, gang, occupancy_of(state, now_s), decision)
+        return _wait(state, gang, decision, now_s)
     slot_ms = state.cluster.slot_ms
     alone_ms = float(gang.period * slot_ms)
     delays = dict(decision.start.delays)
@@ -321,8 +321,8 @@ def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int)
 # ------------------------------------------------------------------ reasons to wait
 
 
-def _wait(state: ClusterState, gang: Gang, occupancy: Occupancy, decision: Decision) -> Wait:
-    until = _until(occupancy, decision)
+def _wait(state: ClusterState, gang: Gang, decision: Decision, now_s: float | None) -> Wait:
+    until = _until(state, decision, now_s)
     if decision.now is None:
         return Wait(why_not(state, gang), False, until)
     delays = dict(decision.now.delays)
@@ -335,12 +335,12 @@ def _wait(state: ClusterState, gang: Gang, occupancy: Occupancy, decision: Decis
     return Wait(f"would {' and '.join(told) or 'find a better place later'}", True, until)
 
 
-def _until(occupancy: Occupancy, decision: Decision) -> str:
+def _until(state: ClusterState, decision: Decision, now_s: float | None) -> str:
     """Return for how long a gang waits, in words; empty if the jobs before do not say when."""
     start = decision.start
     if start is None or any(
-        each.job.length_ms is None and each.job.expected_ms <= start.after_ms
-        for each in occupancy.placed.values()
+        start.after_ms >= UNKNOWN_MS and _left_ms(state, claim, now_s) is None
+        for claim in state.claims.values()
     ):
         return ""
     count = len(set(start.placement.nodes))

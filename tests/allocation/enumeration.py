@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from benchmarks.placement_models import price
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
@@ -138,7 +139,7 @@ def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
     jobs = search.free()
     found, left = assign(jobs, search.occupancy(), Budget(60))
     lost = sum(job.worth for job in left)
-    return (lost, found.price), cheapest(jobs, search.occupancy())
+    return (lost, price(found)), cheapest(jobs, search.occupancy())
 
 
 def compare_slowdowns(scenario: Scenario) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.plain import Default
+from metronome_opt.simulate.policies.rotation import shifted
 from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
@@ -99,17 +100,10 @@ def _instance(state: SimState, members: Sequence[int]) -> Instance:
 def _starts(state: SimState, plan: Plan, members: Sequence[int]) -> Mapping[int, float]:
     """Return when gated jobs begin their next iterations, all shifted alike to wait little."""
     gated = [index for index in members if str(index) in plan.periods]
-    ready = {index: state.can_start(index) for index in gated}
-    period = {index: float(plan.periods[str(index)] * SLOT_MS) for index in gated}
-    offset = {index: float(plan.offsets[str(index)] * SLOT_MS) for index in gated}
-
-    def waits(shift: float) -> dict[int, float]:
-        return {i: (offset[i] + shift - ready[i]) % period[i] for i in gated}
-
-    def cost(shift: float) -> float:
-        return sum(
-            max(1, state.running[i].job.work.priority) * wait for i, wait in waits(shift).items()
-        )
-
-    best = min((ready[i] - offset[i] for i in gated), key=cost, default=0.0)
-    return {i: ready[i] + wait for i, wait in waits(best).items()}
+    ready = [state.can_start(index) for index in gated]
+    waits = shifted(
+        [plan.offsets[str(i)] * SLOT_MS - at for i, at in zip(gated, ready, strict=True)],
+        [float(plan.periods[str(index)] * SLOT_MS) for index in gated],
+        [max(1, state.running[index].job.work.priority) for index in gated],
+    )
+    return {i: at + wait for i, at, wait in zip(gated, ready, waits, strict=True)}

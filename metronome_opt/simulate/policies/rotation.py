@@ -1,8 +1,8 @@
 """Instances of jobs that share links, and slots from their offsets.
 
 Bursts of two jobs can only be kept apart for good if their periods fit each other. One job's
-iteration, stretched or not, is the base; the others take a whole number of bases, or a whole part
-of it, with idle time at the end. A job that would have to idle for too long is left out.
+iteration is the base; the others take a whole number of bases, or a whole part of it, with idle
+time at the end. A job that would have to idle for too long is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ def common_periods(
     durations: Mapping[int, int],
     weights: Mapping[int, int],
     *,
-    stretch: float = 0.0,
     most_idle: float = 0.1,
     fixed: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
@@ -44,25 +43,20 @@ def common_periods(
         Length of an iteration that nothing holds up, in slots.
     weights
         Priorities: who is to idle less.
-    stretch
-        By what share the base is longer than the iteration that it is taken from.
     most_idle
-        The largest share of an iteration, beyond `stretch`, that a job may idle for.
+        The largest share of an iteration that a job may idle for.
     fixed
         Jobs that keep the period they have, as long as they keep in step with one another; one of
         theirs is the base.
     """
     fixed = fixed or {}
-    if fixed:
-        bases = sorted(set(fixed.values()))
-    else:
-        bases = sorted({math.ceil(duration * (1 + stretch)) for duration in durations.values()})
+    bases = sorted(set((fixed or durations).values()))
     best: dict[int, int] = {}
     least = math.inf
     for base in bases:
-        found = _with_base(base, durations, stretch + most_idle, fixed)
+        found = _with_base(base, durations, most_idle, fixed)
         idle = sum(
-            weights[job] * (found[job] / duration - 1 if job in found else stretch + _LEFT_OUT)
+            weights[job] * (found[job] / duration - 1 if job in found else _LEFT_OUT)
             for job, duration in durations.items()
         )
         if idle < least:
@@ -98,6 +92,22 @@ def _with_base(
     return found
 
 
+def shifted(
+    waits: Sequence[float], periods: Sequence[float], weights: Sequence[int]
+) -> list[float]:
+    """Return waits of jobs that are all shifted alike, so that they wait least in the weighted sum.
+
+    To shift all leaves everything else as it is.
+    """
+
+    def price(by: float) -> float:
+        each = zip(weights, waits, periods, strict=True)
+        return sum(weight * ((wait - by) % period) for weight, wait, period in each)
+
+    best = min(waits, key=price, default=0.0)
+    return [(wait - best) % period for wait, period in zip(waits, periods, strict=True)]
+
+
 Prediction = tuple[float | None, float]
 """The score, and by how many ms an iteration grows."""
 
@@ -130,7 +140,6 @@ class ContentionGroup:
         members: Sequence[int],
         *,
         fixed: Mapping[int, float] | None = None,
-        stretch: float = 0.0,
     ) -> Self | None:
         """Return the members that can keep in step, with their contended links, if any can.
 
@@ -141,8 +150,6 @@ class ContentionGroup:
         fixed
             Of jobs that stay where they are, a moment at which they begin an iteration, in ms.
             Those of them that have slots keep their periods.
-        stretch
-            As in `common_periods`.
         """
         fixed = fixed or {}
         crowded = _contended_links(state, members)
@@ -157,7 +164,6 @@ class ContentionGroup:
         periods = common_periods(
             {index: state.running[index].slots for index in meeting},
             {index: max(1, state.running[index].job.work.priority) for index in meeting},
-            stretch=stretch,
             fixed=kept,
         )
         chosen = [index for index in meeting if index in periods]
@@ -193,10 +199,10 @@ class ContentionGroup:
         rivals = cls.of(state, near, fixed=fixed)
         return rivals if rivals is not None and index in rivals.members else None
 
-    def slot(self, index: int, *, lateness: Lateness, group: int, cushion_ms: float = 0.0) -> Slot:
+    def slot(self, index: int, *, lateness: Lateness, group: int) -> Slot:
         """Return the slot of a member."""
         job = self.instance.jobs[self.members.index(index)]
-        return Slot(float(job.period * self.instance.slot_ms), cushion_ms, lateness, group)
+        return Slot(float(job.period * self.instance.slot_ms), lateness=lateness, group=group)
 
     def starts(self, offsets: Sequence[int], *, turn: bool) -> list[float]:
         """Return when each job is to begin its next iteration, in ms.
@@ -217,16 +223,7 @@ class ContentionGroup:
             for plan, ready, period in zip(planned, self.ready_ms, periods, strict=True)
         ]
         if turn:
-            weights = [job.weight for job in self.instance.jobs]
-
-            def price(by: float) -> float:
-                return sum(
-                    weight * ((wait - by) % period)
-                    for weight, wait, period in zip(weights, waits, periods, strict=True)
-                )
-
-            best = min(waits, key=price)
-            waits = [(wait - best) % period for wait, period in zip(waits, periods, strict=True)]
+            waits = shifted(waits, periods, [job.weight for job in self.instance.jobs])
         return [
             self.fixed_ms.get(index, ready + wait)
             for index, ready, wait in zip(self.members, self.ready_ms, waits, strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Literal
 
@@ -58,11 +58,20 @@ def assign_by_model(
             waiting.append(job)
         else:
             found.add(Placed(job, placement))
-    if (lost(waiting), found.price) <= (lost(left), best.price):
+    if (lost(waiting), price(found)) <= (lost(left), price(best)):
         best, left = found, waiting
     groups = {job.name: group for job, group in zip(jobs, model.groups, strict=True)}
     bound -= sum(model.costs[groups[job.name][-1]] for job in left)
     return best, left, max(0.0, bound / model.scale)
+
+
+def price(occupancy: Occupancy) -> float:
+    """Return the cost of all placed jobs, one after the other."""
+    others, total = occupancy.copy(), 0.0
+    for name, each in occupancy.placed.items():
+        others.remove(name)
+        total += others.start(each.job, each.placement).cost
+    return total
 
 
 class _Model:
@@ -175,8 +184,31 @@ def _pool(room: Room, job: Demand, start: Sequence[Placement]) -> list[Placement
     choices = dict.fromkeys(placement.nodes for placement in start)
     for shape in room.candidates(job, _SHAPES):
         if len(choices) < _POOL:
-            choices |= dict.fromkeys(room.rotated(shape, job))
+            choices |= dict.fromkeys(_rotated(room, shape, job))
     return [room.placement(nodes, job) for nodes in list(choices)[:_POOL]]
+
+
+def _rotated(room: Room, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:
+    """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
+    free = room.tasks_of(job.each)
+    racks: dict[str | None, list[str]] = {}
+    for node in room.cluster.nodes:
+        racks.setdefault(node.rack, []).append(node.name)
+    nodes = list(racks.values())
+    counts = Counter(placement.nodes)
+    parts = [[counts[node] for node in there if node in counts] for there in nodes]
+    yield tuple(sorted(placement.nodes))
+    for turn in range(len(parts)):
+        for step in range(max(map(len, nodes))):
+            chosen: list[str] = []
+            for rack, part in enumerate(parts):
+                there = nodes[(rack + turn) % len(parts)]
+                able = [node for node in there if free[node] >= max(part, default=1)]
+                if len(able) >= len(part):
+                    for place, count in enumerate(part, step):
+                        chosen += [able[place % len(able)]] * count
+            if len(chosen) == job.tasks:
+                yield tuple(sorted(chosen))
 
 
 def _by_cpsat(model: _Model, budget: Budget) -> tuple[set[int], float]:
