@@ -1,7 +1,4 @@
-"""Mean iterations of jobs from the counters of their gates, exact at any scrape interval.
-
-A source is read as `GateCounter`: from Prometheus, or from the records that gates write.
-"""
+"""Mean iterations of jobs from the counters of their gates, exact at any scrape interval."""
 
 from __future__ import annotations
 
