@@ -6,11 +6,15 @@ import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
+from metronome_opt.errors import InputError, quote
+
+if TYPE_CHECKING:
+    from metronome_opt.kubernetes.controller.loop import ControllerMetrics
 
 
 def controller(
@@ -57,7 +61,6 @@ def controller(
     controller goes on from STATE and the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
-    from metronome_opt.cluster.metrics import serve
     from metronome_opt.cluster.store import Store
     from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller import Controller
@@ -76,8 +79,7 @@ def controller(
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig, context))
         if listen is not None:
-            address = stack.enter_context(serve(listen, metrics.registry))
-            typer.echo(f"metrics: {address}", err=True)
+            _answer_scrapes(listen, metrics)
         _stop_on_signals(stop, changed)
         new = None if cluster is None else new_state(cluster)
         if new is not None and not state.exists():
@@ -110,6 +112,19 @@ def controller(
             notify=lambda line: typer.echo(line, err=True),
         )
     return 0
+
+
+def _answer_scrapes(address: str, metrics: ControllerMetrics) -> None:
+    """Answer scrapes at ``HOST:PORT`` until the process ends; an IPv6 address is in brackets."""
+    from prometheus_client import start_http_server
+
+    host, _, port = address.rpartition(":")
+    try:
+        start_http_server(int(port), host.removeprefix("[").removesuffix("]"), metrics.registry)
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"--listen: {quote(address)}: cannot be listened on ({error}); give HOST:PORT"
+        ) from None
 
 
 def _stop_on_signals(stop: threading.Event, changed: threading.Event) -> None:

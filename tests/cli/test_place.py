@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -232,3 +234,67 @@ def test_a_cluster_file_becomes_a_state(two: Path) -> None:
     Folder(two).file(wide, "job.json")
     assert metronome("place state --cluster cluster.json --with-jobs") == 2
     assert metronome("place state --cluster cluster.json job.json") == 0
+
+
+# ------------------------------------------------------------------ faults
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (job("a", tasts=2), "job.yaml: tasts: unknown field"),
+        (
+            job("a", tasks=3, phases=[{"start": 0, "length": 9, "rate": 50_001}]),
+            "phases[0].rate: 50001 Mbit/s is more than any interface carries; use at most 50000",
+        ),
+        ([1], "job.yaml: the top level must be a mapping"),
+        (job("b"), "name: 'b' runs already; remove it with --remove, or rename it"),
+    ],
+)
+def test_a_wrong_job_changes_nothing(
+    document: dict[str, Any], said: str, folder: Folder, capsys: Captured
+) -> None:
+    assert folder.place(job("b")) == 0
+    before = folder.content()
+    folder.file(document)
+    assert said in error_of(capsys, "place state job.yaml")
+    assert folder.content() == before
+
+
+def test_a_wrong_job_leaves_no_new_state_behind(two: Path, capsys: Captured) -> None:
+    Folder(two).file(job("a", colour="red"))
+    line = "place state job.yaml --cluster paper-24"
+    assert "colour: unknown field" in error_of(capsys, line)
+    assert not (two / "state").exists()
+
+
+def test_a_state_in_use_is_left_alone(folder: Folder, capsys: Captured) -> None:
+    folder.file(job("a"))
+    with Store(folder.state) as store:
+        assert "another process" in error_of(capsys, "place state job.yaml")
+        assert not store.state.claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("moment", "there"), [("before", False), ("after", True)])
+def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
+    moment: str, there: bool, folder: Folder
+) -> None:
+    code = f"""
+import os, signal
+from metronome_opt.__main__ import main
+from metronome_opt.journal import Journal
+
+write = Journal.append
+def append(journal, record):
+    if {moment == "after"}:
+        write(journal, record)
+    os.kill(os.getpid(), signal.SIGKILL)
+Journal.append = append
+main(["place", "state", {folder.file(job("a"))!r}])
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert run.returncode == -9
+    assert run.stdout == b""
+    assert ("a" in folder.offsets()) is there
+    assert folder.place(job("b", tasks=1)) == 0
