@@ -45,25 +45,21 @@ class Slots:
 
     def annotations(self, job: str, name: str) -> dict[str, str]:
         """Return them as annotations of the pod of a name, which its claim has too."""
-        offset, period = milliseconds(self.offset_us), milliseconds(self.period_us)
-        cushion = milliseconds(self.period_us // 100)
-        starts = [milliseconds(start) for start in self.starts_us]
-        slots = {
-            "offset_ms": offset,
-            "period_ms": period,
-            "starts_ms": starts,
-            "cushion_ms": cushion,
+        slots: dict[str, Any] = {
+            "offset_ms": milliseconds(self.offset_us),
+            "period_ms": milliseconds(self.period_us),
+            "starts_ms": [milliseconds(start) for start in self.starts_us],
+            "cushion_ms": milliseconds(self.period_us // 100),
             "gated": self.gated,
-            "job": job,
         }
+
+        def plain(value: Any) -> str:
+            return json.dumps(value, separators=(",", ":")).strip("[]")
+
         return {
-            f"{DEFAULT_GROUP}/offset-ms": str(offset),
-            f"{DEFAULT_GROUP}/period-ms": str(period),
-            f"{DEFAULT_GROUP}/starts-ms": ",".join(map(str, starts)),
-            f"{DEFAULT_GROUP}/cushion-ms": str(cushion),
-            f"{DEFAULT_GROUP}/gated": json.dumps(self.gated),
+            **{f"{DEFAULT_GROUP}/{key.replace('_', '-')}": plain(slots[key]) for key in slots},
             f"{DEFAULT_GROUP}/claim": name,
-            f"{DEFAULT_GROUP}/slots": json.dumps(slots),
+            f"{DEFAULT_GROUP}/slots": json.dumps({**slots, "job": job}),
         }
 
 
