@@ -190,11 +190,6 @@ class Gate:
 
     # -------------------------------------------------------------- for bursts
 
-    def settle(self) -> None:
-        """Count all bursts that have ended."""
-        with self._lock:
-            self._count()
-
     def enter(self, burst: Burst) -> None:
         """Wait for the slot of a burst; one that is a part of another waits for that one's."""
         with self._lock:
