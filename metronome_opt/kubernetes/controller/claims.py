@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.kubernetes.manifests import claimed_traffic
+from metronome_opt.kubernetes.manifests import claim_spec
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.quantities import milliseconds
@@ -103,16 +103,14 @@ def claim_manifests(
         return []
     slot_us = 1000 * state.cluster.slot_ms
     routes = state.placement(claim).routes
-    traffic = claimed_traffic(claim.gang, slot_us)
     times = {
         "offsetMicroseconds": slots.offset_us,
         "stretchMicroseconds": slot_us * claim.stretch,
         "hyperperiodMicroseconds": slot_us * state.cluster.hyperperiod,
-        **({} if slots.gated else {"gated": False}),
+        "gated": None if slots.gated else False,
     }
 
     def manifest(pod: Pod, number: int, node: str) -> Manifest:
-        links = routes[number]
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
         return {
             "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",
@@ -123,12 +121,7 @@ def claim_manifests(
                 "labels": claim_labels(claim.job),
                 "ownerReferences": [owner],
             },
-            "spec": {
-                "job": claim.job,
-                "task": number,
-                "traffic": traffic,
-                "allocation": {"node": node, **({"link": links[0]} if links else {}), **times},
-            },
+            "spec": claim_spec(claim.gang, number, (node, routes[number]), slot_us, times),
         }
 
     return [manifest(*task) for task in tasks]
