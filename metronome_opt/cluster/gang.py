@@ -106,11 +106,6 @@ class Gang(Record):
         """Highest rate of a task, in Mbit/s."""
         return max(phase.rate for phase in self.phases)
 
-    @property
-    def volume(self) -> int:
-        """Volume of one iteration of a task, in Mbit/s * slots."""
-        return sum(phase.length * phase.rate for phase in self.phases)
-
     def slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
         """Return the gang with no burst faster than a rate, in Mbit/s.
 
