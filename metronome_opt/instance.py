@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -151,8 +151,8 @@ class Instance(Record):
     """A rotation problem: which jobs burst when, over which links.
 
     Every number is an integer, so that every cost is an exact rational. An instance that exists
-    is consistent: names are unique, links are known, hyperperiods are within the limit, or can be
-    brought there link by link if jobs are stretched.
+    is consistent: names are unique, links are known, hyperperiods are within the limit, or some job
+    of the link may be stretched.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -189,7 +189,8 @@ class Instance(Record):
         for index, link_ in enumerate(self.links):
             length = self.hyperperiods[link_.name]
             users = [self.jobs[user] for user in self.jobs_on[link_.name]]
-            if length > limit and not _may_agree(users, limit):
+            # Whether stretched periods have a common multiple is for the search to say.
+            if length > limit and not any(user.max_stretch for user in users):
                 refuse(
                     f"links[{index}]",
                     f"{link_.name}: the hyperperiod of its jobs is {quote(length)} slots, above "
@@ -304,40 +305,6 @@ class Instance(Record):
         frame = self.to_frame().drop(columns="links")
         used = frame[[name for name in frame if name in _ALWAYS or frame[name].any()]]
         return f"<p>{head}</p>{used.to_html(float_format='{:.2f}'.format, na_rep='')}"
-
-
-_MAX_SIEVE = 2**26  # a byte each
-
-
-def _may_agree(jobs: Sequence[Job], limit: int) -> bool:
-    """Return True if stretched periods of some jobs have a common multiple within a limit.
-
-    A number is one if each job has a period that divides it, so each job sieves the numbers up to
-    the limit for the multiples of its periods. Where these are too many to be marked, nothing is
-    refused here; the search for stretches decides.
-    """
-    if not any(job.max_stretch for job in jobs):
-        return False
-    shared = max(job.period for job in jobs) <= min(job.period + job.max_stretch for job in jobs)
-    if shared or limit > _MAX_SIEVE:
-        return True
-    common = -1  # all bits set
-    for first, last in {(job.period, job.period + job.max_stretch) for job in jobs}:
-        common &= _multiples(first, last, limit)
-    return common != 0
-
-
-def _multiples(first: int, last: int, limit: int) -> int:
-    """Return the bits, a byte each, of the multiples of first, ..., last up to a limit."""
-    sieve = bytearray(limit + 1)
-    alone = max(first, limit // 2 + 1)  # from here on a period has no further multiple
-    sieve[alone : last + 1] = b"\1" * max(0, last + 1 - alone)
-    period = first
-    while 0 < period < alone:
-        sieve[period::period] = b"\1" * (limit // period)
-        # Multiples of what is marked are marked.
-        period = sieve.find(0, period + 1, min(last + 1, alone))
-    return int.from_bytes(sieve, "little")
 
 
 _ALWAYS = {"weight", "period", "bursts", "duty", "peak", "volume"}
