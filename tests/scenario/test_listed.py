@@ -31,7 +31,7 @@ def cluster(**changes: Any) -> dict[str, Any]:
             {"name": "z-nic", "capacity": 10_000},
             {"name": "up", "capacity": 40_000},
         ],
-        "region_costs": [{"origin": "n", "destination": "m", "cost": 20}],
+        "zone_costs": [{"origin": "r", "destination": "s", "cost": 20}],
         **changes,
     }
 
