@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -96,6 +97,7 @@ def solve(
         )
     places = result.schedule.places
     problem = build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
+    problem = replace(problem, places=places)
     for each in problem.notes:
         note(each)
     if output is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
+from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
 from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
 from metronome_opt.scenario.cluster import ROOM, find_room
@@ -56,11 +57,6 @@ class JobTraffic:
         """The iteration before rounding."""
         return self.rounded.exact
 
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        """The bursts in slots and Mbit/s."""
-        return self.rounded.phases
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -101,16 +97,9 @@ class Problem:
                 f"hyperperiod_ms: missing, so {self.computed_ms} ms is taken, and periods are "
                 f"longer by up to {float(longer):.1%}; state one to choose yourself"
             )
-        capacities = {link.name: link.capacity for link in self.instance.links}
-        over = [
-            f"job {job.name} overloads {link} by itself: {flows} x {job.peak:,} Mbit/s at once, "
-            f"{capacities[link]:,} fit; no offset helps, other nodes or a lower rate do"
-            for job in self.instance.jobs
-            for link, flows in sorted(job.links.items(), key=lambda item: -item[1])
-            if flows * job.peak > capacities[link]
-        ]
-        more = [f"and {len(over) - _LISTED} more overload a link"] if len(over) > _LISTED else []
-        return [*notes, *over[:_LISTED], *more]
+        if self.places is None:  # where they were chosen, others are not better
+            notes += _overloads(self.instance)
+        return notes
 
     def traffic_frame(self) -> pd.DataFrame:
         """Return a row per job: what went in, what was computed, and errors in percent."""
@@ -128,7 +117,7 @@ class Problem:
                 "sent_mb": float(entry.exact.volume / 8),
                 "exact_ms": float(entry.exact.duration),
                 "period_ms": entry.rounded.period * entry.rounded.slot_ms,
-                "bursts": len(entry.phases),
+                "bursts": len(entry.rounded.phases),
                 "grid_error": float(100 * entry.rounded.grid_error),
                 "idle_error": float(100 * entry.rounded.idle_error),
                 "volume_error": float(100 * entry.rounded.volume_error),
@@ -137,6 +126,24 @@ class Problem:
             for entry in self.traffic
         ]
         return pd.DataFrame(rows).set_index("job") if rows else pd.DataFrame()
+
+
+def _overloads(instance: Instance) -> list[str]:
+    """Return a line for each job that overloads a link by itself, with the worst such link."""
+    capacities = {link.name: link.capacity for link in instance.links}
+    lines = []
+    for job in instance.jobs:
+        worst = max(
+            job.links, key=lambda link: Fraction(job.links[link], capacities[link]), default=None
+        )
+        if worst is not None and job.links[worst] * job.peak > capacities[worst]:
+            lines.append(
+                f"job {job.name} overloads {worst} by itself: {job.links[worst]} x {job.peak:,} "
+                f"Mbit/s at once, {capacities[worst]:,} fit; no offset helps, other nodes or a "
+                "lower rate do"
+            )
+    more = len(lines) - _LISTED
+    return [*lines[:_LISTED], *([f"and {counted(more, 'job')} more"] if more > 0 else [])]
 
 
 def load(
@@ -375,14 +382,12 @@ def job_traffic(
         its iteration is longer than the hyperperiod; the text begins with the field of the job.
     """
     share = placement.rate
-    remedy = "raise hyperperiod_ms"
     match source:
         case Traffic():
             model, kind, batch, origin = "stated", "stated", None, "stated"
             share = source.fastest
         case Workload():
             model, kind, batch, origin = source.name, source.kind, job.batch, COMPUTED
-            remedy += " or lower the batch"
         case measured:
             model, kind, batch = measured.model, measured.kind, measured.batch
             origin = f"measured on {measured.device}"
@@ -391,7 +396,7 @@ def job_traffic(
             f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
         )
     exact = job.iteration(share, source, gpu, len(set(placement.nodes)))
-    rounded = exact.round_to(slot_ms, hyperperiod, job.place, remedy)
+    rounded = job.round(exact, slot_ms, hyperperiod)
     rate = job.fastest(share)
     return JobTraffic(job.name, job.workers, model, kind, batch, rate, origin, rounded)
 
