@@ -11,7 +11,7 @@ import yaml
 from metronome_opt.cli.app import COMMANDS
 from metronome_opt.instance import write_instance
 from metronome_opt.schedule import read_schedule
-from tests.builders import job, network, two_jobs
+from tests.builders import job, network
 from tests.cli.typed import Captured, metronome, printed, row
 
 pytestmark = pytest.mark.usefixtures("two")
@@ -36,12 +36,6 @@ def test_solve_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
     text = " ".join(printed(capsys, "verify two.json s.json"))
     assert "true" in text
     assert "lower bound 1: proved by the loads of links" in text
-
-
-def test_job_that_sends_nearly_all_the_time_is_not_gated(capsys: Captured) -> None:
-    crowded = job("c", 20, (0, 19, 40_000), links={"node-0": 1})
-    write_instance(two_jobs().replace(jobs=(two_jobs().jobs[0], crowded)), "crowded.json")
-    assert printed(capsys, "solve crowded.json")[-2].startswith("0 of 2 jobs gated: ")
 
 
 @pytest.mark.parametrize(
@@ -77,19 +71,6 @@ def test_solve_writes_a_figure_and_claims_of_a_shipped_scenario(capsys: Captured
     assert written == ["wrote s.json", "wrote out.svg", "wrote claims"]
     assert Path("out.svg").stat().st_size > 1000
     assert Path("claims/claims.yaml").exists()
-
-
-@pytest.mark.slow
-def test_stretched_jobs_are_printed_drawn_and_verified(capsys: Captured) -> None:
-    # Bursts of 3 and 4 slots never fit into periods of 6 and 9; they do if both take 7 or more.
-    jobs = (job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))
-    write_instance(network(*jobs), "i.json")
-    lines = printed(capsys, f"solve i.json {STRETCHED} --output s.json --plot p.svg")
-    # Alone it takes 30 ms, and its slots are 45 ms apart.
-    assert row(lines, "a")[5:7] == ["30.0", "45"]
-    assert read_schedule("s.json").stretch == {"a": 3, "b": 0}
-    assert "at the stretched periods" in Path("p.svg").read_text()
-    assert metronome("verify i.json s.json") == 0
 
 
 def test_unshifted_values_are_unknown_where_jobs_must_be_stretched(capsys: Captured) -> None:

@@ -109,24 +109,6 @@ def test_nodes_of_a_ring_are_in_the_order_of_their_first_tasks(
     }
 
 
-def test_unplaced_tasks_are_spread_after_placed_ones() -> None:
-    document = scenario()
-    document["jobs"] = [
-        {"name": "free", "model": "VGG16", "batch": 1, "workers": 5},
-        {
-            "name": "placed",
-            "model": "VGG16",
-            "batch": 1,
-            "workers": 3,
-            "nodes": ["node-00", "node-00", "node-04"],
-        },
-    ]
-    built = build_scenario(Scenario.from_dict(document))
-    nodes = [task.node for task in built.deployment.tasks if task.job == "free"]
-    # Two GPUs free on 1, 2, 3 and 5, one on 4: one task on each of the four, then 1 is the first.
-    assert nodes == ["node-01", "node-01", "node-02", "node-03", "node-05"]
-
-
 Change = Callable[[dict[str, Any]], Any]
 
 
