@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
@@ -16,46 +16,46 @@ from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
 from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.model import COMPUTED, SCENARIO_FORMAT, DescribedJob, Scenario, Source
-from metronome_opt.scenario.network import Cluster, Gpu, Placement
+from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, Source
+from metronome_opt.scenario.network import Cluster, Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload, data_folder
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LISTED = 3  # remarks that are listed one by one
 
 
 @dataclass(frozen=True)
 class JobTraffic:
-    """The traffic of one job with its origin.
+    """The traffic of one job with its source.
 
     Attributes
     ----------
-    model, parallelism, batch
-        What it trains; ``stated``, and None, where the scenario states its traffic.
     rate
         The fastest that one worker may send, in Mbit/s.
-    traffic
-        Where the numbers come from: ``computed``, ``measured on`` a device, or ``stated``.
     rounded
-        The iteration in slots, with its errors.
+        The iteration in slots.
     """
 
-    job: str
-    workers: int
-    model: str
-    parallelism: str
-    batch: int | None
+    job: DescribedJob
+    source: Source
     rate: int
-    traffic: str
     rounded: Rounded
 
     @property
     def exact(self) -> Iteration:
         """The iteration before rounding."""
         return self.rounded.exact
+
+    @property
+    def title(self) -> str:
+        """The model, with the device if the traffic was measured on one; or ``stated``."""
+        match self.source:
+            case Traffic():
+                return "stated"
+            case Workload() as workload:
+                return workload.name
+            case step:
+                return f"{step.model}, measured on {step.device}"
 
 
 @dataclass(frozen=True)
@@ -100,32 +100,6 @@ class Problem:
         if self.places is None:  # where they were chosen, others are not better
             notes += _overloads(self.instance)
         return notes
-
-    def traffic_frame(self) -> pd.DataFrame:
-        """Return a row per job: what went in, what was computed, and errors in percent."""
-        import pandas as pd
-
-        rows = [
-            {
-                "job": entry.job,
-                "model": entry.model,
-                "parallelism": entry.parallelism,
-                "workers": entry.workers,
-                "batch": entry.batch,
-                "rate_mbps": entry.rate,
-                "compute_ms": float(entry.exact.compute),
-                "sent_mb": float(entry.exact.volume / 8),
-                "exact_ms": float(entry.exact.duration),
-                "period_ms": entry.rounded.period * entry.rounded.slot_ms,
-                "bursts": len(entry.rounded.phases),
-                "grid_error": float(100 * entry.rounded.grid_error),
-                "idle_error": float(100 * entry.rounded.idle_error),
-                "volume_error": float(100 * entry.rounded.volume_error),
-                "traffic": entry.traffic,
-            }
-            for entry in self.traffic
-        ]
-        return pd.DataFrame(rows).set_index("job") if rows else pd.DataFrame()
 
 
 def _overloads(instance: Instance) -> list[str]:
@@ -276,14 +250,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     for index, (job, nodes, source) in enumerate(placed_jobs):
         placement = job.placement(cluster, nodes, _next_rails(cluster, nodes, job.each.gpus, taken))
         try:
-            entry = job_traffic(
-                job,
-                source,
-                placement,
-                gpu=cluster.gpu,
-                slot_ms=scenario.slot_ms,
-                hyperperiod=slots,
-            )
+            entry = _traffic(scenario, job, source, placement)
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
@@ -357,48 +324,18 @@ def _job(scenario: Scenario, index: int, rounded: Rounded, placement: Placement)
     }
 
 
-def job_traffic(
-    job: DescribedJob,
-    source: Source,
-    placement: Placement,
-    *,
-    gpu: Gpu | None,
-    slot_ms: int,
-    hyperperiod: int | None,
+def _traffic(
+    scenario: Scenario, job: DescribedJob, source: Source, placement: Placement
 ) -> JobTraffic:
-    """Return the traffic of a placed job, taken from its source or computed, in slots.
-
-    Parameters
-    ----------
-    gpu
-        The kind of GPU in all nodes; only traffic computed from a workload needs it.
-    slot_ms, hyperperiod
-        As `Iteration.to_slots` takes them.
-
-    Raises
-    ------
-    InputError
-        If the job cannot be shared out among its workers, its links leave it less than 1 Mbit/s, or
-        its iteration is longer than the hyperperiod; the text begins with the field of the job.
-    """
-    share = placement.rate
-    match source:
-        case Traffic():
-            model, kind, batch, origin = "stated", "stated", None, "stated"
-            share = source.fastest
-        case Workload():
-            model, kind, batch, origin = source.name, source.kind, job.batch, COMPUTED
-        case measured:
-            model, kind, batch = measured.model, measured.kind, measured.batch
-            origin = f"measured on {measured.device}"
+    """Return the traffic of a placed job in slots; errors begin with the field of the job."""
+    share = source.fastest if isinstance(source, Traffic) else placement.rate
     if not share:
         raise InputError(
             f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
         )
-    exact = job.iteration(share, source, gpu, len(set(placement.nodes)))
-    rounded = job.round(exact, slot_ms, hyperperiod)
-    rate = job.fastest(share)
-    return JobTraffic(job.name, job.workers, model, kind, batch, rate, origin, rounded)
+    exact = job.iteration(share, source, scenario.cluster.gpu, len(set(placement.nodes)))
+    rounded = job.round(exact, scenario.slot_ms, scenario.hyperperiod_slots)
+    return JobTraffic(job, source, job.fastest(share), rounded)
 
 
 def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:

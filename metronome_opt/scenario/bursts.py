@@ -140,22 +140,9 @@ class Rounded:
     exact: Iteration
 
     @property
-    def grid_error(self) -> Fraction:
-        """Relative change of the iteration's length by rounding to slots."""
-        return self.busy * self.slot_ms / self.exact.duration - 1
-
-    @property
     def idle_error(self) -> Fraction:
         """Idle time added to reach a divisor of the hyperperiod, relative to the iteration."""
         return (self.period - self.busy) * self.slot_ms / self.exact.duration
-
-    @property
-    def volume_error(self) -> Fraction:
-        """Relative change of the volume, from rates that are whole Mbit/s; never negative."""
-        sent = Fraction(
-            sum(phase.length * phase.rate for phase in self.phases) * self.slot_ms, 1000
-        )
-        return sent / self.exact.volume - 1
 
 
 def _nearest(time: Fraction, slot_ms: int) -> int:
