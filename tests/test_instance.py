@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from pydantic import ValidationError
 
@@ -19,7 +18,6 @@ from metronome_opt.instance import (
     Link,
     Phase,
     read_instance,
-    write_instance,
 )
 from tests.strategies import instances
 from tests.tiers import examples
@@ -101,14 +99,6 @@ def test_a_document_gives_back_the_instance(instance: Instance) -> None:
     assert pickle.loads(pickle.dumps(instance)) == instance
     assert copy.deepcopy(instance) == instance
     assert [list(job.links) for job in again.jobs] == [list(job.links) for job in instance.jobs]
-
-
-def test_files_give_back_the_instance(tmp_path: Path) -> None:
-    instance = Instance.from_dict(DOCUMENT)
-    write_instance(instance, tmp_path / "instance.json")
-    (tmp_path / "instance.yaml").write_text(yaml.safe_dump(DOCUMENT))
-    for suffix in ("json", "yaml"):
-        assert read_instance(tmp_path / f"instance.{suffix}") == instance
 
 
 def test_an_instance_does_not_change() -> None:

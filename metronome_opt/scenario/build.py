@@ -13,7 +13,7 @@ from typing import Any
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
 from metronome_opt.records import read_as
-from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
+from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod
 from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, Source
@@ -21,6 +21,11 @@ from metronome_opt.scenario.network import Cluster, Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload, data_folder
 
+# Each has more divisors than any smaller number: so many more periods fit a hyperperiod.
+_COMPOSITE = (
+    *(2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040),
+    *(7560, 10_080, 15_120, 20_160, ROOM),
+)
 _LISTED = 3  # remarks that are listed one by one
 
 
@@ -205,7 +210,8 @@ def with_hyperperiod(scenario: Scenario) -> Scenario:
     if scenario.hyperperiod_ms is not None:
         return scenario
     slots = _computed(build_scenario(scenario).traffic, HYPERPERIOD_LIMIT)
-    return _with_slots(scenario, most_divisors(slots, max(slots, ROOM)))
+    many = max((each for each in _COMPOSITE if slots * each <= ROOM), default=1)
+    return _with_slots(scenario, slots * many)
 
 
 def _with_slots(scenario: Scenario, slots: int) -> Scenario:

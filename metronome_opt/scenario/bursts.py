@@ -173,17 +173,3 @@ def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
         if suits.any():
             return first + int(suits.argmax())
     return None
-
-
-def most_divisors(slots: int, longest: int) -> int:
-    """Return the multiple of `slots` up to `longest` with most divisors, the smallest of several.
-
-    So many are the periods that fit this hyperperiod.
-    """
-    multiples = range(slots, longest + 1, slots)
-    counts = [0] * len(multiples)
-    for divisor in range(1, longest + 1):
-        step = divisor // math.gcd(divisor, slots)  # of so many multiples it divides one
-        for index in range(step - 1, len(multiples), step):
-            counts[index] += 1
-    return multiples[counts.index(max(counts))]

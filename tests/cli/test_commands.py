@@ -56,14 +56,6 @@ def test_solve_prints_objectives(options: str, expected: str, capsys: Captured) 
     assert metronome("verify two.json s.json") == 0
 
 
-def test_json_is_the_schedule_itself(capsys: Captured) -> None:
-    line = "solve two.json --solver unshifted --objectives contention --json"
-    document = json.loads("".join(printed(capsys, line)))
-    assert document["format"] == "metronome-schedule/1"
-    assert document["objectives"]["contention"] == "6000"
-    assert document["lower_bound"] is None
-
-
 def test_solve_writes_a_figure_and_claims_of_a_shipped_scenario(capsys: Captured) -> None:
     line = f"solve paper-24 {GREEDY} --plot out.svg --claims claims --output s.json"
     assert metronome(line) == 0

@@ -168,8 +168,8 @@ def test_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
     assert " 4.4%" in note
     with pytest.raises(InputError, match="none of up to 45 slots suits the periods"):
         build_scenario(small, hyperperiod_limit=45)
-    # 70 x 276 is 2^3 3 5 7 23, with 64 divisors.
-    assert with_hyperperiod(small).hyperperiod_ms == 193_200
+    # 60 x 276 is 2^4 3^2 5 23, with 60 divisors.
+    assert with_hyperperiod(small).hyperperiod_ms == 165_600
 
 
 @pytest.mark.parametrize(
