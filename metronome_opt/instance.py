@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 
 INSTANCE_FORMAT = "metronome-instance/1"
 HYPERPERIOD_LIMIT = 1_000_000
+_LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
+
+
+def default_limit() -> int:
+    """Return the slots after which links have to repeat: those of the environment, or a million."""
+    text = os.environ.get(_LIMIT_VARIABLE) or str(HYPERPERIOD_LIMIT)
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
+        raise InputError(f"{_LIMIT_VARIABLE}: must be a number of slots, got {quote(text)}")
+    return int(text)
 
 
 class Link(Record):
@@ -172,7 +182,7 @@ class Instance(Record):
             for link in job.links:
                 if link not in known:
                     refuse(format_path(["jobs", index, "links", link]), "there is no such link")
-        limit = (info.context or {}).get("hyperperiod_limit", HYPERPERIOD_LIMIT)
+        limit = (info.context or {}).get("hyperperiod_limit") or default_limit()
         self.__dict__["hyperperiod_limit"] = limit
         for index, job in enumerate(self.jobs):
             # A job without links has no hyperperiod, but its pattern takes memory as well.
@@ -246,17 +256,18 @@ class Instance(Record):
     # ---------------------------------------------------------------- conversion
 
     @classmethod
-    def from_dict(
-        cls, data: Mapping[str, Any], *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
-    ) -> Self:
+    def from_dict(cls, data: Mapping[str, Any], *, hyperperiod_limit: int | None = None) -> Self:
         """Build an instance from a document of format ``metronome-instance/1``.
+
+        Links have to repeat after as many slots as the limit; if left out, as the environment says.
 
         Raises
         ------
         InputError
             If anything is unknown, missing, of the wrong type, out of range or inconsistent.
         """
-        return build(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": hyperperiod_limit})
+        limit = default_limit() if hyperperiod_limit is None else hyperperiod_limit
+        return build(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": limit})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the instance as a document; `from_dict` gives back an equal instance."""
@@ -310,7 +321,7 @@ class Instance(Record):
 _ALWAYS = {"weight", "period", "bursts", "duty", "peak", "volume"}
 
 
-def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Instance:
+def read_instance(path: str | Path) -> Instance:
     """Read an instance from a JSON or YAML file.
 
     Raises
@@ -318,9 +329,7 @@ def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMI
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(
-        path, lambda document: Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
-    )
+    return read_as(path, Instance.from_dict)
 
 
 def write_instance(instance: Instance, path: str | Path) -> None:

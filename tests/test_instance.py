@@ -181,7 +181,7 @@ def test_a_long_hyperperiod_is_accepted_if_stretch_makes_it_short() -> None:
         meeting((999, 0), (1009, 0))
 
 
-def test_default_hyperperiod_limit(tmp_path: Path) -> None:
+def test_default_hyperperiod_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert HYPERPERIOD_LIMIT == 1_000_000
     fits = changed(lambda d: (d["jobs"][0].update(period=1000), d["jobs"][1].update(period=997)))
     assert Instance.from_dict(fits).hyperperiods["node-0"] == 997_000
@@ -191,10 +191,14 @@ def test_default_hyperperiod_limit(tmp_path: Path) -> None:
         Instance.from_dict(long)
     path = tmp_path / "long.json"
     path.write_text(json.dumps(long))
-    instance = read_instance(path, hyperperiod_limit=2_000_000)
+    monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", "2000000")
+    instance = read_instance(path)
     assert instance.hyperperiods["node-0"] == 1_004_003
     assert instance.hyperperiod_limit == 2_000_000
     assert instance.replace(name="still allowed").name == "still allowed"
+    monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", "many")
+    with pytest.raises(InputError, match="METRONOME_HYPERPERIOD_LIMIT: must be a number of slots"):
+        read_instance(path)
 
 
 @pytest.mark.parametrize(

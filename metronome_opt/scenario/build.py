@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
+from metronome_opt.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod
 from metronome_opt.scenario.cluster import ROOM, find_room
@@ -125,54 +125,48 @@ def _overloads(instance: Instance) -> list[str]:
     return [*lines[:_LISTED], *([f"and {counted(more, 'job')} more"] if more > 0 else [])]
 
 
-def load(
-    path: str | Path,
-    *,
-    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
-    places: Mapping[str, Sequence[str]] | None = None,
-) -> Problem:
+def load(path: str | Path) -> Problem:
     """Read an instance or a scenario, whichever the file says it is.
+
+    Jobs that do not say where they run are spread by free GPUs.
 
     Parameters
     ----------
     path
         The file, or the name of a scenario that comes with the package, such as ``paper-24``.
-    places
-        The nodes of the tasks of each job of a scenario, as a schedule has them; other jobs are
-        left out. Without places, jobs that do not say where they run are spread by free GPUs.
 
     Raises
     ------
     InputError
         One line that names the file, the place in it and the value.
     """
-    source = read_source(path, hyperperiod_limit=hyperperiod_limit)
+    source = read_source(path)
     try:
-        return build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
+        return build_problem(source)
     except InputError as error:
         raise error.within(locate(path)) from None
 
 
 def build_problem(
-    source: Scenario | Instance,
-    places: Mapping[str, Sequence[str]] | None = None,
-    *,
-    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
+    source: Scenario | Instance, places: Mapping[str, Sequence[str]] | None = None
 ) -> Problem:
-    """Return what `load` returns of a file with this scenario or instance."""
+    """Return what `load` returns of a file with this scenario or instance.
+
+    Parameters
+    ----------
+    places
+        The nodes of the tasks of each job of a scenario, as a schedule has them; other jobs are
+        left out.
+    """
     if isinstance(source, Instance):
         return Problem(source)
-    if places is not None:
-        source = source.at(places)
-    return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
+    return build_scenario(source if places is None else source.at(places))
 
 
-def read_source(
-    path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
-) -> Scenario | Instance:
+def read_source(path: str | Path) -> Scenario | Instance:
     """Read the same as `load`, without places for the jobs of a scenario."""
     path = locate(path)
-    return read_as(path, lambda document: _source_of(document, path.parent, hyperperiod_limit))
+    return read_as(path, lambda document: _source_of(document, path.parent))
 
 
 def locate(path: str | Path) -> Path:
@@ -188,9 +182,7 @@ def locate(path: str | Path) -> Path:
     return Path(path)
 
 
-def _source_of(
-    document: Mapping[str, Any], folder: Path, hyperperiod_limit: int
-) -> Scenario | Instance:
+def _source_of(document: Mapping[str, Any], folder: Path) -> Scenario | Instance:
     kind = document.get("format")
     if kind == SCENARIO_FORMAT:
         return Scenario.from_dict(document, folder=folder)
@@ -199,7 +191,7 @@ def _source_of(
             f"format: must be {quote(INSTANCE_FORMAT)} or {quote(SCENARIO_FORMAT)}, got "
             f"{quote(kind)}"
         )
-    return Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+    return Instance.from_dict(document)
 
 
 def with_hyperperiod(scenario: Scenario) -> Scenario:
@@ -209,7 +201,7 @@ def with_hyperperiod(scenario: Scenario) -> Scenario:
     """
     if scenario.hyperperiod_ms is not None:
         return scenario
-    slots = _computed(build_scenario(scenario).traffic, HYPERPERIOD_LIMIT)
+    slots = _computed(build_scenario(scenario).traffic, default_limit())
     many = max((each for each in _COMPOSITE if slots * each <= ROOM), default=1)
     return _with_slots(scenario, slots * many)
 
@@ -228,7 +220,7 @@ def _computed(traffic: Iterable[JobTraffic], longest: int) -> int:
     return slots
 
 
-def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
+def build_scenario(scenario: Scenario) -> Problem:
     """Turn a scenario into an instance.
 
     Without a hyperperiod the periods stay as they are, if those of each link repeat together within
@@ -240,11 +232,11 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         If a model is not known, GPUs do not suffice, a job cannot be shared out among its workers,
         or periods do not fit the hyperperiod.
     """
-    slots = scenario.hyperperiod_slots
-    if slots is not None and slots > hyperperiod_limit:
+    slots, limit = scenario.hyperperiod_slots, default_limit()
+    if slots is not None and slots > limit:
         raise InputError(
             f"hyperperiod_ms: {quote(scenario.hyperperiod_ms)}: is {quote(slots)} slots, above the "
-            f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
+            f"limit of {limit}; coarsen the slots or raise the limit"
         )
     cluster = scenario.cluster
     tasks: list[Task] = []
@@ -278,12 +270,12 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         "jobs": jobs,
     }
     try:
-        instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+        instance = Instance.from_dict(document)
     except InputError:  # some link repeats too late
         if slots is not None:
             raise
-        computed = _with_slots(scenario, _computed(traffic, hyperperiod_limit))
-        problem = build_scenario(computed, hyperperiod_limit=hyperperiod_limit)
+        computed = _with_slots(scenario, _computed(traffic, limit))
+        problem = build_scenario(computed)
         return replace(problem, computed_ms=computed.hyperperiod_ms)
     return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))
 

@@ -65,10 +65,13 @@ def test_solve_writes_a_figure_and_claims_of_a_shipped_scenario(capsys: Captured
     assert Path("claims/claims.yaml").exists()
 
 
-def test_unshifted_values_are_unknown_where_jobs_must_be_stretched(capsys: Captured) -> None:
+def test_unshifted_values_are_unknown_where_jobs_must_be_stretched(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", "10")
     jobs = (job("a", 7, (0, 2, 60), max_stretch=1), job("b", 8, (0, 2, 60), weight=2))
     write_instance(network(*jobs), "i.json")
-    lines = printed(capsys, f"solve i.json --hyperperiod-limit 10 {STRETCHED} --plot p.svg")
+    lines = printed(capsys, f"solve i.json {STRETCHED} --plot p.svg")
     assert row(lines, "contention")[1:3] == ["-", "0.0"]
     assert row(lines, "a")[5:7] == ["35.0", "40"]  # alone, and stretched by a slot
     assert float(row(lines, "a")[2]) == pytest.approx(40, rel=0.05)
@@ -124,7 +127,9 @@ def test_export_writes_a_file_or_prints(format_: str, capsys: Captured) -> None:
     assert capsys.readouterr().out == Path("model").read_text()
 
 
-def test_jobs_that_fit_drops_may_have_no_hyperperiod_with_the_others() -> None:
+def test_jobs_that_fit_drops_may_have_no_hyperperiod_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Beside a and b at 997 slots, c would repeat after 997 * 1009; only stretched it would fit."""
     jobs = [
         job("a", 997, (0, 400, 60), weight=5),
@@ -132,13 +137,14 @@ def test_jobs_that_fit_drops_may_have_no_hyperperiod_with_the_others() -> None:
         job("c", 1009, (0, 300, 60), max_stretch=2000),
     ]
     write_instance(network(*jobs), "jobs.json")
+    monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", "10000")
     for line in (
         "fit jobs.json --drop --output kept.json",
         "verify jobs.json kept.json",
         "claims jobs.json kept.json --output claims",
         "report kept.json jobs.json --output page.html",
     ):
-        assert metronome(f"{line} --hyperperiod-limit 10000") == 0, line
+        assert metronome(line) == 0, line
     assert read_schedule("kept.json").gated == {"a": True, "b": True, "c": False}
 
 
