@@ -1,4 +1,4 @@
-"""``metronome simulate``: simulate jobs under policies, or under a schedule."""
+"""``metronome simulate``: simulate jobs under policies."""
 
 from __future__ import annotations
 
@@ -30,17 +30,9 @@ def simulate(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
             "benchmarks/studies, or of a shipped study or scenario; or the folder of a cluster's "
-            "state. With --schedule a scenario, an instance or a state.",
+            "state.",
         ),
     ],
-    schedule: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Simulate this schedule, beside unshifted jobs, instead of policies.",
-            show_default="none",
-        ),
-    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -93,7 +85,7 @@ def simulate(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Simulate the jobs of SCENARIO under several policies, or under a schedule.
+    """Simulate the jobs of SCENARIO under several policies.
 
     Each simulation is a process of its own. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
@@ -116,20 +108,6 @@ def simulate(
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal
 
-    if schedule is not None:
-        from metronome_opt.cli.schedule import simulate_schedule
-
-        for name, value in {
-            "--policy": policy,
-            "--seeds": seeds,
-            "--jobs": jobs,
-            "--resume": resume or None,
-            "--set": changes,
-            "--cells": cells,
-        }.items():
-            if value is not None:
-                raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
-        return simulate_schedule(scenario, schedule, output, as_json=as_json)
     check_extra()
     study = _study(scenario)
     policies = _policies(study, policy)

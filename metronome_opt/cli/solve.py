@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +61,6 @@ def solve(
         Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
     ] = None,
     claims: options.ClaimsFolder = None,
-    hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
     """Choose places, offsets and gated jobs; print iteration times.
@@ -69,7 +69,7 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    source = options.read_source(file, hyperperiod_limit)
+    source = options.read_source(file)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -92,10 +92,10 @@ def solve(
             stretch_limit=stretch_limit,
             sharing=sharing,
             cushion_slots=cushion_slots,
-            hyperperiod_limit=hyperperiod_limit,
         )
     places = result.schedule.places
-    problem = build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
+    problem = build_problem(source, places)
+    problem = replace(problem, places=places)
     for each in problem.notes:
         note(each)
     if output is not None:

@@ -29,7 +29,6 @@ from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
 from metronome_opt.scenario.traffic import Traffic
-from metronome_opt.scenario.workload import Workload
 
 JOB_FORMAT = "metronome-job/1"
 
@@ -318,10 +317,8 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     source = Sources(job.workloads, job.measured).of(job)
     rate = source.fastest if isinstance(source, Traffic) else _rate_by_model(job, cluster)
-    by_batch = isinstance(source, Workload)
-    remedy = "lower the batch or raise rate_mbps" if by_batch else "choose a longer hyperperiod"
     exact = job.iteration(rate, source, cluster.gpu)
-    rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, job.place, remedy)
+    rounded = job.round(exact, cluster.slot_ms, cluster.hyperperiod)
     return Gang(
         name=job.name,
         tasks=job.workers,

@@ -36,7 +36,7 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
-from metronome_opt.scenario.cluster import WrittenCluster
+from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.model import Folder, Sources, in_folder
 from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
 from metronome_opt.simulate.policies import REGISTERED
@@ -122,7 +122,7 @@ class Study(Record):
     format: Literal["metronome-study/1"] = "metronome-study/1"
     name: Name
     about: str = ""
-    cluster: WrittenCluster
+    cluster: FullCluster
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
     workloads: Folder | None = None

@@ -132,7 +132,7 @@ def test_a_ring_has_the_whole_interface(tmp_path: Path) -> None:
         (
             BY_MODEL,
             {"batch": 100},
-            "batch: 100: an iteration takes 3200 ms, more than the hyperperiod of 1500 ms; lower",
+            "batch: 100: an iteration takes 3200 ms, more than the hyperperiod of 1500 ms; choose",
         ),
         (
             BY_MODEL,
