@@ -45,8 +45,8 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, nearest, exclusive, cassini, "
-            "metronome-greedy, metronome and ideal, or of another package.",
+            help="Separated by commas: of default, nearest, exclusive, cassini, metronome and "
+            "ideal, or of another package.",
             show_default="those of the study",
         ),
     ] = None,

@@ -79,12 +79,6 @@ _OURS: dict[str, Registration] = {
         line=("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
         usual=True,
     ),
-    "metronome-greedy": Registration(
-        "fewest conflicts of the new job, then minimum contention, rotated once",
-        f"{_HERE}.plain:MetronomeGreedy",
-        line=("#009E73", (0, (3, 1.2)), 1.6),
-        usual=True,
-    ),
     "metronome": Registration(
         "places and starts by what they cost all jobs",
         f"{_HERE}.metronome:Metronome",
