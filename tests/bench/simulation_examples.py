@@ -1,4 +1,4 @@
-"""Simulations whose numbers are chosen, not simulated, and how their report is read."""
+"""Simulations whose numbers are chosen, not simulated."""
 
 from __future__ import annotations
 

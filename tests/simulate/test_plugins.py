@@ -87,7 +87,7 @@ def test_registered_policy_is_simulated_and_drawn(folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     policies = json.loads(ended.stdout)["policies"]
     assert {entry["policy"] for entry in policies} == {"hesitant", "default"}
-    assert (folder / "out" / "report.html").exists()
+    assert (folder / "out" / "estimates.csv").exists()
     drawn = "from metronome_opt.plot.style import line_styles; print(line_styles(['hesitant']))"
     assert "#123456" in run(folder, "-c", drawn).stdout
 
