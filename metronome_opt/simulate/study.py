@@ -37,7 +37,7 @@ from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
 from metronome_opt.scenario.cluster import WrittenCluster
 from metronome_opt.scenario.model import Folder, Sources, in_folder
 from metronome_opt.simulate.draws import Draw, Given, Setup
-from metronome_opt.simulate.policies import REGISTERED
+from metronome_opt.simulate.policies import REGISTERED, is_plugin
 
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
@@ -52,7 +52,7 @@ def _known_policy(name: str) -> str:
 
 
 PolicyName = Annotated[str, AfterValidator(_known_policy)]
-_USUAL = tuple(name for name, policy in REGISTERED.items() if policy.usual)
+_OURS = tuple(name for name in REGISTERED if not is_plugin(name))
 Setting = bool | int | float | str
 
 
@@ -105,7 +105,7 @@ class Study(Record):
     conditions
         Conditions of all cells, but for those of the grid.
     policies
-        Policies to compare.
+        Policies to compare; those of this package by default.
     seeds
         Number of seeds, counted from 0.
     sample_s
@@ -123,7 +123,7 @@ class Study(Record):
     draw: Draw
     grid: FrozenMap[Name, Settings] = FrozenDict()
     conditions: Conditions = Conditions()
-    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _USUAL
+    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _OURS
     seeds: Positive = 10
     sample_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 

@@ -156,25 +156,6 @@ def test_names_come_back_as_they_are(tmp_path: Path) -> None:
 
 
 @needs_minizinc
-@pytest.mark.parametrize(
-    ("right", "wrong", "said"),
-    [
-        ("factor = [1]", "factor = [2]", "factor: the objective would not be"),
-        ("unit = [20]", "unit = [30]", "unit: does not divide"),
-        ("hyperperiod = [4]", "hyperperiod = [6]", "hyperperiod: not a multiple"),
-    ],
-)
-def test_the_model_refuses_data_that_contradict_each_other(
-    right: str, wrong: str, said: str, tmp_path: Path
-) -> None:
-    text = to_minizinc(pair())
-    assert right in text
-    done = run(text.replace(right, wrong), tmp_path)
-    assert done.returncode != 0
-    assert said in done.stderr
-
-
-@needs_minizinc
 @given(instances(max_jobs=3, max_links=2, max_period=6))
 @examples(15, deadline=None)
 def test_gecode_finds_the_optimum(instance: Instance) -> None:
