@@ -140,19 +140,12 @@ def test_a_bound_above_a_known_value_is_refused_in_whatever_order(suite: Suite) 
         assert update.known.instances[NAME].lower_bound is None
 
 
-def test_a_value_that_the_offsets_do_not_have_is_refused(suite: Suite) -> None:
-    update = take_over(NOTHING, [run(suite, 1, "2")], [suite])
-    (line,) = update.refused
-    assert "stated 2" in line
-    assert "5/2" in line
-    assert update.known == NOTHING
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"instance": "pair-test-9"}, "there is no such stored instance"),
         ({"instance_sha256": "0" * 64}, "its checksum is 000000000000..., stored is"),
+        ({"offsets": {"a": 0, "b": 0}}, "stated 5/2"),
         ({"kind": "infeasible"}, "every choice of offsets is a schedule"),
         ({"kind": "invalid", "error": "a wrong value"}, "the judge refused it: a wrong value"),
     ],
