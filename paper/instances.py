@@ -60,8 +60,8 @@ def _stored(family: str) -> Stored:
     instances = [member.instance for member in suite.members()]
     return Stored(
         family,
-        suite.count("test"),
-        suite.count("tune"),
+        len(suite.entries("test")),
+        len(suite.entries("tune")),
         _ends([len(each.jobs) for each in instances]),
         _ends([len(each.links) for each in instances]),
         _ends([max(each.hyperperiods.values()) for each in instances]),

@@ -38,7 +38,7 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     out, error = capsys.readouterr()
     assert "pair: 1 done" in out
     assert "[1/1] pair default seed 0: " in error
-    files = (FILE, "jobs.csv", "links.csv", "report.html")
+    files = (FILE, "jobs.csv", "links.csv", "estimates.csv")
     assert error.splitlines()[-4:] == [f"wrote out/{name}" for name in files]
 
     assert "go on with --resume" in error_of(capsys, f"{line} --policy ideal")
@@ -52,7 +52,7 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     ]
 
     written = {path: path.read_bytes() for path in (folder / "out").glob("*.*")}
-    assert {path.name for path in written} >= {"jobs.csv", "links.csv", "report.html", FILE}
+    assert {path.name for path in written} >= {"jobs.csv", "links.csv", "estimates.csv", FILE}
     table = pd.read_csv(folder / "out" / "jobs.csv")
     assert table[["study", "policy", "seed", "job"]].to_numpy().tolist() == [
         ["pair", policy, 0, job] for policy in ("default", "ideal") for job in ("a", "b")
@@ -103,7 +103,7 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
         assert process.returncode == 130, told
         assert "with --resume goes on" in told
         assert len(pd.read_csv(output / "jobs.csv")) == 2
-        assert (output / "report.html").exists()
+        assert (output / "estimates.csv").exists()
         return
     assert metronome("simulate endless.yaml --output out --resume --cells horizon_s=1") == 0
     assert records(output) == [record]
