@@ -191,7 +191,7 @@ def _parse(text: str) -> Any:
             parse_int=lambda digits: int(digits) if len(digits) <= _MAX_DIGITS else digits,
         )
     except ValueError as error:
-        raise ClaimError(f"is not JSON ({str(error)[:_MAX_REASON]}); write it in one go") from None
+        raise ClaimError(f"is not JSON ({str(error)[:_MAX_REASON]}); export gates.json") from None
 
 
 def _at(place: str) -> str:

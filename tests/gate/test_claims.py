@@ -108,7 +108,7 @@ BAD = [
     (json.dumps(OBJECT)[:200], "is not JSON (Unterminated string starting at"),
     ("[" * 100_000, "is nested deeper than 40 levels; write claims alone"),
     ('{"offset_ms": ' + "9" * 5000 + "}", "offset_ms: '9999999999"),
-    ("offset_ms: 1", "is not JSON (Expecting value: line 1 column 1 (char 0)); write it in one go"),
+    ("offset_ms: 1", "is not JSON (Expecting value: line 1 column 1 (char 0)); export gates.json"),
     ("[7]", "items[0]: 7: is no object"),
     ('{"kind": "Pod"}', "holds no STBandwidthClaim; write one with kubectl get -o json"),
     (json.dumps(OTHER), "holds no claim of job 'bert', only of 'gpt'"),
