@@ -169,7 +169,7 @@ def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[st
     if instance.needs_stretch and STRETCH not in names:
         raise InputError(
             "objectives: hyperperiods are above the limit unless jobs are stretched; name stretch "
-            "as one of the two, or choose periods first (multiobjective.choose_periods)"
+            "as one of the two"
         )
     return names
 
