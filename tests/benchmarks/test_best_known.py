@@ -123,7 +123,7 @@ def test_a_better_bound_is_taken_over_and_remembers_its_own_run(suite: Suite) ->
     assert worse.known == update.known
 
 
-@pytest.mark.parametrize("solver", ["milp", "milp-textbook"])
+@pytest.mark.parametrize("solver", ["milp", "milp-textbook", "benchmarks/textbook.py:milp"])
 def test_bounds_in_floating_point_are_passed_over(suite: Suite, solver: str) -> None:
     entry = known(suite, run(suite, 1, "5/2", solver=solver, lower_bound="5/2")).instances[NAME]
     assert entry.value == Fraction(5, 2)
