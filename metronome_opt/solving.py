@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
-from metronome_opt.objectives import SLOWDOWN
+from metronome_opt.objectives import SLOWDOWN, are_simulated, simulated_levels
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scenario.build import locate, read_source
@@ -57,14 +57,15 @@ def solve(
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
+    tolerance: Exact | None = None,
     hyperperiod_limit: int = HYPERPERIOD_LIMIT,
 ) -> Result:
     """Choose for every job when it may burst.
 
     The slowdown is the weighted mean of iteration time over period, as the jobs are simulated: the
     mean over fair sharing and TCP, with computing times that vary by 1 %. In that mean no job is
-    made slower by more than 1 % than it is if no job is shifted, and under neither of them by more
-    than 2 % both than that and than the period of its slots.
+    made slower by more than 1 % than it is if no job is shifted, or a tolerance, and under neither
+    of them by 1 % more than that, both than unshifted and than the period of its slots.
 
     Parameters
     ----------
@@ -79,8 +80,11 @@ def solve(
         or exact weights by name, for a sum of objectives that are each divided by their natural
         size (see `metronome_opt.objectives.normal`). ``"all"`` stands for contention, stretch,
         latency, cushion, wait, moves. Every solver minimises contention or latency, ``auto`` all
-        objectives. Slowdown stands alone. Jobs are stretched only if ``stretch`` is among the
-        objectives, or if hyperperiods are too long without, or, for slowdown, as far as it pays.
+        objectives. What is simulated is not mixed with others: ``slowdown``, or ``strict``, the
+        slowdown of the jobs of the largest weight, then of the next, and so on; ``delay`` may come
+        second, the mean time by which iterations are longer than periods, all jobs alike. Jobs are
+        stretched only if ``stretch`` is among the objectives, or if hyperperiods are too long
+        without, or, for slowdown, as far as it pays.
     time_limit
         Seconds, model building and judging included, loading of kernels not; None for no limit.
         The best schedule is returned.
@@ -107,6 +111,9 @@ def solve(
         For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
         priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
         good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
+    tolerance
+        For slowdown: the share by which a job may become slower if it meets heavier ones, ``"5%"``
+        or an exact number; 1 % in any case, and for the heaviest of those that meet.
     hyperperiod_limit
         For a file or a scenario: slots after which links have to repeat themselves.
 
@@ -130,11 +137,12 @@ def solve(
     time_limit = _time_limit(time_limit, rules)
     check_numbers(time_limit, seed, workers)
     names, weights = _names(objective)
-    simulated = names == (SLOWDOWN,)
+    simulated = are_simulated(names)
     if simulated:
         _check_solver(chosen)
     else:
-        for name, value in (("stretch_limit", stretch_limit), ("sharing", sharing)):
+        terms = {"stretch_limit": stretch_limit, "sharing": sharing, "tolerance": tolerance}
+        for name, value in terms.items():
             if value:
                 raise InputError(f"{name}: is for slowdown alone; leave it out")
         from metronome_opt.multiobjective.goals import make_goal
@@ -151,6 +159,8 @@ def solve(
             solve_slowdown,
             stretch_limit=stretch_limit,
             sharing=sharing,
+            tolerance=tolerance,
+            names=names,
             hyperperiod=_hyperperiod(source),
         )
     else:
@@ -165,7 +175,7 @@ def solve(
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
         try:
-            placed = _placed(source, budget, seed, hyperperiod_limit, simulated=simulated)
+            placed = _placed(source, budget, seed, hyperperiod_limit, names if simulated else ())
         except InputError as error:
             if isinstance(problem, str | Path):
                 raise error.within(locate(problem)) from None
@@ -180,7 +190,7 @@ def solve(
     if placed.places is None:
         return result
     stated = {"places": placed.places, "waiting": placed.waiting}
-    notes = (*result.notes, _AT_PLACES)
+    notes = (*result.notes, *([placed.comparison] if placed.comparison else []), _AT_PLACES)
     return replace(result, schedule=result.schedule.model_copy(update=stated), notes=notes)
 
 
@@ -203,17 +213,17 @@ def _placed(
     budget: Budget,
     seed: int,
     hyperperiod_limit: int,
-    *,
-    simulated: bool,
+    names: Sequence[str],
 ) -> Problem:
-    """Return the problem with all jobs placed, for slowdown where they are fast."""
+    """Return the problem with all jobs placed, for simulated objectives where those are best."""
     if isinstance(source, Problem):
         return source
-    if not simulated or all(job.nodes is not None for job in source.jobs):
+    if not names or all(job.nodes is not None for job in source.jobs):
         return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
     from metronome_opt.allocation.scenario import allocate
 
-    return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
+    levels = simulated_levels(names, {job.name: job.priority for job in source.jobs})
+    return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit, levels=levels)
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:

@@ -34,7 +34,8 @@ def solve(
         str,
         typer.Option(
             metavar="NAMES",
-            help="What to optimise: slowdown; or, most important first and separated by commas, of "
+            help="What to optimise: slowdown, or strict, heavier jobs first, with ,delay after it "
+            "for the delay of all jobs alike; or, most important first and separated by commas, of "
             f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md; or a weighted sum, "
             "contention=1/2,wait=1/2.",
         ),
@@ -52,6 +53,14 @@ def solve(
         typer.Option(
             help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
             show_default="good under fair and tcp",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="How much slower jobs may become for heavier ones that they meet: 5%.",
+            show_default="1%",
         ),
     ] = None,
     cushion_slots: options.CushionSlots = 0,
@@ -91,6 +100,7 @@ def solve(
             workers=workers,
             stretch_limit=stretch_limit,
             sharing=sharing,
+            tolerance=tolerance,
             cushion_slots=cushion_slots,
             hyperperiod_limit=hyperperiod_limit,
         )

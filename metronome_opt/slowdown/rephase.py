@@ -256,7 +256,7 @@ class _Group:
     def _moves(self, plan: Plan) -> Fraction:
         """Return what it costs to wait once, as a share of an iteration of all jobs."""
         total = Fraction(0)
-        for job, share in zip(self._instance.jobs, self._player.weights.tolist(), strict=True):
+        for job, share in zip(self._instance.jobs, self._player.weights[0].tolist(), strict=True):
             period = plan.periods.get(job.name)
             if period is None or plan is self.stay:
                 continue
