@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
-from metronome_opt.objectives import SLOWDOWN, are_simulated, simulated_levels
+from metronome_opt.objectives import SLOWDOWN, Levels, are_simulated, simulated_levels
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scenario.build import locate, read_source
@@ -32,6 +33,7 @@ from metronome_opt.solvers.solve import (
 from metronome_opt.stopping import MaxRuntime, StoppingRule, Watch
 
 if TYPE_CHECKING:
+    from metronome_opt.multiobjective.front import Front, FrontEvent
     from metronome_opt.multiobjective.goals import Goal
 
 
@@ -39,6 +41,7 @@ class ScenarioError(InputError):
     """A scenario cannot be placed; the text begins with the place in it."""
 
 
+DEFAULT_FRONT_LIMIT = 600.0
 _AT_PLACES = (
     "bound and proof hold at the places that were chosen; others may allow shorter iterations"
 )
@@ -174,12 +177,9 @@ def solve(
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
-        try:
-            placed = _placed(source, budget, seed, hyperperiod_limit, names if simulated else ())
-        except InputError as error:
-            if isinstance(problem, str | Path):
-                raise error.within(locate(problem)) from None
-            raise ScenarioError(error.lines[0], error.lines[1:]) from None
+        levels = simulated_levels(names, _weights(source)) if simulated else ()
+        with _naming(problem):
+            placed = _placed(source, budget, seed, hyperperiod_limit, levels)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -187,6 +187,89 @@ def solve(
             _check_able(chosen, goal, stretching=instance.needs_stretch)
         arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
         result = run(arguments, cushion_slots=cushion_slots)
+    return _with_places(result, placed)
+
+
+def pareto(
+    problem: Instance | Problem | Scenario | str | Path,
+    objectives: Sequence[str] = ("contention", "latency"),
+    *,
+    time_limit: float | None = DEFAULT_FRONT_LIMIT,
+    seed: int = 0,
+    workers: int | None = None,
+    cushion_slots: int = 0,
+    callback: Callable[[FrontEvent], bool | None] | None = None,
+    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
+) -> Front:
+    """Find the non-dominated schedules for two objectives.
+
+    Parameters
+    ----------
+    problem
+        As for `solve`. Places are chosen anew for every point of slowdown and delay.
+    objectives
+        Slowdown and delay; or two of contention, latency, wait, moves and stretch. Jobs are
+        stretched only with ``stretch`` among these, or for slowdown.
+    time_limit
+        Seconds; None for no limit. The points found by then are returned, `complete` says if these
+        are all. For slowdown and delay some weighted sums are minimised, in equal parts of it.
+    seed, workers, hyperperiod_limit
+        As for `solve`.
+    cushion_slots
+        A reserve, as for `solve`.
+    callback
+        Notified of every part, choice of periods or weighted sum that is done; returns True to
+        stop.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense, or the objectives have no front.
+    """
+    source = _source(problem, hyperperiod_limit)
+    if not are_simulated(objectives):
+        from metronome_opt.multiobjective.pareto import pareto as find_front
+
+        with _naming(problem):
+            instance = _placed(source, Budget(), seed, hyperperiod_limit, ()).instance
+        return find_front(
+            instance,
+            objectives,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            cushion_slots=cushion_slots,
+            callback=callback,
+        )
+    from metronome_opt.slowdown.front import NAMES, slowdown_front
+    from metronome_opt.slowdown.solve import load_player, solve_slowdown
+
+    if tuple(objectives) != NAMES:
+        raise InputError(f"objectives: a front of what is simulated is one of {', '.join(NAMES)}")
+    check_numbers(time_limit, seed, workers)
+    load_player()
+    budget = Budget(time_limit)
+    auto, threads = find_solver("auto"), workers or os.cpu_count() or 1
+
+    def minimise(levels: Levels, part: Budget) -> Result:
+        with _naming(problem):
+            placed = _placed(source, part, seed, hyperperiod_limit, levels)
+        check_reserve(placed.instance, cushion_slots)
+        result = solve_slowdown(
+            Arguments(placed.instance, auto, part, seed, threads),
+            cushion_slots=cushion_slots,
+            hyperperiod=_hyperperiod(source),
+            names=NAMES,
+            levels=levels,
+        )
+        return _with_places(result, placed)
+
+    with interrupt_stops(budget):
+        return slowdown_front(_weights(source), minimise, budget, callback)
+
+
+def _with_places(result: Result, placed: Problem) -> Result:
+    """Return a result that states where jobs run, if that was chosen."""
     if placed.places is None:
         return result
     stated = {"places": placed.places, "waiting": placed.waiting}
@@ -208,21 +291,44 @@ def _source(problem: object, hyperperiod_limit: int) -> Problem | Scenario:
     return problem
 
 
+def _weights(source: Problem | Scenario) -> Mapping[str, int]:
+    """Return the weights of the jobs, by name."""
+    if isinstance(source, Scenario):
+        return {job.name: job.priority for job in source.jobs}
+    return {job.name: job.weight for job in source.instance.jobs}
+
+
+@contextmanager
+def _naming(problem: object) -> Iterator[None]:
+    """Prefix errors in placing the jobs of a file with its name; others are told by their type."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(problem, str | Path):
+            raise error.within(locate(problem)) from None
+        raise ScenarioError(error.lines[0], error.lines[1:]) from None
+
+
 def _placed(
     source: Problem | Scenario,
     budget: Budget,
     seed: int,
     hyperperiod_limit: int,
-    names: Sequence[str],
+    levels: Levels,
 ) -> Problem:
-    """Return the problem with all jobs placed, for simulated objectives where those are best."""
+    """Return the problem with all jobs placed, where means of slowdowns are small if there are any.
+
+    Parameters
+    ----------
+    levels
+        Weights of jobs in these means; none to spread jobs by free GPUs.
+    """
     if isinstance(source, Problem):
         return source
-    if not names or all(job.nodes is not None for job in source.jobs):
+    if not levels or all(job.nodes is not None for job in source.jobs):
         return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
     from metronome_opt.allocation.scenario import allocate
 
-    levels = simulated_levels(names, {job.name: job.priority for job in source.jobs})
     return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit, levels=levels)
 
 

@@ -147,10 +147,10 @@ class Search:
     def _weights(self) -> Mapping[str, int]:
         """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
         first, *others = self.levels or ({job.name: job.priority for job in self.scenario.jobs},)
-        weights = {name: int(weight) for name, weight in first.items()}
+        weights = dict(first)
         for level in others:
-            unit = _OUTWEIGHS * int(sum(level.values())) + 1
-            weights = {name: unit * weight + int(level[name]) for name, weight in weights.items()}
+            unit = _OUTWEIGHS * sum(level.values()) + 1
+            weights = {name: unit * weight + level[name] for name, weight in weights.items()}
         return weights
 
     def free(self) -> list[Demand]:
