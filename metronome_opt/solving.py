@@ -144,10 +144,7 @@ def solve(
     if simulated:
         _check_solver(chosen)
     else:
-        terms = {"stretch_limit": stretch_limit, "sharing": sharing, "tolerance": tolerance}
-        for name, value in terms.items():
-            if value:
-                raise InputError(f"{name}: is for slowdown alone; leave it out")
+        _refuse_terms(stretch_limit=stretch_limit, sharing=sharing, tolerance=tolerance)
         from metronome_opt.multiobjective.goals import make_goal
 
         goal = make_goal(names, weights)
@@ -197,6 +194,8 @@ def pareto(
     time_limit: float | None = DEFAULT_FRONT_LIMIT,
     seed: int = 0,
     workers: int | None = None,
+    sharing: str | None = None,
+    tolerance: Exact | None = None,
     cushion_slots: int = 0,
     callback: Callable[[FrontEvent], bool | None] | None = None,
     hyperperiod_limit: int = HYPERPERIOD_LIMIT,
@@ -215,8 +214,8 @@ def pareto(
         are all. For slowdown and delay some weighted sums are minimised, in equal parts of it.
     seed, workers, hyperperiod_limit
         As for `solve`.
-    cushion_slots
-        A reserve, as for `solve`.
+    sharing, tolerance, cushion_slots
+        As for `solve`; the first two for slowdown and delay alone.
     callback
         Notified of every part, choice of periods or weighted sum that is done; returns True to
         stop.
@@ -230,6 +229,7 @@ def pareto(
     if not are_simulated(objectives):
         from metronome_opt.multiobjective.pareto import pareto as find_front
 
+        _refuse_terms(sharing=sharing, tolerance=tolerance)
         with _naming(problem):
             instance = _placed(source, Budget(), seed, hyperperiod_limit, ()).instance
         return find_front(
@@ -258,6 +258,8 @@ def pareto(
         result = solve_slowdown(
             Arguments(placed.instance, auto, part, seed, threads),
             cushion_slots=cushion_slots,
+            sharing=sharing,
+            tolerance=tolerance,
             hyperperiod=_hyperperiod(source),
             names=NAMES,
             levels=levels,
@@ -357,6 +359,13 @@ def _names(
     if not isinstance(objective, Sequence):
         raise InputError(f"objective: must be a name or several, got {quote(objective)}")
     return tuple(objective), None
+
+
+def _refuse_terms(**terms: Exact | None) -> None:
+    """Refuse terms of slowdown for other objectives."""
+    for name, value in terms.items():
+        if value:
+            raise InputError(f"{name}: is for slowdown alone; leave it out")
 
 
 def _check_solver(solver: Solver) -> None:

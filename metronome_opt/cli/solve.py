@@ -48,21 +48,8 @@ def solve(
             show_default="as far as it pays",
         ),
     ] = None,
-    sharing: Annotated[
-        str | None,
-        typer.Option(
-            help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
-            show_default="good under fair and tcp",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="How much slower jobs may become for heavier ones that they meet: 5%.",
-            show_default="1%",
-        ),
-    ] = None,
+    sharing: options.Sharing = None,
+    tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     output: options.ScheduleOutput = None,
     plot: Annotated[
