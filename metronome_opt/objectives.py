@@ -135,9 +135,9 @@ class JobObjective(Objective):
             def cost(self, job, offset):
                 return job.weight if offset < job.period // 3 else 0
 
-    Its value is the sum of these costs, less is better, and ``auto`` minimises it, holds it and
-    weighs it against others. Schedule files state the six objectives of this package alone; the
-    value of another one is in `Result.levels`.
+    `solve` takes such an object as well. Its value is the sum of these costs, less is better, and
+    ``auto`` minimises it, holds it and weighs it against others. Schedule files state objectives of
+    this package alone; the value of another one is in `Result.levels`.
     """
 
     rotation_invariant = False
@@ -302,6 +302,7 @@ class _Mixture(Objective):
 _ALL = (_Slowdown, _Delay, _Strict, _Contention, _Latency, _Stretch, _Wait, _Moves, _Cushion)
 BY_NAME: dict[str, Objective] = {objective.name: objective() for objective in _ALL}
 _SUM = _Mixture()
+_GIVEN: dict[str, JobObjective] = {}
 
 
 # ------------------------------------------------------------------ looking them up
@@ -319,7 +320,25 @@ def find_objective(name: str, place: str = "objectives") -> Objective:
         return BY_NAME[name]
     if name == MIXTURE:
         return _SUM
+    if name in _GIVEN:
+        return _GIVEN[name]
     return _added(name, place)
+
+
+def name_of(objective: str | JobObjective) -> str:
+    """Return the name of an objective; one that is given as an object is known by it from then on.
+
+    Raises
+    ------
+    InputError
+        If an objective of this package has the same name.
+    """
+    if not isinstance(objective, JobObjective):
+        return objective
+    if objective.name in (*BY_NAME, MIXTURE):
+        raise InputError(f"objectives: {objective.name}: is known already; take another name")
+    _GIVEN[objective.name] = objective
+    return objective.name
 
 
 @cache

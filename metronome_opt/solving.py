@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
-from metronome_opt.objectives import SLOWDOWN, Levels, are_simulated, simulated_levels
+from metronome_opt.objectives import (
+    SLOWDOWN,
+    JobObjective,
+    Levels,
+    are_simulated,
+    name_of,
+    simulated_levels,
+)
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scenario.build import locate, read_source
@@ -50,7 +57,7 @@ _AT_PLACES = (
 def solve(
     problem: Instance | Problem | Scenario | str | Path,
     solver: str | Run | Solver = "auto",
-    objective: str | Sequence[str] | Mapping[str, Exact] = SLOWDOWN,
+    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact] = SLOWDOWN,
     *,
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     stop: StoppingRule | Sequence[StoppingRule] = (),
@@ -79,15 +86,15 @@ def solve(
     solver
         A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.Search`.
     objective
-        A name; or several, most important first, each with the earlier ones held at their values;
-        or exact weights by name, for a sum of objectives that are each divided by their natural
-        size (see `metronome_opt.objectives.normal`). ``"all"`` stands for contention, stretch,
-        latency, cushion, wait, moves. Every solver minimises contention or latency, ``auto`` all
-        objectives. What is simulated is not mixed with others: ``slowdown``, or ``strict``, the
-        slowdown of the jobs of the largest weight, then of the next, and so on; ``delay`` may come
-        second, the mean time by which iterations are longer than periods, all jobs alike. Jobs are
-        stretched only if ``stretch`` is among the objectives, or if hyperperiods are too long
-        without, or, for slowdown, as far as it pays.
+        A name, or a `JobObjective`; or several, most important first, each with the earlier ones
+        held at their values; or exact weights by name, for a sum of objectives that are each
+        divided by their natural size (see `metronome_opt.objectives.normal`). ``"all"`` stands
+        for contention, stretch, latency, cushion, wait, moves. Every solver minimises contention or
+        latency, ``auto`` all objectives. What is simulated is not mixed with others: ``slowdown``,
+        or ``strict``, the slowdown of the jobs of the largest weight, then of the next, and so on;
+        ``delay`` may come second, the mean time by which iterations are longer than periods, all
+        jobs alike. Jobs are stretched only if ``stretch`` is among the objectives, or if
+        hyperperiods are too long without, or, for slowdown, as far as it pays.
     time_limit
         Seconds, model building and judging included, loading of kernels not; None for no limit.
         The best schedule is returned.
@@ -349,16 +356,16 @@ def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | N
 
 
 def _names(
-    objective: str | Sequence[str] | Mapping[str, Exact],
+    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact],
 ) -> tuple[tuple[str, ...], Mapping[str, Exact] | None]:
     """Return the objectives, and their weights if they are added up."""
     if isinstance(objective, Mapping):
         return (), objective
-    if isinstance(objective, str):
-        return (objective,), None
+    if isinstance(objective, str | JobObjective):
+        return (name_of(objective),), None
     if not isinstance(objective, Sequence):
         raise InputError(f"objective: must be a name or several, got {quote(objective)}")
-    return tuple(objective), None
+    return tuple(map(name_of, objective)), None
 
 
 def _refuse_terms(**terms: Exact | None) -> None:
