@@ -305,7 +305,7 @@ def _weights(source: Problem | Scenario) -> Mapping[str, int]:
 
 @contextmanager
 def _naming(problem: object) -> Iterator[None]:
-    """Prefix errors in placing the jobs of a file with its name; others are told by their type."""
+    """Prefix errors in placing jobs with the file's name, if there is one."""
     try:
         yield
     except InputError as error:

@@ -29,8 +29,8 @@ from metronome_opt.slowdown.player import (
     Player,
     Values,
     is_better,
-    least,
     levels_of,
+    lowest,
     plays,
 )
 from metronome_opt.solvers.budget import Budget
@@ -215,7 +215,7 @@ class Search:
                 continue
             found = self.values(places_of(tried))
             if is_better(found, values, WORTH):
-                best, values = tried, least(found, values)
+                best, values = tried, lowest(found, values)
         return places_of(best)
 
     def slowdown(self, places: Places, first_seed: int = _FIRST_SEED) -> float:

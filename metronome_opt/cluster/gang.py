@@ -191,7 +191,7 @@ class Reservation(Record):
 
     @property
     def iteration(self) -> int:
-        """Length of an iteration that nobody delays, in slots: without slots no time is idle."""
+        """Length of an undelayed iteration, in slots: without slots no time is idle."""
         return self.period if self.gated else self.gang.period
 
 

@@ -30,7 +30,7 @@ from metronome_opt.cluster.views import instance_of
 from metronome_opt.errors import MetronomeError
 from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.claims import Claims
-from metronome_opt.slowdown.rephase import least_slowdown
+from metronome_opt.slowdown.rephase import choose_slots
 from metronome_opt.verify import evaluate
 
 _LOOSE_S, _MAX_LOOSE_S = 5.0, 600.0
@@ -253,7 +253,7 @@ class Monitor:
             if each.job not in kept and each.kind != "late"  # other slots would not help
         }
         resting = self._memory.resting(now_s) - set(concerned)
-        slots = least_slowdown(claims, right, suspects.union(concerned), resting)
+        slots = choose_slots(claims, right, suspects.union(concerned), resting)
         if slots.postponed:
             stay = [each for each in believed if each.job not in slots.postponed]
             right, kept = correct_claims(claims, stay, observations)

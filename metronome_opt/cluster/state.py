@@ -52,7 +52,7 @@ class ClusterState:
     total, free
         GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
     others
-        What is held there by others, of whom no claim speaks: no place is looked for in it. It is
+        What is used there by others, without a claim: no place is looked for in it. It is
         no part of what is kept. Shape (nodes, 3).
     up
         Whether each node takes tasks, shape (nodes,).

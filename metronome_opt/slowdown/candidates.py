@@ -3,8 +3,8 @@
 Bursts that a link cannot carry at once never meet only if the greatest common divisor of the
 periods is as long as both. So the periods are multiples of a base, for each job the shortest one
 that leaves it some idle time, and every base is tried. Of those at which all jobs fit the ones are
-kept that cost less in the mean than all with a smaller largest stretch. So whoever may stretch jobs
-further has the same candidates, and more.
+kept that cost less in the mean than all with a smaller largest stretch. A larger limit on
+stretches has the same candidates, and more.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Periods = Mapping[str, int]
 Short = Callable[[Periods], bool]
 
 _IDLE = tuple(Fraction(each, 1000) for each in (0, 5, 10, 20, 40))
-"""Shares of periods by which gated jobs are stretched at least, if they may be: who has no idle
-time and is late once, stays so."""
+"""Shares of periods by which gated jobs are stretched at least, if they may be: a job without
+idle time that is late once stays late."""
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
 
 

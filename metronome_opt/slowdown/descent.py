@@ -15,7 +15,7 @@ from metronome_opt.instance import Job
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.slowdown.candidates import Short
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge, is_better, least
+from metronome_opt.slowdown.player import Judge, is_better, lowest
 from metronome_opt.solvers.budget import Budget
 
 _WORTH = 5e-4  # less is no reason to gate a job, nor to keep it gated
@@ -55,7 +55,7 @@ def descend(
                 reached = judge.values(moved)
                 worth = _WORTH if job.name in moved.periods else -_WORTH
                 if is_better(reached, values, worth):
-                    plan, values = moved, least(reached, values)
+                    plan, values = moved, lowest(reached, values)
         if plan is before:
             break
     return plan

@@ -1,10 +1,10 @@
-"""Problem (d): who is gated, periods and offsets together, such that jobs are least slowed down.
+"""Problem (d): gated jobs, their periods and offsets, for minimum weighted mean slowdown.
 
 Jobs that share no link that could be overloaded do not slow one another down, so each group that
-does is treated by itself. Free jobs begin when they are ready: nobody could hold them to anything
+does is treated by itself. Free jobs begin when they are ready: nothing holds them to anything
 else. A group that fits as a whole is gated if jobs gain by it, stretched as far as that pays.
 
-If it is known how the network shares links, a part of a group may be gated, whoever gains by it.
+If it is known how the network shares links, a part of a group may be gated, if jobs gain by it.
 Otherwise this is not tried: over TCP free jobs made gated ones slower than the simulation says.
 
 Candidates are taken in the order of their largest stretch, and one has to be noticeably better than
@@ -36,7 +36,7 @@ from metronome_opt.slowdown.player import (
     WORTH,
     Judge,
     is_better,
-    least,
+    lowest,
     plays,
 )
 from metronome_opt.solvers.budget import Budget
@@ -125,9 +125,9 @@ class Outcome:
     Attributes
     ----------
     slowdowns, unshifted
-        By job: mean iteration time over period, under the plan and if nobody is shifted or gated.
+        By job: mean iteration time over period, under the plan and unshifted, with no job gated.
     simulated
-        Whether anybody had to be let run; otherwise nobody can ever be held up.
+        Whether simulations were needed; otherwise no job can ever be delayed.
     """
 
     plan: Plan
@@ -151,12 +151,12 @@ Report = Callable[[Fraction], None]
 def minimise(
     instance: Instance, terms: Terms, budget: Budget, report: Report | None = None
 ) -> Outcome:
-    """Return the plan of least weighted mean slowdown that is found in time.
+    """Return the plan of the smallest weighted mean slowdown that is found in time.
 
     Parameters
     ----------
     report
-        Told of the weighted mean slowdown of the whole whenever it falls.
+        Notified of the weighted mean slowdown of the whole whenever it falls.
     """
     offsets = dict(instance.unshifted)
     periods: dict[str, int] = {}
@@ -238,14 +238,14 @@ def is_short(
     for link in links:
         jobs = (instance.jobs[index] for index in instance.jobs_on[link])
         kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
-        most = max(_LONGEST, instance.hyperperiods[link])
-        if math.lcm(*kept) > min(most, instance.hyperperiod_limit):
+        limit = max(_LONGEST, instance.hyperperiods[link])
+        if math.lcm(*kept) > min(limit, instance.hyperperiod_limit):
             return False
     return True
 
 
 def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -> Sequence[Plan]:
-    """Return the plans of a group that were the best at some time; the first is to shift nobody."""
+    """Return the plans of a group that were the best at some time; the first one shifts no job."""
     unshifted = Plan(part.unshifted)
     if len(part.jobs) == 1:
         return [unshifted]
@@ -303,12 +303,12 @@ class _Walk:
         self._last: tuple[Plan, Mapping[str, int]] | None = None
 
     def offer(self, plan: Plan) -> None:
-        """Take over a plan that harms nobody and is noticeably better."""
+        """Take over a plan that harms no job and is noticeably better."""
         if not is_better(self.search.means(plan), self.values, WORTH):
             return
         if self.judge.is_harmless(plan) and is_better(self.judge.means(plan), self.values, WORTH):
             self.plans.append(plan)
-            self.values = least(self.judge.means(plan), self.values)
+            self.values = lowest(self.judge.means(plan), self.values)
 
     def descend(
         self,
@@ -333,8 +333,8 @@ class _Walk:
 def _longest(judge: Judge, limit: Fraction | None) -> dict[str, int]:
     """Return the longest periods that are allowed and harm no job."""
     longest = {}
-    for job, most in zip(judge.player.instance.jobs, judge.most.tolist(), strict=True):
-        shares = [Fraction(most) - 1] + ([] if limit is None else [limit])
+    for job, slowest in zip(judge.player.instance.jobs, judge.limits.tolist(), strict=True):
+        shares = [Fraction(slowest) - 1] + ([] if limit is None else [limit])
         slots = [int(max(Fraction(0), share) * job.period) for share in shares]
         slots += [job.max_stretch] if job.max_stretch else []
         longest[job.name] = min(job.period + min(slots), judge.player.instance.hyperperiod_limit)

@@ -1,4 +1,4 @@
-"""Plans judged by letting the jobs run: slowdowns, whom they harm, and who waits for whom."""
+"""Plans judged by simulation: slowdowns, harm to jobs, and the causes of delays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Play(NamedTuple):
 
 SHARINGS = (*get_args(Sharing), "gated")
 SAFE: tuple[Sharing, ...] = ("fair", "tcp")
-"""A plan that is good under both is good on networks that nobody has set up for it."""
+"""A plan that is good under both is good on networks that were not set up for it."""
 
 
 def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play, ...]:
@@ -76,7 +76,7 @@ def is_better(new: Values, old: Values, gain: float = 0.0) -> bool:
     return new[-1] < old[-1] - gain
 
 
-def least(new: Values, old: Values) -> Values:
+def lowest(new: Values, old: Values) -> Values:
     """Return new means, none but the last above an old one by chance: small losses add up."""
     pairs = zip(new[:-1], old, strict=False)
     return (*(min(a, b) if abs(a - b) <= WORTH else a for a, b in pairs), new[-1])
@@ -226,8 +226,8 @@ class Judge:
     """Weighted mean slowdown, and a penalty if a job is harmed.
 
     A job is harmed if it is slower than unshifted in the mean over ways of sharing by more than
-    1 %; and if, under one of them, by more than 2 % both than unshifted and than its slots are
-    apart.
+    1 %; and if, under one of them, by more than 2 % both than unshifted and than the period of its
+    slots.
 
     Parameters
     ----------
@@ -239,8 +239,8 @@ class Judge:
     Attributes
     ----------
     unshifted
-        Slowdown of each job if nobody is shifted or gated, shape (jobs,).
-    most
+        Slowdown of each job unshifted, with no job gated, shape (jobs,).
+    limits
         The mean slowdown of each job beyond which it is harmed.
     """
 
@@ -262,7 +262,7 @@ class Judge:
         largest = max(job.weight for job in instance.jobs)
         lighter = np.array([job.weight < largest for job in instance.jobs])
         self._harm = np.where(lighter, max(tolerance, _HARM), _HARM)
-        self.most: Floats = self.unshifted * (1 + self._harm)
+        self.limits: Floats = self.unshifted * (1 + self._harm)
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the slowdown of each job."""
@@ -287,7 +287,7 @@ class Judge:
         return self._beyond(plan, self._by_sharing(plan)) <= 0
 
     def _by_sharing(self, plan: Plan) -> Floats:
-        """Return the slowdowns; nobody is let run again under the same plan."""
+        """Return the slowdowns; the same plan is not simulated again."""
         key = tuple((plan.offsets[name], plan.periods.get(name)) for name in self._names)
         if key not in self._played:
             if len(self._played) == _REMEMBERED:
@@ -298,16 +298,16 @@ class Judge:
     def _beyond(self, plan: Plan, by_sharing: Floats) -> float:
         """Return by how much the job that is harmed most is slower than it may be."""
         jobs = self.player.instance.jobs
-        apart = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
-        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + self._harm + _HARM)
-        return float(max((by_sharing.mean(axis=0) - self.most).max(), each.max()))
+        alone = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
+        each = by_sharing - np.maximum(self._unshifted, alone) * (1 + self._harm + _HARM)
+        return float(max((by_sharing.mean(axis=0) - self.limits).max(), each.max()))
 
 
 def waits(instance: Instance, plan: Plan) -> Mapping[str, Mapping[str, float]]:
-    """Return for each job the others that hold it up, each with its share of that.
+    """Return for each job the others that delay it, each with its share of that.
 
-    While a link is full, whoever sends on it more slowly than it could loses time, and the others
-    there make it so, each by what it sends. Fair sharing, without jitter.
+    While a link is full, a job that sends on it more slowly than it could loses time to the others
+    there, to each by what it sends. Fair sharing, without jitter.
     """
     trace = Player(instance, (Play("fair", 0),), jitter=0.0).traced(plan)
     capacities = {link.name: link.capacity for link in instance.links}

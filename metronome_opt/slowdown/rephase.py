@@ -31,8 +31,8 @@ from metronome_opt.verify import evaluate
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
 _HARM = 0.01  # of an iteration: by so much a job may become slower, since plays differ by chance
 _FIRST_SEED = 300  # of plays; those of the search for plans have others
-_SECONDS = 20.0  # for a plan of least slowdown, at most
-_MOST_NAMED = 3
+_SECONDS = 20.0  # at most, for a plan of minimum slowdown
+_MAX_NAMED = 3
 _PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
 _MAX_ROTATIONS = 64  # of a plan, tried for each job that it may leave in its place
 _MIN_GAIN = Fraction(1, 100)  # of an iteration, with moves paid
@@ -64,7 +64,7 @@ class NewSlots(NamedTuple):
     gated: Mapping[str, bool] = FrozenDict()
 
 
-def least_slowdown(
+def choose_slots(
     claims: Claims,
     right: Claims,
     suspects: Collection[str],
@@ -99,7 +99,7 @@ def least_slowdown(
             continue  # how much idle time there really is shows when they run
         way, better_later = group.choose(resting)
         if group.is_slow:
-            why.append(group.told(way))
+            why.append(group.describe(way))
         if better_later:
             why.append("jobs that would have to move were moved not long ago")
             later |= names
@@ -156,7 +156,7 @@ class _Group:
         return Plan({**self._instance.unshifted, **offsets}, periods)
 
     @cached_property
-    def _put_right(self) -> Plan:
+    def _corrected(self) -> Plan:
         return self._in_slots(self.right.offsets)
 
     @cached_property
@@ -180,7 +180,7 @@ class _Group:
         yield self._free
 
     def _near(self, plan: Plan) -> Plan:
-        """Return a plan rotated such that waiting for it costs least."""
+        """Return a plan rotated such that waiting for it is cheapest."""
         kept = list(plan.periods)
         ways = rotated(
             list(plan.periods.values()),
@@ -197,11 +197,11 @@ class _Group:
 
     def choose(self, resting: Collection[str]) -> tuple[Plan, bool]:
         """Return the best plan, and whether a better one would move jobs that are resting."""
-        chosen, better_later = self._put_right, False
+        chosen, better_later = self._corrected, False
         if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
             chosen = self.stay
         if not self._fits and self._cost(chosen) > self._cost(self._free) - _MIN_GAIN:
-            # Who is gated all the same may starve: to be late is to wait for the next slot.
+            # A job that is gated all the same may starve: to be late is to wait for the next slot.
             chosen, better_later = self._or_later(chosen, self._free, resting)
         if self._value(chosen) > 1 + _CLOSE:
             for way in self._others():
@@ -216,7 +216,7 @@ class _Group:
 
     @property
     def fits_as_claimed(self) -> bool:
-        """True if all fit, no slots are further apart than needed, and jobs run as claimed."""
+        """True if all fit, no period is longer than needed, and jobs run as claimed."""
         whole = self.right.hyperperiod
         for job in self._instance.jobs:
             before, period = self.claims.instance.job(job.name), self.claims.period(job.name)
@@ -263,17 +263,17 @@ class _Group:
                 (plan.offsets[job.name] - self.right.offsets[job.name]) % period, period
             )
             if not self.right.is_gated(job.name):
-                waits = Fraction(1, 2)  # nobody knows where it is
+                waits = Fraction(1, 2)  # where it is is not known
             total += Fraction(share) * (1 + waits) * bool(waits)
         return _PRICE * total
 
     def _moved(self, plan: Plan) -> set[str]:
-        """Return the jobs that are told other slots than those put right."""
+        """Return the jobs whose slots differ from the corrected ones."""
         return {
             name
-            for name in self._put_right.offsets
-            if plan.periods.get(name) != self._put_right.periods.get(name)
-            or (name in plan.periods and plan.offsets[name] != self._put_right.offsets[name])
+            for name in self._corrected.offsets
+            if plan.periods.get(name) != self._corrected.periods.get(name)
+            or (name in plan.periods and plan.offsets[name] != self._corrected.offsets[name])
         }
 
     def _is_harmless(self, plan: Plan) -> bool:
@@ -281,15 +281,15 @@ class _Group:
         due = np.maximum(self._slowdowns(self.stay), self._slowdowns(self._free))
         return bool((self._slowdowns(plan) - due <= _HARM).all())
 
-    def told(self, plan: Plan) -> str:
+    def describe(self, plan: Plan) -> str:
         """Return in words what the jobs lose as things are, and with a plan."""
         names = [job.name for job in self._instance.jobs]
-        who = ", ".join(names[:_MOST_NAMED])
-        if len(names) > _MOST_NAMED:
-            who += f" and {len(names) - _MOST_NAMED} more"
+        listed = ", ".join(names[:_MAX_NAMED])
+        if len(names) > _MAX_NAMED:
+            listed += f" and {len(names) - _MAX_NAMED} more"
         now, then = (100 * (self._value(each) - 1) for each in (self.stay, plan))
-        lost = f"iterations of {who} take {now:.1f} % longer than alone"
-        if plan is self.stay or plan is self._put_right:
+        lost = f"iterations of {listed} take {now:.1f} % longer than alone"
+        if plan is self.stay or plan is self._corrected:
             return f"{lost}, and no other slots gain enough"
         if not plan.periods:
             return f"{lost}, {then:.1f} % without slots"

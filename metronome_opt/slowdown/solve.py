@@ -244,7 +244,7 @@ def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
 
 
 def _waits(instance: Instance, outcome: Outcome) -> dict[str, Mapping[str, float]]:
-    """Return what delays each job that is noticeably slower than its slots are apart."""
+    """Return the causes of delay of each job noticeably slower than its slots allow."""
     stretch = outcome.plan.stretch(instance)
     alone = {job.name: 1 + stretch[job.name] / job.period for job in instance.jobs}
     return {

@@ -128,7 +128,7 @@ class MilpProgram(_Program):
     Raises
     ------
     ModelTooLargeError
-        When numbers are stated that a floating-point back end cannot tell apart.
+        When numbers are stated that a floating-point back end cannot distinguish.
     """
 
     def __init__(self, form: Form) -> None:

@@ -19,7 +19,7 @@ from metronome_opt.result import Result
 from metronome_opt.slowdown.front import slowdown_front
 from metronome_opt.slowdown.minimise import Terms
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, Judge, is_better, least, plays
+from metronome_opt.slowdown.player import SAFE, Judge, is_better, lowest, plays
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
 from tests.builders import job, network
@@ -46,7 +46,7 @@ def alternatives(pair: Instance, judge: Judge) -> Iterator[Plan]:
     yield Plan(pair.unshifted)
     first, second = (
         range(each.period, int(most * each.period) + 1)
-        for each, most in zip(pair.jobs, judge.most.tolist(), strict=True)
+        for each, most in zip(pair.jobs, judge.limits.tolist(), strict=True)
     )
     for p, q in ((p, q) for p in first for q in second):
         room = gcd(p, q) - one.phases[0].length - two.phases[0].length - 2 * cushion
@@ -103,8 +103,8 @@ def test_levels_count_one_after_the_other() -> None:
     assert not is_better((1.2, 1.0), (1.1, 1.5))
     assert is_better((1.101, 1.4), (1.1, 1.5), 0.05)
     assert not is_better((1.099, 1.48), (1.1, 1.5), 0.05)
-    assert least((1.101, 1.4), (1.1, 1.5)) == (1.1, 1.4)
-    assert least((1.0, 1.6), (1.1, 1.5)) == (1.0, 1.6)
+    assert lowest((1.101, 1.4), (1.1, 1.5)) == (1.1, 1.4)
+    assert lowest((1.0, 1.6), (1.1, 1.5)) == (1.0, 1.6)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -42,7 +42,7 @@ def test_harm_under_one_sharing_rule_counts(monkeypatch: pytest.MonkeyPatch) -> 
     def play(tcp: float, plan: Plan) -> bool:
         judge = Judge(TIGHT, plays(0, 1))
         monkeypatch.setattr(judge, "_unshifted", np.array([[1.4] * 3, [1.0] * 3]))
-        monkeypatch.setattr(judge, "most", np.array([1.2 * 1.01] * 3))
+        monkeypatch.setattr(judge, "limits", np.array([1.2 * 1.01] * 3))
         times = np.array([[1.05] * 3, [1.0, 1.0, tcp]])
         monkeypatch.setattr(judge.player, "by_sharing", lambda _: times)
         return judge.is_harmless(plan)

@@ -1,6 +1,6 @@
 """Bursts begin, share links by progressive filling, one priority class after the other, and end.
 
-A link whose bursts together stay within its capacity at their own rates never holds anybody up. On
+A link whose bursts together stay within its capacity at their own rates delays no job. On
 the others, a burst that begins or ends changes the rates of those that it meets, and so on from
 link to link, but seldom far: only jobs whose rates do change are looked at, with their links.
 """
@@ -342,7 +342,7 @@ def _concerned_on(world: World, link: int, count: int) -> int:
 
 @inner
 def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, limit: float) -> int:
-    """Make members of whom the link held back but has `lost`, and of who has more than `limit`."""
+    """Make members of flows that the link held back but has `lost`, and of those above `limit`."""
     jobs, uses = world.jobs, world.uses
     use = world.links[link].head
     while use >= 0:

@@ -19,7 +19,7 @@ from metronome_opt.solvers.budget import Budget
 
 
 class Metronome(Default):
-    """Lets `allocation` decide where a job runs and when it starts, and `slowdown` who is gated."""
+    """Lets `allocation` decide where a job runs and when it starts, and `slowdown` its slots."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -1,6 +1,6 @@
 """Running jobs as instances; periods and shifts of jobs that share links.
 
-Bursts of two jobs can only be kept apart for good if their periods fit each other. One job's
+Bursts of two jobs never meet for good only if their periods fit each other. One job's
 iteration is the base; the others take a whole number of bases, or a whole part of it, with idle
 time at the end. A job that would have to idle for too long is left out.
 """
