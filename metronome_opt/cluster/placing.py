@@ -206,14 +206,14 @@ def _present(state: ClusterState) -> Cluster:
     """Return the cluster with what links carry now."""
     links = state.cluster.links
     carried = state.capacity.tolist()
-    if [link.capacity for link in links] == carried:
+    if [*state.cluster.capacities.values()] == carried:
         return state.cluster
     fields = {field: getattr(state.cluster, field) for field in Cluster.model_fields}
     now = (
         Link.model_construct(name=link.name, capacity=capacity)  # 0 is no capacity of a file
         for link, capacity in zip(links, carried, strict=True)
     )
-    return Cluster.model_construct(**{**fields, "links": tuple(now)})
+    return Cluster.model_construct(**{**fields, "links": tuple(now), "background": {}})
 
 
 def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:

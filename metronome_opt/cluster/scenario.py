@@ -36,7 +36,9 @@ def scenario_of(state: ClusterState) -> Scenario:
     document = document_of(state)
     if not document["jobs"]:
         raise InputError("no claims of several tasks are in force; place jobs first")
-    spec = ClusterSpec.from_dict({**state.cluster.to_dict(), **document["cluster"]})
+    spec = ClusterSpec.from_dict(
+        {**state.cluster.to_dict(), "background": {}, **document["cluster"]}
+    )
     return Scenario.from_dict({**document, "cluster": spec})
 
 
@@ -44,8 +46,8 @@ def document_of(state: ClusterState) -> dict[str, Any]:
     """Return the same as a document: each job at its nodes, offsets as the current ones.
 
     Periods are those of the jobs, without idle slots. A job of one task sends nothing: it is left
-    out, and its node has so much less. A node that is down has what its jobs hold; a link that has
-    failed carries 1 Mbit/s, since scenarios know no less.
+    out, and its node has so much less. A node that is down has what its jobs hold. Links carry what
+    traffic of others leaves; one that has failed 1 Mbit/s, since scenarios know no less.
     """
     cluster = state.cluster
     held: Counter[tuple[str, str]] = Counter()

@@ -77,7 +77,7 @@ class ClusterState:
         self.free: Ints = self.total.copy()
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
-        self.capacity: Ints = np.array([link.capacity for link in cluster.links], dtype=np.int64)
+        self.capacity: Ints = np.array([*cluster.capacities.values()], dtype=np.int64)
         self.demand: NDArray[np.int32] = np.zeros(
             (len(cluster.links), cluster.hyperperiod), dtype=np.int32
         )
