@@ -49,8 +49,7 @@ def profile(
     if as_json:
         options.print_json(_document(result))
     elif result.traffic is None:
-        mean = "" if result.mean_mbps is None else f"; mean rate {result.mean_mbps:,.0f} Mbit/s"
-        typer.echo(f"{result.reason}{mean}")
+        typer.echo(result.reason)
     else:
         _print_tables(result, result.traffic)
     return 1 if result.traffic is None else 0

@@ -6,7 +6,9 @@ The tasks of a gang are all alike, and so is the traffic of each.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -137,6 +139,16 @@ class Gang(Record):
         changes = {"period": period, "phases": tuple(phases), "max_stretch": stretch}
         return self.model_copy(update=changes)
 
+    def min_rate(self, hyperperiod: int) -> int:
+        """Return the lowest rate in Mbit/s at which its iteration fits the hyperperiod."""
+
+        def fits(rate: int) -> bool:
+            with suppress(InputError):
+                return bool(self.slowed_to(Fraction(rate), hyperperiod))
+            return False
+
+        return 1 + bisect_left(range(1, self.peak), x=True, key=fits)
+
     def stretch_for(self, hyperperiod: int) -> int:
         """Return the fewest idle slots that make the period divide the hyperperiod.
 
@@ -157,7 +169,7 @@ class Gang(Record):
 
 def _divisor(whole: int, minimum: int) -> int | None:
     """Return the smallest divisor of `whole` that is at least `minimum`; None if there is none."""
-    return next((p for p in range(minimum, whole + 1) if whole % p == 0), None)
+    return next((whole // n for n in range(whole // minimum, 0, -1) if whole % n == 0), None)
 
 
 class Reservation(Record):

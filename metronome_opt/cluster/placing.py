@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
@@ -36,6 +35,9 @@ from metronome_opt.solvers.budget import Budget
 
 MEETINGS = Meetings(SAFE)
 """Slowdowns of pairs of jobs, kept from one decision to the next."""
+
+LATE = 0.05
+"""Remaining length of a job that should have ended: a share of how long it has run."""
 
 _CUSHION = Fraction(2, 100)  # of a period: distance between bursts that keep slots
 _HARM = 0.01  # of an iteration: slots may make a gang slower by so much that meets no other job
@@ -120,9 +122,7 @@ class Place:
 def decide(
     state: ClusterState, waiting: Sequence[tuple[Gang, float]], now_s: float | None = None
 ) -> Mapping[str, Decision]:
-    """Decide which gangs start, and where.
-
-    A gang that would be too slow there for the hyperperiod, which `place_job` says, takes no room.
+    """Decide which gangs start, and where: nowhere too slow for the hyperperiod.
 
     Parameters
     ----------
@@ -131,21 +131,12 @@ def decide(
     now_s
         Unix time, by which it is known how long jobs still run; None if nothing is known.
     """
-    slot_ms, decisions = state.cluster.slot_ms, dict[str, Decision]()
-    left, before = list(waiting), len(waiting) + 1
-    while len(left) < before:
-        asked = [Waiting(_demand(gang, slot_ms, _length_ms(state, gang)), ms) for gang, ms in left]
-        decisions |= decide_starts(asked, occupancy_of(state, now_s))
-        before = len(left)
-        left = [each for each in left if _is_possible(state, each[0], decisions[each[0].name])]
-    return decisions
-
-
-def _is_possible(state: ClusterState, gang: Gang, decision: Decision) -> bool:
-    """Return whether the hyperperiod has room for a gang where it starts, if it does."""
-    with suppress(InputError):
-        return decision.placement is None or bool(at_rate(state, gang, decision.placement))
-    return False
+    asked = []
+    for gang, waited_ms in waiting:
+        job = _demand(gang, state.cluster.slot_ms, _length_ms(state, gang))
+        min_rate = gang.min_rate(state.cluster.hyperperiod)
+        asked.append(Waiting(replace(job, min_rate=min_rate), waited_ms))
+    return decide_starts(asked, occupancy_of(state, now_s))
 
 
 def place_job(
@@ -242,12 +233,16 @@ def _length_ms(state: ClusterState, gang: Gang) -> float | None:
 
 
 def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> float | None:
-    """Return how long a job still runs; None if it is not known, or it should have ended."""
-    if now_s is None or claim.started is None or claim.gang.iterations is None:
+    """Return how long a job still runs; None if it is not known.
+
+    At its ideal end a job that runs slower by a share has about as large a share of its length
+    left; how much slower this one is was not observed, so that of a usual one is taken.
+    """
+    length = _length_ms(state, claim.gang)
+    if now_s is None or claim.started is None or length is None:
         return None
-    length = _length_ms(state, claim.gang) or 0.0
-    left = length - 1000 * (now_s - claim.started)
-    return left if left > 0 else None
+    ran = 1000 * (now_s - claim.started)
+    return max(length - ran, LATE * ran)
 
 
 # ------------------------------------------------------------------ the claim
@@ -383,6 +378,11 @@ def why_not(state: ClusterState, gang: Gang) -> str:
         faults.append(f"most_racks is {gang.most_racks}")
     if failed:
         faults.append(f"links that carry nothing: {_named(failed)}")
+    if gang.most_racks is None and not failed:
+        faults.append(
+            f"each needs {gang.min_rate(state.cluster.hyperperiod):,} Mbit/s, else its iterations "
+            f"exceed the hyperperiod of {state.cluster.hyperperiod} slots"
+        )
     return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
 
 
