@@ -29,7 +29,8 @@ def claims(
     """
     from metronome_opt.kubernetes import VerificationError, export_claims
 
-    source, stated = options.read_source(instance, hyperperiod_limit), read_schedule(schedule)
+    stated = read_schedule(schedule)
+    source = options.read_source(instance, hyperperiod_limit, stated)
     with options.naming(instance):
         problem, faults = judge(source, stated, hyperperiod_limit=hyperperiod_limit)
     if problem is None:

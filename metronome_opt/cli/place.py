@@ -307,7 +307,7 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
         )
         state = ClusterState(spec)
         if with_jobs:
-            place_scenario(state, scenario)
+            place_scenario(state, scenario, time.time())
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return state

@@ -21,7 +21,8 @@ def verify(
     The exit status is 0 only if all are true. A lower bound is checked against the value; its proof
     cannot be seen from the file, unless it is one of slowdown.
     """
-    source, stated = options.read_source(instance, hyperperiod_limit), read_schedule(schedule)
+    stated = read_schedule(schedule)
+    source = options.read_source(instance, hyperperiod_limit, stated)
     with options.naming(instance):
         _, faults = judge(source, stated, hyperperiod_limit=hyperperiod_limit)
     if as_json:

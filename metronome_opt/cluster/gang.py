@@ -228,7 +228,7 @@ class Unreserved(Record):
 
 
 class Revised(Record):
-    """Running jobs changed what they claim, all at once: their offsets, say, or their traffic."""
+    """Running jobs changed what they claim, all at once: their offsets, say, or their nodes."""
 
     event: Literal["revise"] = "revise"
     claims: Annotated[tuple[Reservation, ...], Field(strict=False)]

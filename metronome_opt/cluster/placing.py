@@ -180,8 +180,13 @@ def place_job(
     return Place(gang, claim, alone_ms, expected_ms, placement, worst_first)
 
 
-def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
-    """Return the jobs of a state as allocation sees them, on links as they are."""
+def occupancy_of(
+    state: ClusterState, now_s: float | None = None, outlook: Outlook | None = None
+) -> Occupancy:
+    """Return the jobs of a state as allocation sees them, on links as they are.
+
+    The outlook is that of a cluster as full as it is, if None is given.
+    """
     room = Room(_present(state), state.free - state.others, state.up)
     placed = [
         Placed(
@@ -190,7 +195,7 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
         )
         for claim in state.claims.values()
     ]
-    return Occupancy(room, placed, MEETINGS, Outlook().at(room.busy))
+    return Occupancy(room, placed, MEETINGS, outlook or Outlook().at(room.busy))
 
 
 def _present(state: ClusterState) -> Cluster:
@@ -408,11 +413,12 @@ def _more_nodes(state: ClusterState, gang: Gang, tasks: int) -> str:
 # ------------------------------------------------------------------ a whole scenario
 
 
-def place_scenario(state: ClusterState, scenario: Scenario) -> None:
+def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None = None) -> None:
     """Reserve nodes for the jobs of a scenario, those that they name or that `allocate` finds.
 
     Jobs send what they send there, from the offset on that the scenario gives, else as `claim_at`
-    chooses, one after the other. If there is no room for one of them, that is an `InputError`.
+    chooses, one after the other; they begin now, in Unix time. If there is no room for one of
+    them, that is an `InputError`.
     """
     problem = allocate(scenario, Budget(_SECONDS))
     if problem.waiting:
@@ -434,7 +440,7 @@ def place_scenario(state: ClusterState, scenario: Scenario) -> None:
             iterations=work.iterations,
         )
         there = state.cluster.placement(nodes[job.name], work.algorithm, each=work.each.gpus)
-        claim = claim_at(state, gang, there)
+        claim = claim_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         changes = {} if offset is None else {"offset": offset, "gated": True}
         state.reserve(claim.model_copy(update=changes))

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Link
 from metronome_opt.records import (
+    FrozenDict,
     Name,
     Positive,
     Record,
@@ -90,7 +91,7 @@ class UniformCluster(Record):
     racks: Annotated[int, Field(ge=1, le=_MAX_RACKS)] | None = None
     oversubscription: _Ratio | None = None
     gpu: Gpu | None = None
-    background: Background
+    background: Background = FrozenDict()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -50,7 +50,7 @@ def _taken(value: Any) -> Any:
 # By link. Left out of documents where there is none, so that their checksums stay.
 Background = Annotated[
     FrozenMap[Name, Annotated[str, BeforeValidator(_taken, json_schema_input_type=str)]],
-    Field(default_factory=FrozenDict, exclude_if=lambda taken: not taken),
+    Field(exclude_if=lambda taken: not taken),
 ]
 
 
@@ -214,7 +214,7 @@ class Cluster(Record):
     zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
     region_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
     gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
-    background: Background
+    background: Background = FrozenDict()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -144,9 +144,9 @@ def _flow_faults(
 
 def _left(capacity: int, taken: str) -> int:
     """Return the whole Mbit/s of a link that a share or a rate of other traffic leaves."""
-    number, unit = re.fullmatch(r"([0-9.]+) ?(\S+)", taken).groups()  # type: ignore[union-attr]
-    whole = {"%": Fraction(capacity, 100), "Mbit/s": 1, "Gbit/s": 1000, "Tbit/s": 1_000_000}
-    return math.floor(capacity - whole[unit] * Fraction(number))
+    number, unit = re.findall(r"[0-9.]+|\S+$", taken.replace(" ", ""))
+    units = {"%": Fraction(capacity, 100), "M": Fraction(1), "G": Fraction(10**3)}
+    return math.floor(capacity - Fraction(number) * units.get(unit[0], Fraction(10**6)))
 
 
 def _flows(

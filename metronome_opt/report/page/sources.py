@@ -109,7 +109,8 @@ def _judge(
 ) -> tuple[Problem | None, str | None]:
     """Return what schedules of one placement solve, and what is false of the first false one."""
     limit, is_state = hyperperiod_limit, Path(path).is_dir()
-    source = read_state(path) if is_state else read_source(path, hyperperiod_limit=limit)
+    places = points[0].schedule.places
+    source = read_state(path, places) if is_state else read_source(path, hyperperiod_limit=limit)
     problem: Problem | None = None
     for point in points:
         status = point.schedule.status
