@@ -40,7 +40,7 @@ def decide_moves(occupancy: Occupancy, cost_ms: float, kept: Mapping[str, float]
     cost_ms
         Time that a move costs its job.
     kept
-        By what share jobs that keep slots are slower than alone: no other job delays them.
+        By what share jobs are slower than alone whose slots no other job delays.
     """
     occupancy, moves = occupancy.copy(), list[Move]()
     movable = [name for name, each in occupancy.placed.items() if each.job.length_ms is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -149,8 +148,6 @@ def _read_moved(
         return options.read_source(file, hyperperiod_limit), []
     if not file.is_dir():
         raise InputError(f"--move-cost: {file} is no folder of a cluster's state; leave it out")
-    if not math.isfinite(cost_s):
-        raise InputError(f"--move-cost: must be a number of seconds, got {cost_s}")
     from metronome_opt.cluster.scenario import read_moved
 
     return read_moved(file, cost_s, time.time())
@@ -180,7 +177,7 @@ def _print_moves(moves: Sequence[Move], cost_s: float | None) -> None:
             f"saves {move.saves_ms / 1000:.0f} s, costs {cost_s:g} s"
         )
     if cost_s is not None and not moves:
-        typer.echo("no move pays; jobs stay whose iterations left are not known")
+        typer.echo("no move pays (jobs that state no iterations stay)")
 
 
 def _objective(text: str) -> str | list[str] | dict[str, str]:

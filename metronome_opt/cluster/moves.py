@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from metronome_opt.allocation import moves as allocation
 from metronome_opt.allocation.moves import Move
 from metronome_opt.allocation.occupancy import Outlook
-from metronome_opt.cluster.placing import at_rate, occupancy_of
+from metronome_opt.cluster.placing import at_rate, occupancy_of, undelayed
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import restore, snapshot_of
 
@@ -20,11 +20,8 @@ def decide_moves(state: ClusterState, cost_s: float, now_s: float) -> list[Move]
     now_s
         Unix time, by which it is known how long jobs still run.
     """
-    kept = {
-        name: claim.stretch / claim.gang.period
-        for name, claim in state.claims.items()
-        if claim.gated
-    }
+    claims = {name: state.claims[name] for name in undelayed(state)}
+    kept = {name: claim.stretch / claim.gang.period for name, claim in claims.items()}
     none_come = Outlook(exposure=0.0, rack=0.0)  # what is sure has to pay for a move
     occupancy = occupancy_of(state, now_s, none_come)
     return allocation.decide_moves(occupancy, 1000 * cost_s, kept)

@@ -94,13 +94,12 @@ class Place:
 
     def affected(self, state: ClusterState) -> list[tuple[str, float, float]]:
         """Return jobs that become slower, with their iterations in ms without and with the gang."""
-        slot_ms = state.cluster.slot_ms
-        before = {
-            name: float(state.claims[name].iteration * slot_ms)
-            for name in self.delays
-            if name in state.claims  # one that was decided about together with it may not yet be
-        }
-        return [(name, ms, ms * (1 + self.delays[name])) for name, ms in before.items()]
+        before, slot_ms = iterations_ms(state), state.cluster.slot_ms
+        return [
+            (name, before[name], before[name] + by * state.claims[name].iteration * slot_ms)
+            for name, by in self.delays.items()
+            if name in before  # one that was decided about together with it may not yet be
+        ]
 
     @property
     def why_slower(self) -> str:
@@ -196,6 +195,35 @@ def occupancy_of(
         for claim in state.claims.values()
     ]
     return Occupancy(room, placed, MEETINGS, outlook or Outlook().at(room.busy))
+
+
+def iterations_ms(state: ClusterState) -> dict[str, float]:
+    """Return the expected iteration of each job, those of `undelayed` as long as their slots."""
+    occupancy, kept = occupancy_of(state), undelayed(state)
+    iterations: dict[str, float] = {}
+    for name, claim in state.claims.items():
+        delay = 0.0
+        if name not in kept:
+            each = occupancy.remove(name)
+            delay = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
+            occupancy.add(each)
+        iterations[name] = claim.iteration * state.cluster.slot_ms * (1 + delay)
+    return iterations
+
+
+def undelayed(state: ClusterState) -> set[str]:
+    """Return the jobs that keep slots and meet none that does not."""
+    free = {
+        link
+        for job, links in state.crossed.items()
+        if not state.claims[job].gated
+        for link in links
+    }
+    return {
+        job
+        for job, claim in state.claims.items()
+        if claim.gated and free.isdisjoint(state.crossed[job])
+    }
 
 
 def _present(state: ClusterState) -> Cluster:

@@ -160,3 +160,47 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     said = "--take: is for a STATE that stays as it is"
     assert said in error_of(capsys, "place state --take s.json --down node-00")
     assert "state.json" in error_of(capsys, "solve .")
+
+
+# At 100 Gbit/s for 250 of 300 ms: two of them together take twice 250 ms, or nearly so.
+BUSY = {"period_ms": 300, "phases": [{"start_ms": 50, "length_ms": 250, "rate_gbps": 100}]}
+
+
+def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
+    """Alone bert and vgg would run for 300 s; together each takes about 200 s longer."""
+    tree = {"topology": "single-switch", "nodes": 4, "gpus": 2, "nic_gbps": 100}
+    nodes = ["node-00", "node-01"]
+    fields = {"workers": 2, "traffic": BUSY, "nodes": nodes, "iterations": 1000}
+    document = {
+        "format": "metronome-scenario/1",
+        "name": "four",
+        "slot_ms": 10,
+        "hyperperiod_ms": 6000,
+        "cluster": tree,
+        "jobs": [{"name": name, **fields} for name in ("bert", "vgg")],
+    }
+    Path("four.yaml").write_text(yaml.safe_dump(document))
+    assert metronome("place state --cluster four.yaml --with-jobs") == 0
+    solve = "solve state --time-limit 2 --output s.json --move-cost"
+    assert "no move pays (jobs that state no iterations stay)" in printed(capsys, f"{solve} 600")
+    assert read_schedule("s.json").places is None
+    lines = printed(capsys, f"{solve} 60")
+    (line,) = [line for line in lines if line.startswith("move ")]
+    start, saves, costs = line.replace(":", ",").rsplit(", ", 2)
+    assert start in {
+        f"move {job}, node-00, node-01 -> node-0{node} x 2"
+        for job in ("bert", "vgg")
+        for node in (2, 3)
+    }
+    assert 380 < int(saves.split()[1]) < 420
+    assert costs == "costs 60 s"
+    (move,) = json.loads("".join(printed(capsys, f"{solve} 60 --json")))["moves"]
+    assert (move["from"], move["costs_s"]) == (nodes, 60)
+    use("state", capsys)
+    assert metronome("place state --take s.json") == 0
+    moved = read_schedule("s.json").places
+    taken = json.loads("".join(printed(capsys, "place state --json")))["claims"]
+    assert {each["gang"]["name"]: tuple(each["nodes"]) for each in taken} == moved
+    assert "no move pays" in "\n".join(printed(capsys, f"{solve} 0"))
+    said = "--move-cost: four.yaml is no folder of a cluster's state; leave it out"
+    assert said in error_of(capsys, "solve four.yaml --move-cost 60")
