@@ -20,11 +20,12 @@ from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Gpu
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, Player, plays
+from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, Player, plays
 from metronome_opt.solvers.budget import Budget
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
 _NEAR = Outlook(exposure=0.0, rack=1e-4)  # no job comes later; racks decide between equals
+_PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
 _SEARCH = 0.5  # of the time, for places by prices; and of the rest, for those that are simulated
 _SIMULATED = 300
 _WORTH = 0.002  # gains below that are chance
@@ -62,11 +63,13 @@ def allocate(
     if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
         return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
     search = Search(scenario)
+    began = budget.elapsed
     choices = [search.nearest()]
-    if not budget.stopped:
+    if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    best = _best(search, choices, budget)
-    if not budget.stopped:
+    best = choices[-1]
+    if _has_time(budget, 0.0) and _has_time(budget, len(choices) * search.seconds(best)):
+        best = _best(search, choices)
         best = search.improved(best, budget.fraction(_SEARCH), seed)
     problem = build_scenario(scenario.at(best), hyperperiod_limit=hyperperiod_limit)
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
@@ -187,6 +190,11 @@ class Search:
             self._simulated[key] = self._simulate(places, first_seed)
         return self._simulated[key]
 
+    def seconds(self, places: Places) -> float:
+        """Return about how long it takes to simulate jobs at their places."""
+        instance = build_scenario(self.scenario.at(places)).instance
+        return Player(instance, plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
+
     def _simulate(self, places: Places, first_seed: int) -> float:
         instance = build_scenario(self.scenario.at(places)).instance
         player = Player(instance, plays(first_seed, 2))
@@ -226,11 +234,15 @@ def places_of(occupancy: Occupancy) -> Places:
     return {name: each.placement.nodes for name, each in occupancy.placed.items()}
 
 
-def _best(search: Search, choices: list[Places], budget: Budget) -> Places:
-    """Return the best of some choices; the last one if there is no time to compare them."""
+def _has_time(budget: Budget, seconds: float) -> bool:
+    """Return whether a budget has more than some seconds left."""
+    remaining = budget.remaining
+    return not budget.stopped and (remaining is None or remaining > seconds)
+
+
+def _best(search: Search, choices: list[Places]) -> Places:
+    """Return the best of some choices."""
     free = search.free()
     left = [lost([job for job in free if job.name not in places]) for places in choices]
     choices = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
-    if len(choices) == 1 or budget.stopped:
-        return choices[-1]
-    return min(choices, key=search.slowdown)
+    return choices[0] if len(choices) == 1 else min(choices, key=search.slowdown)

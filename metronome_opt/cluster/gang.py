@@ -278,6 +278,12 @@ class JobFile(DescribedJob):
     workloads: Folder | None = None
     measured: Folder | None = None
 
+    @model_validator(mode="after")
+    def _check_nodes(self) -> Self:
+        if self.nodes is not None:
+            refuse("nodes", "a job that asks for a place is given some; leave them out")
+        return self
+
 
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
     """Read a job that asks for a place: a `Gang`, or one with ``traffic`` in ms or a ``model``.

@@ -117,6 +117,10 @@ SWITCH = {"topology": "listed", "nodes": [{"name": "n", "has": {"gpus": 28}, "in
             "jobs[1].nodes: node-00 has room for 0 of its 1 task there; move a job elsewhere",
         ),
         ({"cluster": {**SWITCH, "links": []}}, "cluster.nodes[0].interface: there is no link 'n'"),
+        (
+            {"cluster": {**SWITCH, "nodes": [{"name": "n", "has": {"gpus": 28}}], "links": []}},
+            "cluster.nodes[0].interface: give either interface or interfaces",
+        ),
     ],
 )
 def test_what_cannot_be_placed_is_one_line(
@@ -142,6 +146,33 @@ def test_unusual_input_has_an_answer(
     lines = printed(capsys, f"solve six.yaml --time-limit 4 --output s.json {line}")
     assert said in "\n".join(lines)
     assert metronome("verify six.yaml s.json") == 0
+
+
+@pytest.mark.parametrize(
+    ("job", "status", "said"),
+    [
+        (
+            {"workers": 29},
+            1,
+            "x waits: 28 of 29 tasks find room; needs 1 more node with 1 GPU free",
+        ),
+        ({"workers": 4, "nodes": ["n"] * 4}, 2, "nodes: a job that asks for a place is given some"),
+        ({"workers": 4, "each": {"gpus": 0}}, 2, "each.gpus: 0: a worker needs at least 1"),
+        ({"workers": 28}, 0, "x: placed on n x 28; 1 rack"),
+    ],
+)
+def test_a_job_that_asks_one_node_gets_an_answer_in_one_line(
+    job: dict[str, Any], status: int, said: str, capsys: Captured
+) -> None:
+    write(cluster={**SWITCH, "links": [{"name": "n", "capacity": 100_000}]})
+    assert metronome("place state --cluster six.yaml") == 0
+    document = {"format": "metronome-job/1", "name": "x", "traffic": T, **job}
+    Path("job.yaml").write_text(yaml.safe_dump(document))
+    capsys.readouterr()
+    assert metronome("place state job.yaml") == status
+    printed = capsys.readouterr()
+    assert said in (printed.err if status else printed.out).splitlines()[0]
+    assert status == 0 or len(printed.err.splitlines()) == 1
 
 
 def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
