@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from metronome_opt.allocation import moves as allocation
 from metronome_opt.allocation.moves import Move
@@ -24,6 +25,9 @@ def decide_moves(state: ClusterState, cost_s: float, now_s: float) -> list[Move]
     kept = {name: claim.stretch / claim.gang.period for name, claim in claims.items()}
     none_come = Outlook(exposure=0.0, rack=0.0)  # what is sure has to pay for a move
     occupancy = occupancy_of(state, now_s, none_come)
+    for name, each in occupancy.placed.items():
+        min_rate = state.claims[name].gang.min_rate(state.cluster.hyperperiod)
+        occupancy.placed[name] = replace(each, job=replace(each.job, min_rate=min_rate))
     return allocation.decide_moves(occupancy, 1000 * cost_s, kept)
 
 

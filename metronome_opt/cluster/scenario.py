@@ -34,17 +34,22 @@ def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = 
         state = store.state
     with suppress(InputError):
         state = moved(state, places or {})
-    try:
-        return scenario_of(state)
-    except InputError as error:
-        raise error.within(folder) from None
+    return _named(folder, state)
 
 
 def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Move]]:
     """Read the same with jobs moved as `decide_moves` decides, and return the moves."""
     with Store(folder) as store:
         moves = decide_moves(store.state, cost_s, now_s)
-    return read_state(folder, {move.job: move.after.nodes for move in moves}), moves
+        there = moved(store.state, {move.job: move.after.nodes for move in moves})
+    return _named(folder, there), moves
+
+
+def _named(folder: str | Path, state: ClusterState) -> Scenario:
+    try:
+        return scenario_of(state)
+    except InputError as error:
+        raise error.within(folder) from None
 
 
 def scenario_of(state: ClusterState) -> Scenario:

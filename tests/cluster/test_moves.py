@@ -108,6 +108,16 @@ def test_a_job_is_as_fast_as_its_new_links_allow() -> None:
     assert (claim.gang.period, claim.gang.peak, claim.stretch) == (20, 60, 4)
 
 
+def test_a_job_does_not_move_to_where_it_is_too_slow() -> None:
+    """On links of 90 Mbit/s its 12 slots at 100 take 14, which pays; a hyperperiod may have 12."""
+    for hyperperiod, moves in ((24, 1), (12, 0)):
+        spec = cluster([4], gpus=(2, 2, 1, 1), hyperperiod=hyperperiod)
+        state = state_of(spec, sending("a"), sending("b"))
+        for link in ("n2", "n3"):
+            state.set_capacity(link, 90)
+        assert len(decide_moves(state, 60, NOW)) == moves
+
+
 @pytest.mark.parametrize(
     ("places", "said"),
     [
