@@ -222,7 +222,7 @@ class _Update:
         """Take over the bound of a run if it is the best, exact, and not above the value."""
         entry = self._entries.get(run.instance)
         bound = run.lower_bound
-        if entry is None or bound is None or run.solver.startswith(_FLOATING):
+        if entry is None or bound is None or run.solver.rpartition(":")[2].startswith(_FLOATING):
             return
         if bound > entry.value:
             self._refuse(run, f"its bound {bound} is above the known value {entry.value}")

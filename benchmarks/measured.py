@@ -241,11 +241,11 @@ def _rows(problem: Problem, result: Result) -> pd.DataFrame:
     times = Times.of(result)
     return pd.DataFrame(
         {
-            "model": entry.model,
-            "traffic": entry.traffic,
-            "parallelism": entry.parallelism,
-            "workers": entry.workers,
-            "batch": entry.batch,
+            "model": entry.job.model,
+            "traffic": _origin(entry),
+            "parallelism": _source(entry).kind,
+            "workers": entry.job.workers,
+            "batch": entry.job.batch or _step(entry).batch,
             "rate_mbps": entry.rate,
             "compute_ms": float(entry.exact.compute),
             "sent_mb": float(entry.exact.volume / 8),
@@ -253,14 +253,31 @@ def _rows(problem: Problem, result: Result) -> pd.DataFrame:
             "bursts": len(entry.exact.bursts),
             "duty_cycle": _duty_cycle(entry),
             "period_ms": entry.rounded.period * entry.rounded.slot_ms,
-            "bursts_in_slots": len(entry.phases),
-            "grid_error_percent": float(100 * entry.rounded.grid_error),
+            "bursts_in_slots": len(entry.rounded.phases),
+            "grid_error_percent": float(
+                100 * (entry.rounded.busy * entry.rounded.slot_ms / entry.exact.duration - 1)
+            ),
             "idle_error_percent": float(100 * entry.rounded.idle_error),
-            "unshifted_ms": float(times.before[entry.job]),
-            "solved_ms": float(times.after[entry.job]),
+            "unshifted_ms": float(times.before[entry.job.name]),
+            "solved_ms": float(times.after[entry.job.name]),
         }
         for entry in problem.traffic
     )
+
+
+def _source(entry: JobTraffic) -> Workload | MeasuredStep:
+    assert isinstance(entry.source, Workload | MeasuredStep)
+    return entry.source
+
+
+def _step(entry: JobTraffic) -> MeasuredStep:
+    assert isinstance(entry.source, MeasuredStep)
+    return entry.source
+
+
+def _origin(entry: JobTraffic) -> str:
+    is_computed = isinstance(entry.source, Workload)
+    return COMPUTED if is_computed else f"measured on {_step(entry).device}"
 
 
 def _duty_cycle(entry: JobTraffic) -> float:
@@ -275,7 +292,7 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
     entries = [problem.traffic for problem in problems.values()]
-    device = entries[0][0].traffic.removeprefix("measured on ")
+    device = _step(entries[0][0]).device
     picture = new_figure(10, 7.4, f"An iteration with the network to itself; device: {device}")
     axes = picture.subplots()
     rows = list(zip(*entries, strict=True))
@@ -294,7 +311,7 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
                 va="center",
                 fontsize=style.SMALL,
             )
-    axes.set_yticks(range(len(rows)), [f"{m.model}, {m.workers} workers" for m, _ in rows])
+    axes.set_yticks(range(len(rows)), [f"{m.job.model}, {m.job.workers} workers" for m, _ in rows])
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
     axes.set_xlabel("time as a share of the longer of the two iterations")
     axes.spines[["top", "right", "left"]].set_visible(False)

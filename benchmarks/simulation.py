@@ -25,7 +25,6 @@ from metronome_opt.engine.runner import Runner
 from metronome_opt.instance import Instance
 from metronome_opt.plot.picture import new_axes
 from metronome_opt.simulate import simulate
-from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, read_study
 
 _ROOT = SUITES.parent.parent
@@ -88,26 +87,36 @@ def _cost_figure(points: list[tuple[int, float]], medians: dict[int, float]) -> 
 
 _MEASURED = """
 import json, resource, sys, time
-from benchmarks.simulation import {function}
-{function}(1.0 / 3600)  # compiles, or loads what is compiled
+from benchmarks.simulation import run_jobs
+run_jobs(1.0 / 3600)  # compiles, or loads what is compiled
 start, used = time.perf_counter(), time.process_time()
-events = {function}(float(sys.argv[1]))
-print(json.dumps({{
+events = run_jobs(float(sys.argv[1]))
+print(json.dumps({
     "seconds": time.perf_counter() - start,
     "core_seconds": time.process_time() - used,
     "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     "events": events,
-}}))
+}))
 """
 
 
 @benchmark("How long do 24 simulated hours of 1,024 nodes take, and how much memory?")
 def simulation_day(small: bool) -> Iterator[Figure]:
-    """Run 489 jobs all day; then an hour of arrivals, which fill a fabric that is too narrow."""
+    """Run 489 jobs all day in a process whose memory is measured."""
     hours = 0.01 if small else 24
-    yield from _measured("run_jobs", hours, f"jobs of fabric-1024-test-0, {hours} h", "<= 600")
-    hours = 0.001 if small else 1
-    yield from _measured("run_arrivals", hours, f"study fabric-1024, default, {hours} h", "")
+    name = f"jobs of fabric-1024-test-0, {hours} h"
+    output = subprocess.run(
+        [sys.executable, "-c", _MEASURED, str(hours)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=_ROOT,
+    ).stdout
+    found = json.loads(output)
+    yield Figure(name, found["seconds"], "s", "<= 600")
+    yield Figure(f"{name}: on the core", found["core_seconds"], "s")
+    yield Figure(f"{name}: peak memory of the process", found["megabytes"], "MB", "<= 2000")
+    yield Figure(f"{name}: events", found["events"], "")
 
 
 def run_jobs(hours: float) -> int:
@@ -116,33 +125,6 @@ def run_jobs(hours: float) -> int:
     engine = _unshifted(instance)
     engine.run(3.6e6 * hours)
     return engine.events
-
-
-def run_arrivals(hours: float) -> int:
-    """Let jobs of the study fabric-1024 arrive under `default`; return how many events happen."""
-    study = read_study(_ROOT / STUDIES / "fabric-1024.yaml")
-    cell = study.cells[0]
-    draw = Draw(dynamic=study.draw.generator.model_copy(update={"hours": hours}))
-    conditions = study.conditions_of(cell).model_copy(update={"horizon_s": 3600 * hours})
-    scenario = study.model_copy(update={"draw": draw}).scenario(cell, seed=0)
-    run = simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)
-    return run.events
-
-
-def _measured(function: str, hours: float, name: str, bar: str) -> Iterator[Figure]:
-    """Run a function of this module in a process whose memory is measured."""
-    output = subprocess.run(
-        [sys.executable, "-c", _MEASURED.format(function=function), str(hours)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=_ROOT,
-    ).stdout
-    found = json.loads(output)
-    yield Figure(name, found["seconds"], "s", bar)
-    yield Figure(f"{name}: on the core", found["core_seconds"], "s")
-    yield Figure(f"{name}: peak memory of the process", found["megabytes"], "MB", "<= 2000")
-    yield Figure(f"{name}: events", found["events"], "")
 
 
 def _fabrics(beginning: str) -> list[Instance]:

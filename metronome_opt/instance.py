@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 
 INSTANCE_FORMAT = "metronome-instance/1"
 HYPERPERIOD_LIMIT = 1_000_000
+_LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
+
+
+def default_limit() -> int:
+    """Return the slots after which links have to repeat: those of the environment, or a million."""
+    text = os.environ.get(_LIMIT_VARIABLE) or str(HYPERPERIOD_LIMIT)
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
+        raise InputError(f"{_LIMIT_VARIABLE}: must be a number of slots, got {quote(text)}")
+    return int(text)
 
 
 class Link(Record):
@@ -151,8 +161,8 @@ class Instance(Record):
     """A rotation problem: which jobs burst when, over which links.
 
     Every number is an integer, so that every cost is an exact rational. An instance that exists
-    is consistent: names are unique, links are known, hyperperiods are within the limit, or can be
-    brought there link by link if jobs are stretched.
+    is consistent: names are unique, links are known, hyperperiods are within the limit, or some job
+    of the link may be stretched.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -172,7 +182,7 @@ class Instance(Record):
             for link in job.links:
                 if link not in known:
                     refuse(format_path(["jobs", index, "links", link]), "there is no such link")
-        limit = (info.context or {}).get("hyperperiod_limit", HYPERPERIOD_LIMIT)
+        limit = (info.context or {}).get("hyperperiod_limit") or default_limit()
         self.__dict__["hyperperiod_limit"] = limit
         for index, job in enumerate(self.jobs):
             # A job without links has no hyperperiod, but its pattern takes memory as well.
@@ -189,7 +199,8 @@ class Instance(Record):
         for index, link_ in enumerate(self.links):
             length = self.hyperperiods[link_.name]
             users = [self.jobs[user] for user in self.jobs_on[link_.name]]
-            if length > limit and not _may_agree(users, limit):
+            # Whether stretched periods have a common multiple is for the search to say.
+            if length > limit and not any(user.max_stretch for user in users):
                 refuse(
                     f"links[{index}]",
                     f"{link_.name}: the hyperperiod of its jobs is {quote(length)} slots, above "
@@ -245,17 +256,18 @@ class Instance(Record):
     # ---------------------------------------------------------------- conversion
 
     @classmethod
-    def from_dict(
-        cls, data: Mapping[str, Any], *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
-    ) -> Self:
+    def from_dict(cls, data: Mapping[str, Any], *, hyperperiod_limit: int | None = None) -> Self:
         """Build an instance from a document of format ``metronome-instance/1``.
+
+        Links have to repeat after as many slots as the limit; if left out, as the environment says.
 
         Raises
         ------
         InputError
             If anything is unknown, missing, of the wrong type, out of range or inconsistent.
         """
-        return build(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": hyperperiod_limit})
+        limit = default_limit() if hyperperiod_limit is None else hyperperiod_limit
+        return build(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": limit})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the instance as a document; `from_dict` gives back an equal instance."""
@@ -306,44 +318,10 @@ class Instance(Record):
         return f"<p>{head}</p>{used.to_html(float_format='{:.2f}'.format, na_rep='')}"
 
 
-_MAX_SIEVE = 2**26  # a byte each
-
-
-def _may_agree(jobs: Sequence[Job], limit: int) -> bool:
-    """Return True if stretched periods of some jobs have a common multiple within a limit.
-
-    A number is one if each job has a period that divides it, so each job sieves the numbers up to
-    the limit for the multiples of its periods. Where these are too many to be marked, nothing is
-    refused here; the search for stretches decides.
-    """
-    if not any(job.max_stretch for job in jobs):
-        return False
-    shared = max(job.period for job in jobs) <= min(job.period + job.max_stretch for job in jobs)
-    if shared or limit > _MAX_SIEVE:
-        return True
-    common = -1  # all bits set
-    for first, last in {(job.period, job.period + job.max_stretch) for job in jobs}:
-        common &= _multiples(first, last, limit)
-    return common != 0
-
-
-def _multiples(first: int, last: int, limit: int) -> int:
-    """Return the bits, a byte each, of the multiples of first, ..., last up to a limit."""
-    sieve = bytearray(limit + 1)
-    alone = max(first, limit // 2 + 1)  # from here on a period has no further multiple
-    sieve[alone : last + 1] = b"\1" * max(0, last + 1 - alone)
-    period = first
-    while 0 < period < alone:
-        sieve[period::period] = b"\1" * (limit // period)
-        # Multiples of what is marked are marked.
-        period = sieve.find(0, period + 1, min(last + 1, alone))
-    return int.from_bytes(sieve, "little")
-
-
 _ALWAYS = {"weight", "period", "bursts", "duty", "peak", "volume"}
 
 
-def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Instance:
+def read_instance(path: str | Path) -> Instance:
     """Read an instance from a JSON or YAML file.
 
     Raises
@@ -351,9 +329,7 @@ def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMI
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(
-        path, lambda document: Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
-    )
+    return read_as(path, Instance.from_dict)
 
 
 def write_instance(instance: Instance, path: str | Path) -> None:

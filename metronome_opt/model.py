@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
+from metronome_opt.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.result import Result
 from metronome_opt.solving import solve
 
@@ -66,7 +66,7 @@ class Model:
         self._jobs.append(job)
         return self
 
-    def instance(self, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Instance:
+    def instance(self) -> Instance:
         """Return the instance.
 
         Raises
@@ -75,7 +75,7 @@ class Model:
             If anything is missing, of the wrong type, out of range or inconsistent.
         """
         document = {**self._fields, "links": self._links, "jobs": self._jobs}
-        return Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+        return Instance.from_dict(document)
 
     def solve(self, *arguments: Any, **options: Any) -> Result:
         """Solve the instance; the arguments are those of `metronome_opt.solve`."""

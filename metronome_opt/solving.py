@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
+from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
@@ -57,7 +57,6 @@ def solve(
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
-    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
 ) -> Result:
     """Choose for every job when it may burst.
 
@@ -107,8 +106,6 @@ def solve(
         For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
         priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
         good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
-    hyperperiod_limit
-        For a file or a scenario: slots after which links have to repeat themselves.
 
     Returns
     -------
@@ -124,7 +121,7 @@ def solve(
     SolverError
         If the solver fails before it has a schedule.
     """
-    source = _source(problem, hyperperiod_limit)
+    source = _source(problem)
     chosen = find_solver(solver)
     rules = [stop] if callable(stop) else list(stop)
     time_limit = _time_limit(time_limit, rules)
@@ -165,7 +162,7 @@ def solve(
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
         try:
-            placed = _placed(source, budget, seed, hyperperiod_limit, simulated=simulated)
+            placed = _placed(source, budget, seed, simulated=simulated)
         except InputError as error:
             if isinstance(problem, str | Path):
                 raise error.within(locate(problem)) from None
@@ -184,10 +181,10 @@ def solve(
     return replace(result, schedule=result.schedule.model_copy(update=stated), notes=notes)
 
 
-def _source(problem: object, hyperperiod_limit: int) -> Problem | Scenario:
+def _source(problem: object) -> Problem | Scenario:
     """Return the problem; a scenario without places."""
     if isinstance(problem, str | Path):
-        problem = read_source(problem, hyperperiod_limit=hyperperiod_limit)
+        problem = read_source(problem)
     if isinstance(problem, Instance):
         problem = Problem(problem)
     if not isinstance(problem, Problem | Scenario):
@@ -202,7 +199,6 @@ def _placed(
     source: Problem | Scenario,
     budget: Budget,
     seed: int,
-    hyperperiod_limit: int,
     *,
     simulated: bool,
 ) -> Problem:
@@ -210,10 +206,10 @@ def _placed(
     if isinstance(source, Problem):
         return source
     if not simulated or all(job.nodes is not None for job in source.jobs):
-        return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
+        return build_scenario(source)
     from metronome_opt.allocation.scenario import allocate
 
-    return allocate(source, budget, seed=seed, hyperperiod_limit=hyperperiod_limit)
+    return allocate(source, budget, seed=seed)
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:

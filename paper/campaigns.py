@@ -15,6 +15,7 @@ from metronome_opt.errors import InputError
 from paper.recorded import (
     BENCHMARKS,
     SOLVERS,
+    TEXTBOOK,
     Index,
     name_of,
     record_benchmarks,
@@ -77,7 +78,8 @@ def steps() -> Iterator[Step]:
 def _race(suites: Sequence[str], solvers: Sequence[str]) -> tuple[str, ...]:
     return (
         *("metronome", "bench", "run", "--suite", ",".join(suites)),
-        *("--solvers", ",".join(solvers), "--time-limit", str(LIMIT_S), "--workers", "1"),
+        *("--solvers", ",".join(TEXTBOOK.get(name, name) for name in solvers)),
+        *("--time-limit", str(LIMIT_S), "--workers", "1"),
     )
 
 

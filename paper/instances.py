@@ -15,9 +15,7 @@ from metronome_opt.scenario import (
     JobTraffic,
     Workload,
     data_folder,
-    find_workloads,
     load,
-    read_workload,
 )
 from paper.shown import Numbers, camel, whole
 from paper.solvers import FAMILIES
@@ -62,8 +60,8 @@ def _stored(family: str) -> Stored:
     instances = [member.instance for member in suite.members()]
     return Stored(
         family,
-        suite.count("test"),
-        suite.count("tune"),
+        len(suite.entries("test")),
+        len(suite.entries("tune")),
         _ends([len(each.jobs) for each in instances]),
         _ends([len(each.links) for each in instances]),
         _ends([max(each.hyperperiods.values()) for each in instances]),
@@ -98,12 +96,10 @@ class Traffic:
 def workloads() -> tuple[Traffic, ...]:
     """Return the shipped workloads by name, with their traffic in the scenario ``paper-24``."""
     traffic = load(data_folder() / "scenarios" / "paper-24.yaml").traffic
-    read = map(read_workload, find_workloads().values())
-    by_name = {workload.name: workload for workload in read}
     found = [
-        _traffic(entry, entry.batch, by_name[entry.model])
+        _traffic(entry, entry.job.batch, entry.source)
         for entry in traffic
-        if entry.batch is not None
+        if entry.job.batch is not None and isinstance(entry.source, Workload)
     ]
     return tuple(sorted(found, key=lambda each: each.parameters))
 
@@ -114,10 +110,10 @@ def _traffic(entry: JobTraffic, batch: int, workload: Workload) -> Traffic:
         model=workload.name,
         parameters=workload.parameters.value,
         forward_flops=workload.forward_flops.value,
-        workers=entry.workers,
+        workers=entry.job.workers,
         batch=batch,
         period_ms=entry.rounded.period * entry.rounded.slot_ms,
-        bursts=len(entry.phases),
+        bursts=len(entry.rounded.phases),
         sources=tuple(dict.fromkeys(_word(number.source) for number in numbers)),
     )
 

@@ -6,6 +6,7 @@ import hashlib
 import lzma
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +31,8 @@ RESULTS = Path(__file__).parent / "results"
 INDEX = "index.json"
 INDEX_FORMAT = "metronome-recorded/1"
 SOLVERS = "solvers/records.jsonl.xz"
+TEXTBOOK = {"cpsat-textbook": "benchmarks/textbook.py:cpsat"}
+"""Functions that are solvers, by their names in records."""
 STUDIES, BENCHMARKS = "studies", "benchmarks"
 
 Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
@@ -149,7 +152,11 @@ def record_solvers(paths: Iterable[Path], commands: Sequence[str], folder: Path 
     InputError
         If there are no records, a file is not one of records, or something cannot be written.
     """
-    records = [subsample_case(record) for record in read_records(paths)]
+    names = {solver: name for name, solver in TEXTBOOK.items()}
+    records = [
+        subsample_case(replace(record, solver=names.get(record.solver, record.solver)))
+        for record in read_records(paths)
+    ]
     return _take_over(folder, SOLVERS, commands, records, map(dump_line, records), CASES_KEEP)
 
 

@@ -89,7 +89,8 @@ def read_study(records: Sequence[SimulationRecord]) -> StudyRuns | None:
     """
     if not records:
         return None
-    chosen = _whole_seeds(records)
+    # Policies that are no more were recorded too.
+    chosen = _whole_seeds([record for record in records if record.policy in POLICIES])
     parts = parts_of(chosen)
     cells = parts[1:] or parts
     return StudyRuns(parts[0], {part.title: part for part in cells}, tuple(chosen))

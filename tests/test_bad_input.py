@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,24 +77,3 @@ def test_bad_schedule_is_refused(
     said = refused(["verify", str(instance), str(BAD / name)], capfd)
     assert f"{BAD / name}: " in said
     assert EXPECTED[name] in said
-
-
-# ------------------------------------------------------------------ a real process
-
-
-@pytest.mark.parametrize("name", ["phases-overlap.json", "name-lone-surrogate.json"])
-def test_process_ends_with_status_2(name: str, out: Path) -> None:
-    arguments = ["solve", str(BAD / name), "--output", str(out / "schedule.json")]
-    done = subprocess.run(
-        [sys.executable, "-m", "metronome_opt", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": ""},
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert f"{BAD / name}: {EXPECTED[name]}" in done.stderr
-    assert list(out.iterdir()) == []

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import re
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from ipykernel.kernelspec import write_kernel_spec
-from PIL import Image, ImageDraw
 
-from notebooks.store import run, with_few_colours
+from notebooks.store import run
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -124,13 +121,6 @@ def test_stored_cells_ran_in_order_without_errors(stored: Any) -> None:
             assert output.get("name") != "stderr", cell.source
 
 
-def test_stored_cells_that_show_something_have_outputs(stored: Any) -> None:
-    for cell in code_cells(stored):
-        ends_in_a_value = isinstance(ast.parse(cell.source).body[-1], ast.Expr)
-        tells = any(f"{name}(" in cell.source for name in ("print", "display"))
-        assert bool(cell.outputs) == (ends_in_a_value or tells), cell.source
-
-
 def test_nothing_stored_tells_of_the_machine(stored: Any) -> None:
     assert stored.metadata == {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -144,22 +134,3 @@ def test_nothing_stored_tells_of_the_machine(stored: Any) -> None:
             data = output.get("data", {})
             texts = [output.get("text", ""), data.get("text/plain", ""), data.get("text/html", "")]
             assert not any(map(ABSOLUTE_PATH.search, texts)), cell.source
-
-
-# ------------------------------------------------------------------ how they are stored
-
-
-def picture_of(image: Image.Image) -> bytes:
-    stream = BytesIO()
-    image.save(stream, format="PNG")
-    return stream.getvalue()
-
-
-def test_a_picture_of_few_colours_stays_as_it_is_and_gets_smaller() -> None:
-    drawn = Image.new("RGB", (200, 100), "white")
-    for step, colour in enumerate(["#0072B2", "#D55E00", "#009E73", "#E69F00"]):
-        ImageDraw.Draw(drawn).rectangle((10, 20 * step, 150, 20 * step + 11), fill=colour)
-    png = picture_of(drawn)
-    smaller = with_few_colours(png)
-    assert Image.open(BytesIO(smaller)).convert("RGB").tobytes() == drawn.tobytes()
-    assert len(smaller) < len(png)

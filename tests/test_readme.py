@@ -52,12 +52,3 @@ def test_the_commands_work_one_after_the_other(
         "scenario.yaml",
     ):
         assert (tmp_path / written).exists(), written
-
-
-def test_transcripts_agree_but_for_seconds() -> None:
-    shown = ["auto: optimal, 1,234.5 s (proved)", "...", "wrote a"]
-    assert agrees(["auto: optimal, 0.3 s (proved)", "more", "and more", "wrote a"], shown)
-    assert agrees(["auto: optimal, 7 s (proved)", "wrote a"], shown)
-    assert not agrees(["auto: feasible, 0.3 s (proved)", "wrote a"], shown)
-    assert not agrees(["auto: optimal, 0.3 s (proved)", "wrote b"], shown)
-    assert not agrees(["auto: optimal, 0.3 s (proved)"], shown)

@@ -140,8 +140,3 @@ def test_unstated_fields_are_not_written(tmp_path: Path) -> None:
     assert read_schedule(tmp_path / "schedule.json") == kept
     least = document(gated={}, stretch_limit="0", expected_ms={}, bound_prices={})
     assert Schedule.from_dict(least).to_dict() == least
-
-
-def test_the_first_objective_is_the_one_stated_first() -> None:
-    assert Schedule.from_dict(document(objectives={"wait": "1", "contention": "0"})).first == "wait"
-    assert Schedule.from_dict(document(objectives={})).first == "contention"

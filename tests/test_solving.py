@@ -145,12 +145,6 @@ def test_rules_are_plain_functions_of_an_event() -> None:
             rule(*arguments)
 
 
-def test_runtime_rule_is_the_time_limit() -> None:
-    result = solve(HARD, objective="contention", stop=MaxRuntime(0.2), workers=1)
-    assert result.stop is Stop.TIME_LIMIT
-    assert result.schedule.runtime_s < 5
-
-
 def test_rule_ends_a_run_of_several_objectives() -> None:
     def enough(event: Event) -> bool:
         return event.incumbent is not None

@@ -110,21 +110,6 @@ def test_unserved_adds_up_over_links() -> None:
     assert judged.unserved == {"a": F(30, 6), "b": F(20, 6) + F(10, 3), "c": 0}
 
 
-# ------------------------------------------------------------------ longer bursts
-
-
-def test_bursts_grow_into_idle_slots_first() -> None:
-    # a fills its period of 3; stretched by 2 it is idle in slots 3 and 4 of 5, where b bursts.
-    problem = network(job("a", 3, (0, 3, 60), max_stretch=2), job("b", 5, (0, 1, 60)))
-    offsets, stretch = {"a": 0, "b": 4}, {"a": 2}
-    assert evaluate(problem, offsets, stretch, longer=0).contention == 0
-    # Longer by 1, a is in slots 0 to 3 and b in 4 and 0.
-    judged = evaluate(problem, offsets, stretch, longer=1)
-    assert judged.contention == F(20, 5)
-    # The traffic is that of jobs that are not stretched: 3 slots of 3 and 2 slots of 5.
-    assert judged.objectives["latency"] == 4 / (60 * F(3, 3) + 60 * F(2, 5))
-
-
 # ------------------------------------------------------------------ what cannot be judged
 
 

@@ -22,7 +22,7 @@ from metronome_opt.scenario import (
 )
 from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.network import Cluster
-from metronome_opt.scenario.traffic import batches_around, suitable_batches
+from metronome_opt.scenario.traffic import Training, batches_around, suitable_batches
 from metronome_opt.simulate.draws.generators import take_fragment
 
 _EXAMPLE = locate("paper-24")
@@ -127,9 +127,10 @@ def _batch(
     usual = job.batch or 1
     batches = batches_around(usual, *BATCHES)
     rate = cluster.placement(job.nodes or ()).rate
+    assert cluster.gpu is not None
     suitable = suitable_batches(
         _workload(job.model or ""),
-        job.setting(rate, _workload(job.model or ""), cluster.gpu),
+        Training(job.workers, usual, cluster.gpu.flops, rate),
         batches,
         example.slot_ms,
         example.hyperperiod_slots,

@@ -15,7 +15,6 @@ from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError, counted
-from metronome_opt.instance import HYPERPERIOD_LIMIT
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Gpu
@@ -39,7 +38,6 @@ def allocate(
     budget: Budget,
     *,
     seed: int = 0,
-    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
 ) -> Problem:
     """Return the instance of a scenario, whose jobs without nodes are given some.
 
@@ -61,7 +59,7 @@ def allocate(
     """
     free = [job for job in scenario.jobs if job.nodes is None]
     if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
-        return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
+        return build_scenario(scenario)
     search = Search(scenario)
     began = budget.elapsed
     choices = [search.nearest()]
@@ -71,7 +69,7 @@ def allocate(
     if _has_time(budget, 0.0) and _has_time(budget, len(choices) * search.seconds(best)):
         best = _best(search, choices)
         best = search.improved(best, budget.fraction(_SEARCH), seed)
-    problem = build_scenario(scenario.at(best), hyperperiod_limit=hyperperiod_limit)
+    problem = build_scenario(scenario.at(best))
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting)
 

@@ -117,23 +117,6 @@ def plot_gaps(section: Section, ax: Axes | None = None) -> Axes:
     return ax
 
 
-# ------------------------------------------------------------------ of studies
-
-
-def plot_completion(times: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
-    """Draw the share of jobs that are complete within a time; NaN is a job that did not finish."""
-    curves = {
-        policy: distribution(math.inf if math.isnan(time) else time for time in each)
-        for policy, each in times.items()
-    }
-    longest = max((float(each.max()) for each, _ in curves.values() if each.size), default=1.0)
-    ax = _axes(ax, "Completion times")
-    _steps(ax, curves, (0.0, 1.02 * longest), list(times))
-    ax.set(xlim=(0, 1.02 * longest), ylim=(0, 1.02))
-    ax.set(xlabel="completion time, arrival to end (s)", ylabel="share of jobs complete")
-    return ax
-
-
 # ------------------------------------------------------------------ parts
 
 

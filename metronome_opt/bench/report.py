@@ -1,9 +1,17 @@
-"""Report of a campaign of solvers: tables and figures."""
+"""Report of a campaign of solvers: tables and figures as one HTML file.
+
+What is not known is a dash, never 0; only 0 is formatted as 0.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -17,29 +25,37 @@ from metronome_opt.bench.cases import (
     sections_of,
 )
 from metronome_opt.bench.figures import plot_gaps, plot_profile, proving_solvers
-from metronome_opt.bench.pages import (
-    Columns,
-    ReportSection,
-    circumstances,
-    count,
-    distinct,
-    facts,
-    formatted,
-    percent,
-    seed_range,
-    three_digits,
-    write_page,
-)
 from metronome_opt.bench.solver_runs import SolverRecord
-from metronome_opt.documents import write_text
-from metronome_opt.errors import InputError
+from metronome_opt.bench.statistics import MISSING, three_digits
+from metronome_opt.documents import make_folder, write_text
+from metronome_opt.errors import InputError, MissingBackendError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _OBJECTS = [
     *("record", "problem", "steps", "ended", "optimal", "proof_s", "states_bound"),
     "best_bound",
 ]
-_OUTCOMES: Columns = {name: (name, count) for name in ("instances", "cases", *ENDINGS)}
-_MEASURES: Columns = {
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent, with two digits after the point."""
+    if share is None or not math.isfinite(share):
+        return MISSING
+    if 0 < share < 0.00005:
+        return "<0.01 %"
+    return f"{100 * share:.2f} %"
+
+
+def count(value: float) -> str:
+    """Return an integer; a dash for a missing one."""
+    return MISSING if pd.isna(value) else f"{int(value):,}"
+
+
+_Columns = Mapping[str, tuple[str, Callable[[Any], str]]]
+_OUTCOMES: _Columns = {name: (name, count) for name in ("instances", "cases", *ENDINGS)}
+_MEASURES: _Columns = {
     "solved": ("solved", percent),
     "geometric_s": (f"shifted geometric mean, {SHIFT_S:g} s (s)", three_digits),
     "penalised_s": ("PAR2 (s)", three_digits),
@@ -78,28 +94,42 @@ def write_report(
     InputError
         If there are no records, a case is there twice, the file of best known values is wrong or
         something cannot be written.
+    MissingBackendError
+        If jinja2 or matplotlib is not installed.
     """
+    for package in ("jinja2", "matplotlib"):
+        if find_spec(package) is None:
+            raise MissingBackendError(
+                f"reports need {package}, which is not installed: "
+                "pip install 'metronome-opt[bench]'"
+            )
+    import jinja2
+
     if not records:
         raise InputError("records: there are none, so there is nothing to report")
     known = None if best_known is None else read_best_known(best_known)
     frame = measure(records, known)
     instances = frame.drop_duplicates("instance_sha256")
     proved = (instances["best_value"] == 0) | (instances["best_value"] == instances["best_bound"])
-    path = Path(folder) / "report.html"
-    write_page(
-        path,
-        "Benchmark report",
-        [
-            ReportSection("What ran", tables=[("What ran", facts(what_ran(records)))]),
-            *map(_section, sections_of(frame)),
-        ],
-        closing="campaign.html",
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("metronome_opt.bench"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+    )
+    environment.filters.update(svg=_to_svg, count=count)
+    page = environment.get_template("report.html").render(
+        what_ran=what_ran(records),
+        sections=[_section(section) for section in sections_of(frame)],
         floor=FLOOR_S,
         machines=frame["record"].map(lambda record: str(record.machine)).nunique(),
         known=known is not None,
         instances=len(instances),
         unproved=int((~proved).sum()),
     )
+    path = Path(folder) / "report.html"
+    make_folder(path.parent)
+    write_text(path, page)
     write_text(path.with_name("records.csv"), _to_csv(frame))
     return path
 
@@ -107,19 +137,41 @@ def write_report(
 def what_ran(records: Sequence[SolverRecord]) -> list[tuple[str, str]]:
     """Return solvers, instances and circumstances of records, as rows of a table."""
     seeds = (
-        f"{solver}: {seed_range(each.seed for each in records if each.solver == solver)}"
+        f"{solver}: {_range(each.seed for each in records if each.solver == solver)}"
         for solver in dict.fromkeys(record.solver for record in records)
     )
     instances = {record.instance_sha256 for record in records}
+    limits = sorted({record.time_limit_s for record in records})
+    memory = {record.memory_limit_mb for record in records}
+    versions = {item for record in records for item in record.versions.items()}
+    starts = [record.started for record in records]
     return [
         ("objective", "contention"),
         ("cases", f"{count(len(records))} on {count(len(instances))} instances"),
-        ("suites", distinct(f"{record.suite} ({record.split})" for record in records)),
-        ("generators", distinct(record.generator or "not known" for record in records)),
+        ("suites", _distinct(f"{record.suite} ({record.split})" for record in records)),
+        ("generators", _distinct(record.generator or "not known" for record in records)),
         ("solvers and seeds", "; ".join(seeds)),
         ("threads", ", ".join(map(str, sorted({record.workers for record in records})))),
-        *circumstances(records),
+        ("time limits", ", ".join(f"{limit:g} s" for limit in limits)),
+        ("memory limits", ", ".join(f"{mb:,} MB" if mb else "none" for mb in memory)),
+        ("machine", _distinct(", ".join(map(str, each.machine.values())) for each in records)),
+        ("commit", _distinct(record.commit or "unknown" for record in records)),
+        ("versions", ", ".join(" ".join(item) for item in sorted(versions))),
+        ("started", f"{min(starts)} to {max(starts)}"),
     ]
+
+
+def _range(seeds: Iterable[int]) -> str:
+    """Return seeds in words: ``0 to 9``, or all of them where some are left out."""
+    ordered = sorted(set(seeds))
+    if len(ordered) > 1 and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return f"{ordered[0]} to {ordered[-1]}"
+    return ", ".join(map(str, ordered))
+
+
+def _distinct(values: Iterable[str]) -> str:
+    """Return each value once, in order, separated by commas."""
+    return ", ".join(dict.fromkeys(values))
 
 
 def _to_csv(frame: pd.DataFrame) -> str:
@@ -132,18 +184,39 @@ def _to_csv(frame: pd.DataFrame) -> str:
 # ------------------------------------------------------------------ sections
 
 
-def _section(section: Section) -> ReportSection:
+def _section(section: Section) -> dict[str, Any]:
+    """Return title, tables and figures, the latter two with captions."""
     summary = section.summary
     marked = [each if summary["complete"][each] else f"{each} *" for each in summary.index]
     summary = summary.set_axis(pd.Index(marked, name="solver"))
-    tables = [
-        ("How the cases ended", formatted(summary, _OUTCOMES)),
-        (
-            "Time to a proof of optimality, failures included, and gaps",
-            formatted(summary, _MEASURES),
-        ),
-    ]
-    figures = [("Mean primal gap over time.", plot_gaps(section))]
+    times = "Time to a proof of optimality, failures included, and gaps"
+    figures = {"Mean primal gap over time.": plot_gaps(section)}
     if proving_solvers(section):
-        figures.append(("Performance profile.", plot_profile(section)))
-    return ReportSection(section.title, tables=tables, figures=figures)
+        figures["Performance profile."] = plot_profile(section)
+    return {
+        "title": section.title,
+        "tables": {
+            "How the cases ended": _formatted(summary, _OUTCOMES),
+            times: _formatted(summary, _MEASURES),
+        },
+        "figures": figures,
+    }
+
+
+def _formatted(frame: pd.DataFrame, columns: _Columns) -> pd.DataFrame:
+    """Return some columns of a data frame as text below headings."""
+    return pd.DataFrame(
+        {heading: frame[name].map(form) for name, (heading, form) in columns.items()},
+        index=frame.index,
+    )
+
+
+def _to_svg(axes: Axes) -> str:
+    """Return the figure of axes, base64-encoded; the same data make the same text."""
+    from matplotlib import rc_context
+
+    stream = io.BytesIO()
+    with rc_context({"svg.hashsalt": "metronome", "svg.fonttype": "none"}):
+        figure: Any = axes.figure
+        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    return base64.b64encode(stream.getvalue()).decode()

@@ -18,6 +18,7 @@ Steps = Sequence[tuple[float, Fraction]]
 
 PENALTY = 2.0
 """Time limits that a failure counts in PAR2."""
+MISSING = "-"
 CONFIDENCE = 0.95
 RESAMPLES = 9999
 _SEED = 0
@@ -155,3 +156,17 @@ def _bootstrap(
             rng=np.random.default_rng(_SEED),
         ).confidence_interval
     return float(ends.low), float(ends.high)
+
+
+# ------------------------------------------------------------------ as text
+
+
+def three_digits(value: float | None) -> str:
+    """Return a number with three digits, more if it has more before the point."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    if not value:
+        return "0"
+    # Rounding first, so that 9.999 has as many digits as 10.0.
+    digits = 2 - math.floor(math.log10(abs(float(f"{value:.2e}"))))
+    return f"{value:,.{max(0, digits)}f}"

@@ -8,25 +8,25 @@ cells may share their draws, and only seeds are independent of each other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from metronome_opt.bench.pages import three_digits
-from metronome_opt.bench.simulations import SimulationRecord, Value
-from metronome_opt.bench.statistics import Interval, mean_interval
+from metronome_opt.bench.simulations import SimulationRecord, Value, latest
+from metronome_opt.bench.statistics import Interval, mean_interval, three_digits
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plot.style import in_order
 from metronome_opt.simulate.study import Cell
 
-BASELINE, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (
-    *("default", "exclusive", "cassini", "metronome", "ideal"),
+BASELINE, NEAREST, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (
+    *("default", "nearest", "exclusive", "cassini", "metronome", "ideal"),
 )
 DONE = "done"
 ALL_CELLS = "all cells"
@@ -56,39 +56,26 @@ def _p99(values: pd.Series[float]) -> float:
 # ------------------------------------------------------------------ measures of a run
 
 
-class RunMeasure(NamedTuple):
-    """A number of a run.
-
-    Attributes
-    ----------
-    name, heading
-        The latter with the unit.
-    formatted
-        Returns a value as text.
-    against
-        The policies that others are compared with by it.
-    """
-
-    name: str
-    heading: str
-    formatted: Callable[[float], str] = three_digits
-    against: tuple[str, ...] = ()
-
-
-_percent, _factor = "{:.1%}".format, "{:.3f}".format
-_BASE, _BOTH = (BASELINE,), (BASELINE, EXCLUSIVE)
-_MEASURES = (
-    RunMeasure("completion_mean_s", "mean completion (s)", against=_BASE),
-    RunMeasure("completion_p99_s", "p99 completion (s)", against=_BASE),
-    RunMeasure("queueing_mean_s", "mean queueing (s)"),
-    RunMeasure("makespan_s", "makespan (s)", against=_BASE),
-    RunMeasure("iterations", "iterations done", against=_BASE),
-    RunMeasure("slowdown_mean", "slowdown, mean over jobs", _factor, _BASE),
-    RunMeasure("slowdown_p99", "slowdown, p99 over jobs", _factor, _BASE),
-    RunMeasure("utilisation_used", "utilisation, links in use", _percent, _BOTH),
-    RunMeasure("utilisation", "utilisation, all links", _percent, _BOTH),
+MEASURES = (
+    *("completion_mean_s", "completion_p99_s", "queueing_mean_s", "makespan_s", "iterations"),
+    *("slowdown_mean", "slowdown_p99", "utilisation_used", "utilisation"),
 )
-MEASURES: Mapping[str, RunMeasure] = {measure.name: measure for measure in _MEASURES}
+"""Measures of a run by name; completion is from arrival to end."""
+
+
+class SummaryColumn(NamedTuple):
+    """A measure in a summary: its heading, with the unit, and how its values are written."""
+
+    heading: str
+    formatted: Callable[[float], str]
+
+
+SUMMARY: Mapping[str, SummaryColumn] = {
+    "completion_mean_s": SummaryColumn("mean completion (s)", three_digits),
+    "completion_p99_s": SummaryColumn("p99 completion (s)", three_digits),
+    "slowdown_mean": SummaryColumn("slowdown, mean over jobs", "{:.3f}".format),
+    "utilisation_used": SummaryColumn("utilisation, links in use", "{:.1%}".format),
+}
 
 
 # ------------------------------------------------------------------ parts
@@ -129,10 +116,6 @@ class StudyPart:
         """Return the runs of a policy that were done."""
         return self.runs[self.runs.index.isin([policy], level="policy")]
 
-    def jobs_of(self, policy: str) -> pd.DataFrame:
-        """Return the jobs of these runs."""
-        return self.jobs[self.jobs.index.isin([policy], level="policy")]
-
     def mean(self, policy: str, measure: str) -> Interval | None:
         """Return the mean of a measure over the seeds at which a policy ran in all cells.
 
@@ -140,13 +123,6 @@ class StudyPart:
         would be one of the easier runs.
         """
         return self._interval(self.of(policy)[measure].droplevel("policy"), policy)
-
-    def mean_slowdown(self, policy: str, priority: float) -> Interval | None:
-        """Return the mean slowdown of the jobs of a priority, as `mean`."""
-        jobs = self.jobs_of(policy)
-        slowdown = jobs.loc[jobs["priority"] == priority, "slowdown"]
-        by_run = slowdown.groupby(level=["cell", "seed"]).agg(_mean).fillna(np.inf)
-        return self._interval(by_run, policy)
 
     def paired(self, policy: str, against: str, measure: str) -> Interval | None:
         """Return the mean of the ratios of a measure in pairs of runs of one scenario."""
@@ -312,15 +288,72 @@ def _share(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:
     return part / whole.where(whole != 0)
 
 
-# ------------------------------------------------------------------ files
+# ------------------------------------------------------------------ results
 
 
 def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> list[Path]:
-    """Write ``jobs.csv`` and ``links.csv`` of the runs that were done; return their paths."""
+    """Write ``jobs.csv``, ``links.csv`` and ``estimates.csv``; return their paths.
+
+    The first two have the runs that were done. The third has the means of all measures over the
+    seeds with 95 % bootstrap intervals, of the whole study and of each cell; a row with ``against``
+    is the mean of ratios, one for each pair of runs of one scenario. What is not known is empty.
+
+    Raises
+    ------
+    InputError
+        If there are no records, they are of several studies or conditions, or something cannot be
+        written.
+    """
+    records = latest(records)
+    estimates = [row for part in parts_of(records) for row in _estimates(part)]
     done = [record for record in records if record.succeeded]
-    paths = []
-    for part in _FILES:
-        paths.append(Path(folder) / f"{part}.csv")
-        table = _tidy(done, part).drop(columns="cell")
-        write_text(paths[-1], table.to_csv(index=False, lineterminator="\n"))
-    return paths
+    tables = {f"{name}.csv": _tidy(done, name).drop(columns="cell") for name in _FILES}
+    tables["estimates.csv"] = pd.DataFrame(estimates)
+    for name, table in tables.items():
+        write_text(Path(folder) / name, table.to_csv(index=False, lineterminator="\n"))
+    return [Path(folder) / name for name in tables]
+
+
+def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
+    for policy, measure in product(part.policies, MEASURES):
+        yield _estimate(part, part.mean(policy, measure), policy, measure)
+    baselines = [policy for policy in (BASELINE, NEAREST, EXCLUSIVE) if policy in part.policies]
+    for against, policy, measure in product(baselines, part.policies, MEASURES):
+        if policy != against:
+            ratio = part.paired(policy, against, measure)
+            yield _estimate(part, ratio, policy, measure, against)
+
+
+def _estimate(
+    part: StudyPart, interval: Interval | None, policy: str, measure: str, against: str = ""
+) -> dict[str, Any]:
+    return {
+        "part": part.title,
+        "policy": policy,
+        "against": against,
+        "measure": measure,
+        **{end: getattr(interval, end, None) for end in ("mean", "low", "high")},
+        "seeds": 0 if interval is None else interval.count,
+    }
+
+
+def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:
+    """Return a row for each policy: ``policy``, ``runs``, ``unfinished`` jobs and means by name.
+
+    Means are over the seeds, of the measures that are `SUMMARY`; None where one is not known.
+
+    Raises
+    ------
+    InputError
+        If the records are not of one study, or a simulation is there twice.
+    """
+    if not records:
+        return []
+    whole = parts_of(records)[0]
+    rows = []
+    for policy in whole.policies:
+        runs = whole.of(policy)
+        row = {"policy": policy, "runs": len(runs), "unfinished": int(runs["unfinished"].sum())}
+        means = {name: whole.mean(policy, name) for name in SUMMARY}
+        rows.append(row | {name: mean and mean.mean for name, mean in means.items()})
+    return rows

@@ -118,10 +118,6 @@ class Suite:
         fits = {None: ("tune", "test", UNSPLIT), "test": ("test", UNSPLIT)}.get(split, (split,))
         return [entry for entry in self.index.instances if entry.split in fits]
 
-    def count(self, split: Split) -> int:
-        """Return how many instances of a split there are."""
-        return len(self.entries(split))
-
     def _read(self, entry: Entry) -> Member:
         path = self.folder / entry.file
         instance, checksum = _read_file(path)

@@ -16,7 +16,7 @@ COMMANDS = {
     "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
     "fit": "Decide whether all jobs of FILE can keep slots.",
     "pareto": "Find the Pareto front of FILE for two objectives.",
-    "simulate": "Simulate the jobs of SCENARIO under several policies, or under a schedule.",
+    "simulate": "Simulate the jobs of SCENARIO under several policies.",
     "place": "Place all tasks of JOB in a cluster, or none.",
     "controller": "Give waiting pods of a cluster nodes and slots.",
     "inject": "Prepare the workloads of FILE for the controller.",

@@ -1,4 +1,4 @@
-"""``metronome bench``: list suites, run campaigns over them, report results."""
+"""``metronome bench``: run campaigns over suites, report results."""
 
 from __future__ import annotations
 
@@ -29,23 +29,6 @@ _Suites = Annotated[
         "separated by commas, or all.",
     ),
 ]
-
-
-@app.command("list")
-def list_(suite: _Suites = "all") -> int:
-    """List the suites and how many instances are for testing and for tuning."""
-    from metronome_opt.bench.suites import find_suites
-    from metronome_opt.report.tables import plain_table, terminal
-
-    rows = []
-    for each in find_suites(suite):
-        counts = (str(each.count("test")), str(each.count("tune")))
-        rows.append(
-            (each.index.family, *counts, f"{each.index.time_limit_s:g} s", each.index.about)
-        )
-    headings = ("suite", "test", "tune", "limit", "about")
-    terminal().print(plain_table(headings, rows, left=("about",)))
-    return 0
 
 
 @app.command()

@@ -21,7 +21,6 @@ def claims(
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the manifests.")
     ],
     namespace: options.Namespace = options.NAMESPACE,
-    hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
     """Write SCHEDULE as manifests for a cluster.
 
@@ -30,9 +29,9 @@ def claims(
     from metronome_opt.kubernetes import VerificationError, export_claims
 
     stated = read_schedule(schedule)
-    source = options.read_source(instance, hyperperiod_limit, stated)
+    source = options.read_source(instance, stated)
     with options.naming(instance):
-        problem, faults = judge(source, stated, hyperperiod_limit=hyperperiod_limit)
+        problem, faults = judge(source, stated)
     if problem is None:
         raise VerificationError(f"schedule: {faults[0]}; claims are written of true schedules only")
     with live_line(f"writing {output}", str):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-import socket
 import threading
-import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,11 +14,7 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from lightkube.core.client import Client
-
-    from metronome_opt.kubernetes.controller.lease import Leadership
-
-_LOST = 1
+    from metronome_opt.kubernetes.controller.loop import ControllerMetrics
 
 
 def controller(
@@ -37,14 +31,6 @@ def controller(
     namespace: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Place only pods of this one.", show_default="all"),
-    ] = None,
-    lease: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMESPACE/NAME",
-            help="Act only while holding this Lease, as one of several controllers.",
-            show_default="none: this is the only one",
-        ),
     ] = None,
     patience: Annotated[
         float,
@@ -75,7 +61,6 @@ def controller(
     controller goes on from STATE and the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
-    from metronome_opt.cluster.metrics import serve
     from metronome_opt.cluster.store import Store
     from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller import Controller
@@ -94,17 +79,8 @@ def controller(
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig, context))
         if listen is not None:
-            address = stack.enter_context(serve(listen, metrics.registry))
-            typer.echo(f"metrics: {address}", err=True)
+            _answer_scrapes(listen, metrics)
         _stop_on_signals(stop, changed)
-        leadership = None
-        if lease is not None:
-            leadership = _leadership(client, lease)
-            if not leadership.wait(stop):
-                return 0
-            stack.callback(leadership.release)
-            leadership.keep(stop)
-            typer.echo(f"leads as {leadership.holder}", err=True)
         new = None if cluster is None else new_state(cluster)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
@@ -113,7 +89,7 @@ def controller(
             store = stack.enter_context(Store(state))
             if new is not None and store.change_cluster(new.cluster):
                 typer.echo(f"{state}: has the nodes and links of {cluster} now", err=True)
-        live = LiveCluster(client, may_act=lambda: leadership is None or leadership.held)
+        live = LiveCluster(client)
         loop = Controller(
             store.state,
             live,
@@ -126,33 +102,29 @@ def controller(
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
         watch(client, where, changed, stop)
-        kept = run(
+        run(
             loop,
             live,
-            leadership,
             read,
             stop=stop,
             changed=changed,
             metrics=metrics,
             notify=lambda line: typer.echo(line, err=True),
         )
-        if not kept:
-            typer.echo(
-                "the Lease was not renewed in time, another controller may have taken over",
-                err=True,
-            )
-        return 0 if kept else _LOST
+    return 0
 
 
-def _leadership(client: Client, lease: str) -> Leadership:
-    from metronome_opt.kubernetes.controller.lease import Leadership
-    from metronome_opt.kubernetes.names import is_label
+def _answer_scrapes(address: str, metrics: ControllerMetrics) -> None:
+    """Answer scrapes at ``HOST:PORT`` until the process ends; an IPv6 address is in brackets."""
+    from prometheus_client import start_http_server
 
-    namespace, slash, name = lease.partition("/")
-    if not (slash and is_label(namespace) and is_label(name)):
-        raise InputError(f"--lease: must be NAMESPACE/NAME, got {quote(lease)}")
-    holder = f"{socket.gethostname()}-{uuid.uuid4()}"
-    return Leadership(client, namespace, name, holder)
+    host, _, port = address.rpartition(":")
+    try:
+        start_http_server(int(port), host.removeprefix("[").removesuffix("]"), metrics.registry)
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"--listen: {quote(address)}: cannot be listened on ({error}); give HOST:PORT"
+        ) from None
 
 
 def _stop_on_signals(stop: threading.Event, changed: threading.Event) -> None:

@@ -15,10 +15,9 @@ def export(
     file: options.Problem,
     format_: Annotated[str, typer.Option("--format", help="lp, mps, cpsat or mzn.")],
     output: options.TextOutput = None,
-    hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
     """Write the problem of FILE for other solvers."""
-    problem = options.read_problem(file, hyperperiod_limit)
+    problem = options.read_problem(file)
     check_targets([file], [output])
     text = export_text(problem.instance, format_)
     if output is None:

@@ -53,7 +53,6 @@ def fit(
     workers: options.Workers = None,
     cushion_slots: options.CushionSlots = 0,
     output: options.ScheduleOutput = None,
-    hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
     """Decide whether all jobs of FILE can keep slots.
@@ -63,7 +62,7 @@ def fit(
     """
     if drop and stretch_limit is not None:
         raise InputError("--drop: leaves jobs out instead of stretching; leave --stretch-limit out")
-    instance = options.read_problem(file, hyperperiod_limit).instance
+    instance = options.read_problem(file).instance
     check_targets([file], [output])
     limit = None if stretch_limit is None else exact("--stretch-limit", stretch_limit)
     arguments: dict[str, Any] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, MetronomeError, counted
+from metronome_opt.errors import MetronomeError, counted
 
 if TYPE_CHECKING:
-    from metronome_opt.cluster.gates import Read
     from metronome_opt.cluster.monitor import Answer, Monitor, Rephased
 
 _MAX_INTERVAL_S = 86_400.0
@@ -25,13 +23,7 @@ _MAX_NAMED = 10
 
 def monitor(
     state: options.State,
-    prometheus: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where gates are scraped.")
-    ] = None,
-    record: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="The record of a gate, instead of --prometheus."),
-    ] = None,
+    prometheus: Annotated[str, typer.Option(metavar="URL", help="Where gates are scraped.")],
     once: Annotated[bool, typer.Option("--once", help="Check once, and end.")] = False,
     interval: Annotated[
         float, typer.Option(min=1, max=_MAX_INTERVAL_S, metavar="S", help="Check every S seconds.")
@@ -44,40 +36,23 @@ def monitor(
 ) -> int:
     """Compare measured traffic with claims and correct them.
 
-    With --once, --record or --dry-run the exit status is 1 if no job was measured.
+    With --once or --dry-run the exit status is 1 if no job was measured.
     """
     from metronome_opt.cluster.monitor import Monitor
+    from metronome_opt.cluster.prometheus import Prometheus
     from metronome_opt.cluster.store import Store
 
-    if (prometheus is None) == (not record):
-        raise InputError("--prometheus, --record: give one of them")
     if claims is not None:
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
     Store.check(state)  # rather than at each check
     watch = _Watch(state, claims, as_json=as_json)
-    if record or once or dry_run:
-        read, clock = _source(prometheus, record or [], interval)
+    read = Prometheus(prometheus, timeout_s=max(5.0, interval)).read
+    if once or dry_run:
         # There is one check only, so its findings are believed.
-        return watch.once(Monitor(read, check_s=interval, persist=1, clock=clock), dry_run=dry_run)
-    read, _ = _source(prometheus, [], interval)
+        return watch.once(Monitor(read, check_s=interval, persist=1), dry_run=dry_run)
     return watch.repeat(Monitor(read, check_s=interval), interval)
-
-
-def _source(
-    prometheus: str | None, record: list[Path], interval_s: float
-) -> tuple[Read, Callable[[], float]]:
-    """Return what reads counters of gates, and the clock that it goes by."""
-    if prometheus is not None:
-        from metronome_opt.cluster.prometheus import Prometheus
-
-        return Prometheus(prometheus, timeout_s=max(5.0, interval_s)).read, time.time
-    from metronome_opt.cluster.recorded import counters_of, read_record
-
-    counters = [each for path in record for each in counters_of(read_record(path))]
-    last_s = max(float(each.times_s[-1]) for each in counters)
-    return lambda *_: counters, lambda: last_s
 
 
 @dataclass

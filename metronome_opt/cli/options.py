@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT
 
 if TYPE_CHECKING:
     from metronome_opt.instance import Instance
@@ -48,12 +47,6 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Threads of the back end.", show_default="one per core"),
 ]
-Limit = Annotated[
-    int,
-    typer.Option(
-        "--hyperperiod-limit", min=1, help="Refuse links whose pattern repeats after more slots."
-    ),
-]
 CushionSlots = Annotated[
     int,
     typer.Option(min=0, metavar="G", help="Reserve: solve with every burst longer by G slots."),
@@ -69,7 +62,6 @@ Context = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 
-LIMIT = HYPERPERIOD_LIMIT
 NAMESPACE = "default"
 
 INTERRUPTED = 130
@@ -110,9 +102,7 @@ def read_pairs(option: str, text: str | None) -> dict[str, str]:
     return pairs
 
 
-def read_source(
-    path: Path, hyperperiod_limit: int, schedule: Schedule | None = None
-) -> Scenario | Instance:
+def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Instance:
     """Read an instance or a scenario, or the state of a cluster as a scenario.
 
     Jobs of a state are where a schedule moves them.
@@ -123,16 +113,16 @@ def read_source(
         return read_state(path, None if schedule is None else schedule.places)
     from metronome_opt.scenario.build import read_source
 
-    return read_source(path, hyperperiod_limit=hyperperiod_limit)
+    return read_source(path)
 
 
-def read_problem(path: Path, hyperperiod_limit: int) -> Read:
+def read_problem(path: Path) -> Read:
     """Read the same as a problem, with the jobs of a scenario spread, and print the notes on it."""
     from metronome_opt.scenario.build import build_problem
 
-    source = read_source(path, hyperperiod_limit)
+    source = read_source(path)
     with naming(path):
-        problem = build_problem(source, hyperperiod_limit=hyperperiod_limit)
+        problem = build_problem(source)
     for each in problem.notes:
         note(each)
     return problem

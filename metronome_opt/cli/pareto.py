@@ -45,7 +45,6 @@ def pareto(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     cushion_slots: options.CushionSlots = 0,
-    hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
     """Find the Pareto front of FILE for two objectives.
@@ -55,7 +54,7 @@ def pareto(
     from metronome_opt.plot import plot_front, save_figure
 
     names = read_names(objectives)
-    instance = options.read_problem(file, hyperperiod_limit).instance
+    instance = options.read_problem(file).instance
     with _results_folder(output):
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])

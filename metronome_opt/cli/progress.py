@@ -65,11 +65,10 @@ class Watcher:
         How many cases could not be run.
     """
 
-    def __init__(self, total: int, console: Console, bar: Progress | None) -> None:
+    def __init__(self, total: int, bar: Progress) -> None:
         self._total = total
-        self._console = console
         self._bar = bar
-        self._task = bar.add_task("", total=total) if bar is not None else None
+        self._task = bar.add_task("", total=total)
         self.kinds: Counter[str] = Counter()
         self.lost_cases = 0
 
@@ -85,24 +84,21 @@ class Watcher:
         self._print(f"{case}: could not be run ({reason})", kept=True)
 
     def _print(self, text: str, *, kept: bool) -> None:
-        if self._bar is not None and self._task is not None:
-            if kept:
-                self._console.print(text, soft_wrap=True)
-            self._bar.update(self._task, advance=1, description=escape(text))
-        else:
+        self._bar.update(self._task, advance=1, description=escape(text))
+        if not self._bar.console.is_terminal:
             done = self.kinds.total() + self.lost_cases
-            width = len(str(self._total))
-            self._console.print(f"[{done:{width}}/{self._total}] {text}", soft_wrap=True)
+            text = f"[{done:{len(str(self._total))}}/{self._total}] {text}"
+        elif not kept:
+            return
+        self._bar.console.print(text, soft_wrap=True)
 
 
 @contextmanager
 def watching(total: int) -> Iterator[Watcher]:
     """Yield a watcher of `total` cases that writes to standard error."""
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:
-        yield Watcher(total, console, None)
-        return
-    console.width -= _CARET
+    if console.is_terminal:
+        console.width -= _CARET
     columns = (
         BarColumn(20),
         MofNCompleteColumn(),
@@ -111,8 +107,9 @@ def watching(total: int) -> Iterator[Watcher]:
         TimeRemainingColumn(),
         TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
     )
+    bar = Progress(*columns, console=console, expand=True, disable=not console.is_terminal)
     try:
-        with Progress(*columns, console=console, expand=True) as bar:
-            yield Watcher(total, console, bar)
+        with bar:
+            yield Watcher(total, bar)
     finally:
         console.show_cursor(True)  # an interrupted bar may have left it hidden

@@ -35,7 +35,6 @@ def report(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Write the page here.")
     ] = Path("report.html"),
     namespace: options.Namespace = options.NAMESPACE,
-    hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:
     """Write RESULT as an interactive page.
 
@@ -48,7 +47,7 @@ def report(
         raise InputError(f"{output}: a page is HTML; name a file that ends in .html")
     points = read_points(result)
     check_targets([point.path for point in points], [output])
-    problem = find_problem(points, instance, hyperperiod_limit=hyperperiod_limit)
+    problem = find_problem(points, instance)
     with live_line(f"writing {output}", str):
         text = build_page(problem, points, namespace=namespace)
         write_text(output, text)

@@ -1,4 +1,4 @@
-"""``metronome simulate``: simulate jobs under policies, or under a schedule."""
+"""``metronome simulate``: simulate jobs under policies."""
 
 from __future__ import annotations
 
@@ -30,23 +30,15 @@ def simulate(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
             "benchmarks/studies, or of a shipped study or scenario; or the folder of a cluster's "
-            "state. With --schedule a scenario, an instance or a state.",
+            "state.",
         ),
     ],
-    schedule: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Simulate this schedule, beside unshifted jobs, instead of policies.",
-            show_default="none",
-        ),
-    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, nearest, exclusive, cassini, "
-            "metronome-greedy, metronome and ideal, or of another package.",
+            help="Separated by commas: of default, nearest, exclusive, cassini, metronome and "
+            "ideal, or of another package.",
             show_default="those of the study",
         ),
     ] = None,
@@ -63,9 +55,7 @@ def simulate(
     ] = None,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Folder for records, tables and the report."
-        ),
+        typer.Option("--output", "-o", metavar="DIR", help="Folder for records and tables."),
     ] = Path("simulation"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a folder: skip what it has.")
@@ -93,15 +83,14 @@ def simulate(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Simulate the jobs of SCENARIO under several policies, or under a schedule.
+    """Simulate the jobs of SCENARIO under several policies.
 
     Each simulation is a process of its own. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
     what was running. All policies get the same jobs and the same random numbers. With nothing left
-    to do, --resume writes the tables and the report anew.
+    to do, --resume writes the tables anew.
     """
     from metronome_opt.bench.campaign import remaining_cases
-    from metronome_opt.bench.pages import check_extra
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulations import (
         FILE,
@@ -116,21 +105,6 @@ def simulate(
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal
 
-    if schedule is not None:
-        from metronome_opt.cli.schedule import simulate_schedule
-
-        for name, value in {
-            "--policy": policy,
-            "--seeds": seeds,
-            "--jobs": jobs,
-            "--resume": resume or None,
-            "--set": changes,
-            "--cells": cells,
-        }.items():
-            if value is not None:
-                raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
-        return simulate_schedule(scenario, schedule, output, as_json=as_json)
-    check_extra()
     study = _study(scenario)
     policies = _policies(study, policy)
     with naming("--cells"):
@@ -225,25 +199,21 @@ def _run(
 
 
 def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
-    """Write tables and report if a simulation is done; return the files to read."""
+    """Write tables if a simulation is done; return their files."""
     from metronome_opt.bench.studies import write_tables
-    from metronome_opt.bench.study_report import write_simulation_report
     from metronome_opt.cli.progress import live_line
 
     if not any(record.succeeded for record in records):
         return []
     with live_line("writing tables", str):
-        tables = write_tables(records, output)
-    with live_line("writing the report", str):
-        report = write_simulation_report(records, output)
-    return [*tables, report]
+        return write_tables(records, output)
 
 
 # ------------------------------------------------------------------ output
 
 
 def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
-    from metronome_opt.bench.study_report import SUMMARY, summarise
+    from metronome_opt.bench.studies import SUMMARY, summarise
     from metronome_opt.report.tables import plain_table, terminal
 
     kinds = Counter(record.kind.replace("_", " ") for record in records)
@@ -251,15 +221,20 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
     for each in summarise(records):
-        means = ((measure, each[measure.name]) for measure in SUMMARY)
-        texts = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
+        means = ((column, each[name]) for name, column in SUMMARY.items())
+        texts = ("-" if mean is None else column.formatted(mean) for column, mean in means)
         rows.append((each["policy"], f"{each['runs']:,}", *texts, f"{each['unfinished']:,}"))
-    headings = ("policy", "runs", *(measure.heading for measure in SUMMARY), "unfinished jobs")
+    headings = (
+        "policy",
+        "runs",
+        *(column.heading for column in SUMMARY.values()),
+        "unfinished jobs",
+    )
     terminal().print(plain_table(headings, rows))
 
 
 def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:
-    from metronome_opt.bench.study_report import summarise
+    from metronome_opt.bench.studies import summarise
 
     document = {
         "study": study.name,

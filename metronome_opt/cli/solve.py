@@ -75,7 +75,6 @@ def solve(
         Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
     ] = None,
     claims: options.ClaimsFolder = None,
-    hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
     """Choose places, offsets and gated jobs; print iteration times.
@@ -84,7 +83,7 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    source, moves = _read_moved(file, hyperperiod_limit, move_cost)
+    source, moves = _read_moved(file, move_cost)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -107,13 +106,13 @@ def solve(
             stretch_limit=stretch_limit,
             sharing=sharing,
             cushion_slots=cushion_slots,
-            hyperperiod_limit=hyperperiod_limit,
         )
     if moves and isinstance(source, Scenario):
         there = {"places": {job.name: job.nodes for job in source.jobs}}
         result = replace(result, schedule=result.schedule.model_copy(update=there))
     places = result.schedule.places
-    problem = build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
+    problem = build_problem(source, places)
+    problem = replace(problem, places=places)
     for each in problem.notes:
         note(each)
     if output is not None:
@@ -140,12 +139,10 @@ def solve(
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
-def _read_moved(
-    file: Path, hyperperiod_limit: int, cost_s: float | None
-) -> tuple[Scenario | Instance, list[Move]]:
+def _read_moved(file: Path, cost_s: float | None) -> tuple[Scenario | Instance, list[Move]]:
     """Return the problem, and the moves of jobs that run if these may cost so much."""
     if cost_s is None:
-        return options.read_source(file, hyperperiod_limit), []
+        return options.read_source(file), []
     if not file.is_dir():
         raise InputError(f"--move-cost: {file} is no folder of a cluster's state; leave it out")
     from metronome_opt.cluster.scenario import read_moved

@@ -28,7 +28,6 @@ def validate(
             "folder of a cluster's state.",
         ),
     ],
-    hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
     """Check FILE and describe its contents.
@@ -38,7 +37,7 @@ def validate(
     path = locate(file)
     kind = STATE_FORMAT if path.is_dir() else read_document(path).get("format")
     if kind in (SCENARIO_FORMAT, INSTANCE_FORMAT, STATE_FORMAT):
-        problem = options.read_problem(file, hyperperiod_limit)
+        problem = options.read_problem(file)
         said = _of_problem(problem)
     elif isinstance(kind, str) and kind in _READERS:
         problem, said = None, _READERS[kind](path)

@@ -13,7 +13,6 @@ from metronome_opt.schedule import read_schedule
 def verify(
     instance: options.InstanceFile,
     schedule: options.ScheduleFile,
-    hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
     """Recompute every number that SCHEDULE states.
@@ -22,9 +21,9 @@ def verify(
     cannot be seen from the file, unless it is one of slowdown.
     """
     stated = read_schedule(schedule)
-    source = options.read_source(instance, hyperperiod_limit, stated)
+    source = options.read_source(instance, stated)
     with options.naming(instance):
-        _, faults = judge(source, stated, hyperperiod_limit=hyperperiod_limit)
+        _, faults = judge(source, stated)
     if as_json:
         rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
         options.print_json({"valid": not faults, "false": rows})

@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from metronome_opt.cluster.gates import LATE, Observation, by_start
+from metronome_opt.cluster.gates import LATE, Observation
 from metronome_opt.instance import Job, Phase
 from metronome_opt.slowdown.claims import Claims
 
 _PERIOD = 0.01  # share of the period, but half a slot at least
-_LENGTH = 0.1  # share of the length of a burst, but one slot at least
-_START = 0.05  # share of the period by which a burst is elsewhere, but one slot at least
+_LENGTH = 0.1  # share of the length of all bursts, but one slot at least
 _NEARLY = 1e-6  # of a slot: what rounding of floats may make too much
 
 
@@ -58,15 +57,14 @@ def _of_job(claims: Claims, job: Job, seen: Observation) -> Iterator[Finding]:
         yield Finding("period", job.name, "period without waiting in ms", own, seen.own_ms)
     elif claims.is_gated(job.name) and seen.period_ms - stretched > LATE * stretched:
         yield Finding("late", job.name, "iteration in ms", stretched, seen.period_ms)
-    starts = seen.starts_ms(job, slot_ms)
-    for index, phase in enumerate(by_start(job)):
-        length, start = float(phase.length * slot_ms), float(phase.start * slot_ms)
-        for what, claimed, measured, allowed in (
-            ("length in ms", length, seen.lengths_ms[index], max(_LENGTH * length, slot_ms)),
-            ("start in ms", start, starts[index], max(_START * stretched, slot_ms)),
-        ):
-            if abs(measured - claimed) > allowed:
-                yield Finding("traffic", job.name, f"bursts[{index}] {what}", claimed, measured)
+    claimed = float(slot_ms * _busy(job))
+    if abs(seen.burst_ms - claimed) > max(_LENGTH * claimed, slot_ms):
+        yield Finding("traffic", job.name, "bursts in ms", claimed, seen.burst_ms)
+
+
+def _busy(job: Job) -> int:
+    """Return how many slots of an iteration a job sends in."""
+    return sum(phase.length for phase in job.phases)
 
 
 def _tolerated_ms(period_ms: float, slot_ms: int, error_ms: float) -> float:
@@ -79,15 +77,15 @@ def _tolerated_ms(period_ms: float, slot_ms: int, error_ms: float) -> float:
 def undisturbed(claims: Claims, observations: Mapping[str, Observation]) -> dict[str, Observation]:
     """Return what would have been measured if no job had delayed another.
 
-    A burst that is delayed sends what it has to in more time. So if a burst
+    A burst that is delayed sends what it has to in more time. So if bursts
 
-    - is longer than it would be at its claimed rate, and
-    - can have been delayed: on one of its links it and those that it meets ask for more together
-      than the link carries,
+    - take longer than they would at their claimed rates, and
+    - can have been delayed: on one of their links a burst and those that it meets ask for more
+      together than the link carries,
 
-    it is taken to have the claimed rate. Bursts meet if they coincide as claimed: gates begin them
-    in their slots. Those of a job without slots, or whose iterations do not fit its period, slide
-    along those of others; they may have met any.
+    they are taken to have the claimed rates. Bursts meet if they coincide as claimed: gates begin
+    them in their slots. Those of a job without slots, or whose iterations do not fit its period,
+    slide along those of others; they may have met any.
     """
     slides = {
         job.name: _slides(claims, job, observations.get(job.name)) for job in claims.running.jobs
@@ -103,10 +101,7 @@ def _slides(claims: Claims, job: Job, seen: Observation | None) -> bool:
     if seen is None:
         return False
     period_ms = float(job.period * claims.instance.slot_ms)
-    delayed = sum(
-        max(0.0, length - claimed)
-        for length, claimed in zip(seen.lengths_ms, seen.claimed_ms, strict=True)
-    )
+    delayed = max(0.0, seen.burst_ms - seen.claimed_ms)
     off = seen.own_ms - delayed - period_ms
     allowed = _tolerated_ms(period_ms, claims.instance.slot_ms, seen.error_ms)
     return not claims.is_gated(job.name) or off > allowed
@@ -117,18 +112,12 @@ def _undelayed(
 ) -> Observation:
     """Return what would have been measured of one job if no other had delayed it."""
     job = claims.running.job(name)
-    lengths = tuple(
-        claimed if claimed < length and _can_be_delayed(claims, job, phase, slides) else length
-        for length, claimed, phase in zip(
-            seen.lengths_ms, seen.claimed_ms, by_start(job), strict=True
-        )
-    )
-    lost = sum(seen.lengths_ms) - sum(lengths)
-    if not lost:
+    lost = seen.burst_ms - seen.claimed_ms
+    if lost <= 0 or not any(_can_be_delayed(claims, job, each, slides) for each in job.phases):
         return seen
     stretched_ms = float(job.period * claims.instance.slot_ms)
     period_ms = min(seen.period_ms, max(stretched_ms, seen.period_ms - lost))
-    return replace(seen, period_ms=period_ms, lengths_ms=lengths)
+    return replace(seen, period_ms=period_ms, burst_ms=seen.claimed_ms)
 
 
 def _can_be_delayed(claims: Claims, job: Job, burst: Phase, slides: Mapping[str, bool]) -> bool:
@@ -196,15 +185,18 @@ def correct_claims(
 def _as_measured(claims: Claims, job: Job, seen: Observation) -> Job:
     """Return a job as it was measured, not stretched; its offset may be beyond its period.
 
-    Each burst keeps its rate: if it takes longer without sending more, a link carries less, and the
-    burst fills that.
+    Bursts grow alike, and so do pauses. Each burst keeps its rate: if it takes longer without
+    sending more, a link carries less, and the burst fills that.
     """
-    slot_ms = claims.instance.slot_ms
-    before, phases, end = by_start(job), [], 0
-    starts = seen.starts_ms(job, slot_ms)
-    for phase, begin_ms, length_ms in zip(before, starts, seen.lengths_ms, strict=True):
-        start = max(end, round(begin_ms / slot_ms))
-        length = max(1, math.ceil(length_ms / slot_ms - _NEARLY))
+    slot_ms, busy = claims.instance.slot_ms, _busy(job)
+    before = sorted(job.phases, key=lambda phase: phase.start)
+    pauses = max(0.0, seen.computing_ms) / max(1, (job.period - busy) * slot_ms)
+    bursts = seen.burst_ms / (busy * slot_ms)
+    phases, end, sent = [], 0, 0
+    for phase in before:
+        start = max(end, round(pauses * (phase.start - sent) + bursts * sent))
+        sent += phase.length
+        length = max(1, math.ceil(bursts * phase.length - _NEARLY))
         phases.append(Phase(start=start, length=length, rate=phase.rate))
         end = start + length
     changes = {

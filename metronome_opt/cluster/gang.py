@@ -31,7 +31,6 @@ from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
 from metronome_opt.scenario.traffic import Traffic
-from metronome_opt.scenario.workload import Workload
 
 JOB_FORMAT = "metronome-job/1"
 
@@ -107,11 +106,6 @@ class Gang(Record):
     def peak(self) -> int:
         """Highest rate of a task, in Mbit/s."""
         return max(phase.rate for phase in self.phases)
-
-    @property
-    def volume(self) -> int:
-        """Volume of one iteration of a task, in Mbit/s * slots."""
-        return sum(phase.length * phase.rate for phase in self.phases)
 
     def slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
         """Return the gang with no burst faster than a rate, in Mbit/s.
@@ -341,10 +335,8 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     source = Sources(job.workloads, job.measured).of(job)
     rate = source.fastest if isinstance(source, Traffic) else _rate_by_model(job, cluster)
-    by_batch = isinstance(source, Workload)
-    remedy = "lower the batch or raise rate_mbps" if by_batch else "choose a longer hyperperiod"
     exact = job.iteration(rate, source, cluster.gpu)
-    rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, job.place, remedy)
+    rounded = job.round(exact, cluster.slot_ms, cluster.hyperperiod)
     return Gang(
         name=job.name,
         tasks=job.workers,

@@ -1,7 +1,4 @@
-"""Mean iterations of jobs from the counters of their gates, exact at any scrape interval.
-
-A source is read as `GateCounter`: from Prometheus, or from the records that gates write.
-"""
+"""Mean iterations of jobs from the counters of their gates, exact at any scrape interval."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.instance import Job, Phase
+from metronome_opt.instance import Job
 from metronome_opt.slowdown.claims import Claims
 
 COUNTERS = (
@@ -62,8 +59,8 @@ class Observation:
         From one beginning to the next, with what it waited for its slots.
     computing_ms
         Neither sending nor waiting.
-    lengths_ms, claimed_ms
-        Of each of its bursts, and how long they take at the rates that it claims.
+    burst_ms, claimed_ms
+        In all its bursts, and how long they take at the rates that it claims.
     error_ms
         By how much the period may be off.
     alone
@@ -72,38 +69,15 @@ class Observation:
 
     period_ms: float
     computing_ms: float
-    lengths_ms: tuple[float, ...]
-    claimed_ms: tuple[float, ...]
+    burst_ms: float
+    claimed_ms: float
     error_ms: float = 0.0
     alone: bool = False
 
     @property
     def own_ms(self) -> float:
         """Length of an iteration that does not wait."""
-        return self.computing_ms + sum(self.lengths_ms)
-
-    def starts_ms(self, job: Job, slot_ms: int) -> list[float]:
-        """Return when each burst begins in an iteration; pauses are as claimed, all scaled alike.
-
-        Parameters
-        ----------
-        job
-            As it claims to be, not stretched.
-        """
-        busy = sum(phase.length for phase in job.phases)
-        scale = max(0.0, self.computing_ms) / max(1, (job.period - busy) * slot_ms)
-        starts, reached, begin = [], 0, 0.0
-        for phase, length in zip(by_start(job), self.lengths_ms, strict=True):
-            begin += (phase.start - reached) * slot_ms * scale
-            starts.append(begin)
-            begin += length
-            reached = phase.end
-        return starts
-
-    def with_bursts(self, burst_ms: float) -> Observation:
-        """Return it with bursts that take so long in all and send as much."""
-        scale = burst_ms / sum(self.lengths_ms)
-        return replace(self, lengths_ms=tuple(scale * length for length in self.lengths_ms))
+        return self.computing_ms + self.burst_ms
 
 
 def observe_gates(
@@ -172,24 +146,11 @@ def _observation(claims: Claims, job: Job, totals: Mapping[str, float]) -> Obser
         # Bursts out of their slots meet others; of sixteen the fastest met none, or fewest.
         fastest = _MBIT * totals["fastest_bytes"] / totals["fastest_seconds"]
         burst_ms = min(burst_ms, sent / fastest)
-    phases = by_start(job)
-    claimed_ms = [float(phase.length * slot_ms) for phase in phases]
+    claimed_ms = float(slot_ms * sum(phase.length for phase in job.phases))
     # What loops do not report is taken to be as claimed.
-    volume = sum(length * phase.rate for length, phase in zip(claimed_ms, phases, strict=True))
-    more, scale = sent / volume or 1.0, burst_ms / sum(claimed_ms)
-    return Observation(
-        period_ms,
-        computing_ms,
-        tuple(scale * length for length in claimed_ms),
-        tuple(more * length for length in claimed_ms),
-        error_ms,
-        alone,
-    )
-
-
-def by_start(job: Job) -> list[Phase]:
-    """Return the bursts of a job in the order of their starts."""
-    return sorted(job.phases, key=lambda phase: phase.start)
+    volume = sum(slot_ms * phase.length * phase.rate for phase in job.phases)
+    more = sent / volume or 1.0
+    return Observation(period_ms, computing_ms, burst_ms, more * claimed_ms, error_ms, alone)
 
 
 class Beliefs:
@@ -218,14 +179,14 @@ class Beliefs:
         for name, each in observations.items():
             job = claims.instance.job(name)
             length = sum(phase.length for phase in job.phases) * claims.instance.slot_ms
-            measured = sum(each.lengths_ms)
+            measured = each.burst_ms
             known = self._known_ms.setdefault(name, length)
             if not each.alone:
                 self._known_ms[name] = measured
             elif tried and claims.is_gated(name):
                 self._known_ms[name] = None
             elif known is not None and known < measured:
-                each = each.with_bursts(known)
+                each = replace(each, burst_ms=known)
             believed[name] = each
         return believed
 

@@ -11,15 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import correlate, find_peaks
 
 from metronome_opt.cluster.recorded import RecordedBurst
-from metronome_opt.cluster.throughput import Throughput
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.traffic import Traffic
 
 _Floats = NDArray[np.float64]
 _Burst = tuple[float, float, float]  # start, length, volume
@@ -30,7 +29,6 @@ _MIN_CYCLES = 4
 _MIN_SAMPLES_A_PERIOD = 8
 _MIN_SAMPLES_A_BURST = 1.2
 _MIN_CORRELATION = 0.3
-_MAX_MISSING = 0.2
 _STEADY = 1e-4  # of the mean rate: less may be what floats round off
 _AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
 _PROMINENCE = 0.1
@@ -55,18 +53,15 @@ class Profile:
         Of the period, of the beginnings and lengths of bursts, and of rates as a share of them.
     cycles
         Number of cycles that were seen.
-    mean_mbps
-        Over all that was measured; None where that is not known.
     reason
         Why there is no period; None if there is one.
     """
 
-    traffic: Traffic | None = None
-    period_error_ms: float | None = None
-    burst_error_ms: float | None = None
-    rate_error: float | None = None
+    traffic: dict[str, Any] | None = None
+    period_error_ms: float = 0.0
+    burst_error_ms: float = 0.0
+    rate_error: float = 0.0
     cycles: int = 0
-    mean_mbps: float | None = None
     reason: str | None = None
 
 
@@ -74,26 +69,24 @@ class _NoPeriodError(Exception):
     """Reason why samples show no period."""
 
 
-def _averaged(rows: Sequence[Sequence[float]], blur_ms: float, mean_mbps: float | None) -> Profile:
+def _averaged(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
     """Return the profile of cycles: the length of each, then starts, lengths (ms), Mbit/s * ms."""
     table = np.array(rows)
     means = table.mean(axis=0)
     errors = _NORMAL * table.std(axis=0, ddof=1) / math.sqrt(len(table))
-    period_ms, starts, lengths, sent = means[0], *np.split(means[1:], 3)
+    starts, lengths, sent = np.split(means[1:], 3)
     edges = np.hypot(errors[1 : 1 + 2 * len(starts)], blur_ms)
     of_lengths, of_sent = edges[len(starts) :], errors[1 + 2 * len(starts) :]
-    bursts = zip(starts, lengths, sent / lengths, strict=True)
     return Profile(
-        traffic=_stated(float(period_ms), [tuple(map(float, each)) for each in bursts]),
+        traffic=_stated(float(means[0]), np.array([starts, lengths, sent / lengths]).T.tolist()),
         period_error_ms=float(errors[0]),
         burst_error_ms=float(edges.max()),
         rate_error=float((of_lengths / lengths + of_sent / sent).max()),
         cycles=len(table),
-        mean_mbps=float(sent.sum() / period_ms) if mean_mbps is None else mean_mbps,
     )
 
 
-def _stated(period_ms: float, bursts: Sequence[tuple[float, ...]]) -> Traffic:
+def _stated(period_ms: float, bursts: Sequence[Sequence[float]]) -> dict[str, Any]:
     """Return bursts (start and length in ms, rate in Mbit/s) as they are stated, in order."""
     phases, end = [], 0
     period = max(1, round(_CENT * period_ms))
@@ -102,50 +95,52 @@ def _stated(period_ms: float, bursts: Sequence[tuple[float, ...]]) -> Traffic:
         end = min(period, max(start + 1, round(_CENT * (start_ms + length_ms))))
         rates = {"rate_mbps": max(1, round(rate))}
         phases.append({"start_ms": start / _CENT, "length_ms": (end - start) / _CENT, **rates})
-    return Traffic.model_validate({"period_ms": period / _CENT, "phases": phases})
+    return {"period_ms": period / _CENT, "phases": phases}
 
 
 # ------------------------------------------------------------------ throughput
 
 
-def profile_throughput(measured: Throughput) -> Profile:
+def profile_samples(times_s: _Floats, rates_mbps: _Floats) -> Profile:
     """Find the period of a job and its bursts, or say why there is none.
 
     Bursts of different rates that touch are one burst, which sends as much as they do.
+
+    Parameters
+    ----------
+    times_s
+        When each sample was taken, seconds, ascending, shape (n,).
+    rates_mbps
+        The mean rate since the sample before, Mbit/s, NaN where nothing was measured, shape (n,).
+        Rates at single moments are no such means: what happens between two of them is lost.
     """
-    mean = float(np.nanmean(measured.rates_mbps)) if measured.rates_mbps.size else None
     try:
-        step_s, rates = _even(measured)
-        lag = _first_lag(rates, step_s)
-        rows = _cycles(_bursts(rates, step_s), lag)
+        step_ms, rates = _even(times_s, rates_mbps)
+        lag = _first_lag(rates)
+        rows = _cycles(_bursts(rates), lag)
     except _NoPeriodError as error:
-        return Profile(mean_mbps=mean, reason=str(error))
-    step_ms = 1000 * step_s
-    in_ms = [[step_ms * value for value in row] for row in rows]
-    return _averaged(in_ms, _BLUR * step_ms, mean)
+        return Profile(reason=str(error))
+    return _averaged([[step_ms * value for value in row] for row in rows], _BLUR * step_ms)
 
 
-def _even(measured: Throughput) -> tuple[float, _Floats]:
-    """Return the usual time between samples, and mean rates of cells as long as that."""
-    times, rates = measured.times_s, measured.rates_mbps
+def _even(times_s: _Floats, rates: _Floats) -> tuple[float, _Floats]:
+    """Return the usual time between samples, in ms, and mean rates of cells as long as that."""
     known = np.isfinite(rates)
-    if known.sum() < _MIN_SAMPLES:
-        raise _NoPeriodError(f"too short: {known.sum()} samples, not {_MIN_SAMPLES}")
-    step_s = float(np.median(np.diff(times)))
-    times, rates = times[known], rates[known]
-    missing = 1 - len(times) / (1 + (times[-1] - times[0]) / step_s)
-    if missing > _MAX_MISSING:
-        raise _NoPeriodError(f"too sparse: {missing:.0%} of the samples are missing")
-    if not rates.any():
-        raise _NoPeriodError("silent: nothing was sent")
+    if known.sum() < max(_MIN_SAMPLES, 0.8 * len(rates)):
+        raise _NoPeriodError(
+            f"too short: {known.sum()} of {len(rates)} samples are known; {_MIN_SAMPLES} and four "
+            "of five have to be"
+        )
+    step_s = float(np.median(np.diff(times_s)))
+    times_s, rates = times_s[known], rates[known]
     if np.ptp(rates) <= _STEADY * rates.mean():
         raise _NoPeriodError("not periodic: the rate is constant")
-    sent = np.concatenate(([0.0], np.cumsum(rates[1:] * np.diff(times))))
-    borders = np.arange(times[0], times[-1] + step_s / 2, step_s)
-    return step_s, np.diff(np.interp(borders, times, sent)) / step_s
+    sent = np.concatenate(([0.0], np.cumsum(rates[1:] * np.diff(times_s))))
+    borders = np.arange(times_s[0], times_s[-1] + step_s / 2, step_s)
+    return 1000 * step_s, np.diff(np.interp(borders, times_s, sent)) / step_s
 
 
-def _first_lag(rates: _Floats, step_s: float) -> int:
+def _first_lag(rates: _Floats) -> int:
     """Return the number of samples after which the pattern repeats, about."""
     deviation = rates - rates.mean()
     lags = len(rates) // _MIN_CYCLES + 1
@@ -153,30 +148,22 @@ def _first_lag(rates: _Floats, step_s: float) -> int:
     correlation = products / (len(rates) - np.arange(lags)) / deviation.var()
     peaks, _ = find_peaks(correlation, prominence=_PROMINENCE)
     if not peaks.size or correlation[peaks].max() < _MIN_CORRELATION:
-        raise _NoPeriodError(
-            f"not periodic: nothing repeats up to a period of {lags * step_s:.4g} s"
-        )
+        raise _NoPeriodError(f"not periodic: nothing repeats within {lags} samples")
     lag = int(peaks[correlation[peaks] >= _AS_HIGH * correlation[peaks].max()][0])
     if lag < _MIN_SAMPLES_A_PERIOD:
         raise _NoPeriodError(
-            f"too coarse: something repeats about every {1000 * lag * step_s:.4g} ms, samples are "
-            f"{1000 * step_s:.4g} ms apart; sample every "
-            f"{1000 * lag * step_s / _MIN_SAMPLES_A_PERIOD:.3g} ms"
+            f"too coarse: something repeats about every {lag} samples, not "
+            f"{_MIN_SAMPLES_A_PERIOD}; sample more often"
         )
     return lag
 
 
-def _bursts(rates: _Floats, step_s: float) -> list[_Burst]:
+def _bursts(rates: _Floats) -> list[_Burst]:
     """Return the whole bursts in samples, and what each sends, in samples times Mbit/s.
 
     A burst is as long as its volume takes at its usual rate, around the middle of its volume.
     """
     lowest, highest = float(np.quantile(rates, 0.05)), float(rates.max())
-    if lowest > highest / 2:
-        raise _NoPeriodError(
-            f"too coarse: rates swing only between {rates.min():.4g} and {highest:.4g} Mbit/s; "
-            f"sample every {1000 * step_s / 10:.3g} ms"
-        )
     active = rates > lowest + _QUIET * (highest - lowest)
     changes = np.flatnonzero(np.diff(active.astype(np.int8)))
     first = 0 if not active[0] else 1  # the one that began before the first sample is not whole
@@ -189,11 +176,8 @@ def _bursts(rates: _Floats, step_s: float) -> list[_Burst]:
         length = volume / usual
         bursts.append((middle - length / 2, length, volume))
     lengths = [length for _, length, _ in bursts]
-    if not lengths or np.median(lengths) < _MIN_SAMPLES_A_BURST:
-        raise _NoPeriodError(
-            f"too coarse: bursts are shorter than samples, which are {1000 * step_s:.4g} ms apart; "
-            "sample more often"
-        )
+    if lowest > highest / 2 or not lengths or np.median(lengths) < _MIN_SAMPLES_A_BURST:
+        raise _NoPeriodError("too coarse: bursts are shorter than samples; sample more often")
     return bursts
 
 
@@ -202,8 +186,7 @@ def _cycles(bursts: Sequence[_Burst], lag: int) -> list[list[float]]:
     starts = np.array([start for start, _, _ in bursts])
     ends = starts + [length for _, length, _ in bursts]
     if starts[-1] - starts[0] < _MIN_CYCLES * lag:
-        seen = int((starts[-1] - starts[0]) / lag)
-        raise _NoPeriodError(f"too short: {seen} cycles were seen; measure for longer")
+        raise _NoPeriodError(f"too short: fewer than {_MIN_CYCLES} cycles; measure for longer")
     count = max(1, round(lag * (len(starts) - 1) / (starts[-1] - starts[0])))
     # Cycles begin after the longest silence, so that none is cut amid its bursts.
     at = 1 + int(np.argmax((starts[1:] - ends[:-1])[:count]))
@@ -247,7 +230,7 @@ def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
     if len(rows) < _MIN_CYCLES:
         return Profile(reason=f"too short: {len(rows)} whole iterations, not {_MIN_CYCLES}")
     usual = np.median([row[0] for row in rows])
-    return _averaged([row for row in rows if row[0] <= _PAUSE * usual], 0.0, None)
+    return _averaged([row for row in rows if row[0] <= _PAUSE * usual], 0.0)
 
 
 def _iterations(bursts: Sequence[RecordedBurst]) -> list[list[float]]:

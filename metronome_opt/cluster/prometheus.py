@@ -5,8 +5,7 @@ Needs the extra `cluster`.
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from threading import Thread
+import time
 from typing import Annotated, Literal
 
 import numpy as np
@@ -73,47 +72,37 @@ class Prometheus:
             "time": f"{end // 1000}.{end % 1000:03d}",
             "timeout": f"{self._timeout_s:g}",
         }
-        client = httpx2.Client(timeout=self._timeout_s)
-        answer: Future[tuple[httpx2.Response, bytes]] = Future()
-        # The limits of the client are on each read, and a server may send a byte now and then. So
-        # the exchange runs in a thread of its own and is abandoned as a whole.
-        Thread(target=self._exchange, args=(client, form, answer), daemon=True).start()
-        try:
-            response, body = answer.result(self._timeout_s)
-        except TimeoutError:
-            raise self._refusal(
-                f"no whole answer within {self._timeout_s:g} s; is it overloaded?"
-            ) from None
-        finally:
-            client.close()
+        response, body = self._exchange(form)
         counters = self._counters(response, body)
         return [_since(counter, begin / 1000) for counter in counters]
 
-    def _exchange(
-        self,
-        client: httpx2.Client,
-        form: dict[str, str],
-        answer: Future[tuple[httpx2.Response, bytes]],
-    ) -> None:
-        """Send a form; the answer is complete and not too large, or an exception."""
-        body = bytearray()
+    def _exchange(self, form: dict[str, str]) -> tuple[httpx2.Response, bytes]:
+        """Send a form; return the answer, complete and not too large."""
+        body, end_s = bytearray(), time.monotonic() + self._timeout_s
+        url = self._url.join("api/v1/query")
         try:
-            with client.stream("POST", self._url.join("api/v1/query"), data=form) as response:
+            with (
+                httpx2.Client(timeout=self._timeout_s) as client,
+                client.stream("POST", url, data=form) as response,
+            ):
                 for piece in response.iter_bytes():
                     body += piece
                     if len(body) > _MAX_BYTES:
                         raise self._refusal(
                             f"the answer is larger than {_MAX_BYTES} bytes; ask another server"
                         )
-            answer.set_result((response, bytes(body)))
+                    if time.monotonic() > end_s:  # the limits of the client are on each read
+                        raise httpx2.ReadTimeout("")
+                return response, bytes(body)
         except httpx2.TimeoutException:
-            answer.set_exception(TimeoutError())
+            raise self._refusal(
+                f"no whole answer within {self._timeout_s:g} s; is it overloaded?"
+            ) from None
         except httpx2.HTTPError as error:
             said = _short(str(error)) or type(error).__name__
-            refusal = self._refusal(f"cannot be reached ({said}); is it up, is the address right?")
-            answer.set_exception(refusal)
-        except BaseException as error:
-            answer.set_exception(error)
+            raise self._refusal(
+                f"cannot be reached ({said}); is it up, is the address right?"
+            ) from None
 
     def _refusal(self, fault: str) -> PrometheusError:
         return PrometheusError(f"{self._where}: {fault}")

@@ -19,7 +19,7 @@ from metronome_opt.scenario.judge import judge
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.schedule import Schedule
 
-_TREE = {"nodes", "racks", "links", "zone_costs", "region_costs", "gpu"}
+_TREE = {"nodes", "racks", "links", "zone_costs", "gpu"}
 
 
 def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:

@@ -7,7 +7,7 @@ for more than it carries.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -131,15 +131,11 @@ class Chosen:
         return self.bound is None or self.cost == self.bound
 
 
-Offer = Callable[[Kept, Fraction], None]
-"""Notified of choices at which jobs fit, and of their cost, when cheaper than all before."""
-
-
 @dataclass
 class FitTask:
     """The question put to a solver, and what it may take to answer it.
 
-    The callback is notified of better answers. Bandwidths are in units that fit 64-bit integers.
+    Bandwidths are in units that fit 64-bit integers.
     """
 
     instance: Instance
@@ -147,18 +143,9 @@ class FitTask:
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
     workers: int = 1
-    callback: Offer | None = None
-    _best: Fraction | None = None
 
     def __post_init__(self) -> None:
         self.instance = in_units(self.instance)
-
-    def offer(self, kept: Kept, cost: Fraction) -> None:
-        """Report an answer if it is better than all before."""
-        if self._best is None or cost < self._best:
-            self._best = cost
-            if self.callback is not None:
-                self.callback(kept, cost)
 
 
 def in_units(instance: Instance) -> Instance:
@@ -286,17 +273,6 @@ def most_stretch(instance: Instance, job: Job, limit: Fraction | None) -> int:
         raise InputError(f"stretch_limit: must be at least 0, got {quote(str(limit))}")
     share = min(int(limit * job.period), instance.hyperperiod_limit - job.period)
     return max(job.max_stretch, share)
-
-
-def cheapest_first(choices: Sequence[PeriodChoice]) -> tuple[PeriodChoice, ...]:
-    """Return choices by cost; of equal cost slots before running freely, shorter periods first.
-
-    Of choices of one period the cheapest is kept.
-    """
-    first: dict[int | None, PeriodChoice] = {}
-    for choice in sorted(choices, key=lambda c: (c.cost, c.period is None, c.period or 0)):
-        first.setdefault(choice.period, choice)
-    return tuple(first.values())
 
 
 def costs_of(choices: Choices) -> dict[str, dict[int | None, Fraction]]:

@@ -33,12 +33,14 @@ from metronome_opt.compatible.choices import (
     load,
 )
 from metronome_opt.compatible.decider import Decider, Pairs, core
-from metronome_opt.compatible.models import INFEASIBLE, OPTIMAL, Row, minimise, solve_cpsat
+from metronome_opt.compatible.models import INFEASIBLE, OPTIMAL, Row, minimise
+from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
-from metronome_opt.solvers.imports import import_cp_model
+from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 
 _LARGEST_LOAD = 2**32  # of a link; many choices add to it
 _Taken = tuple[str, int | None]
+_Minimum = tuple[list[int] | None, int | None]
 Proposed = tuple[Mapping[str, int | None] | None, Fraction | None]
 """The cheapest choices that are allowed, and a lower bound of their cost.
 
@@ -86,9 +88,17 @@ class _Master:
         self._state_pairs(instance, pairs)
         self._state_loads(instance)
 
-    def cost(self, numbers: Iterable[int]) -> Fraction:
-        """Return what some choices cost together."""
-        return Fraction(sum(self.costs[number] for number in numbers), self.scale)
+    def minimise(self) -> _Minimum:
+        """Return the cheapest choices that are allowed by number, and a lower bound in units."""
+        raise NotImplementedError
+
+    def solve(self) -> Proposed:
+        """Return the cheapest choices that are allowed, and a lower bound of their cost."""
+        chosen, bound = self.minimise()
+        if bound is None:
+            return None, None
+        taken = None if chosen is None else dict(self.taken[number] for number in chosen)
+        return taken, Fraction(bound, self.scale)
 
     def forbid(self, refutation: Refutation) -> None:
         """State that some jobs do not fit at some periods, and others like these."""
@@ -160,25 +170,27 @@ class CpsatMaster(_Master):
         self._model.minimize(cp.LinearExpr.weighted_sum(self._chosen, self.costs))
         self._stated = 0
 
-    def solve(self) -> Proposed:
-        """Return the cheapest choices that are allowed, and a lower bound of their cost."""
+    def minimise(self) -> _Minimum:
+        """Return the cheapest choices that are allowed by number, and a lower bound in units."""
         for row in self.rows[self._stated :]:
             if self._stated % 256 == 0 and self.task.budget.stopped:
                 break
             self._model.add(sum(factor * self._chosen[n] for factor, n in row.terms) <= row.most)
             self._stated += 1
-        solver, status = solve_cpsat(self._model, self.task)
+        parameters = {"num_workers": self.task.workers, "random_seed": self.task.seed % 2**31}
+        solver, status = run_cpsat(self._model, self.task.budget, parameters)
+        if status not in ("OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"):
+            raise SolverError(f"CP-SAT ends with status {status}")
         if status == "INFEASIBLE":
             return None, None
         bound = math.ceil(max(0.0, solver.best_objective_bound - 1e-6))
         if status == "UNKNOWN":
-            return None, Fraction(bound, self.scale)
+            return None, bound
         self._model.clear_hints()
         values = [bool(solver.value(variable)) for variable in self._chosen]
         for variable, value in zip(self._chosen, values, strict=True):
             self._model.add_hint(variable, value)
-        chosen = (number for number, value in enumerate(values) if value)
-        return dict(self.taken[number] for number in chosen), Fraction(bound, self.scale)
+        return [number for number, value in enumerate(values) if value], bound
 
 
 class MilpMaster(_Master):
@@ -186,18 +198,16 @@ class MilpMaster(_Master):
 
     largest_cost = 2**30  # integers up to this are told apart by doubles within HiGHS' tolerances
 
-    def solve(self) -> Proposed:
-        """Return the cheapest choices that are allowed, and a lower bound of their cost."""
+    def minimise(self) -> _Minimum:
+        """Return the cheapest choices that are allowed by number, and a lower bound in units."""
         groups = list(self.groups.values())
         status, chosen, bound = minimise(self.task.budget, self.costs, groups, self.rows)
         if status == INFEASIBLE:
             return None, None
-        units = max(0, math.ceil(bound - 1e-6 * max(1.0, abs(bound))))
-        if chosen is None:
-            return None, Fraction(units, self.scale)
-        if status == OPTIMAL and abs(self.cost(chosen) * self.scale - round(bound)) < 1:
-            return dict(self.taken[number] for number in chosen), self.cost(chosen)
-        return dict(self.taken[number] for number in chosen), Fraction(units, self.scale)
+        cost = sum(self.costs[number] for number in chosen or ())
+        if chosen and status == OPTIMAL and cost == round(bound):
+            return chosen, cost
+        return chosen, max(0, math.ceil(bound - 1e-6 * max(1.0, abs(bound))))
 
 
 def _is_no_better(
@@ -237,7 +247,6 @@ def choose(
         return best
     at_best = _cheapest_of_all(choices, decider)
     if at_best is not None:  # nothing has to be loaded
-        task.offer(at_best, least_cost(choices))
         return Chosen(at_best, least_cost(choices), least_cost(choices))
     master = propose(task, choices, decider.pairs)
     costs = costs_of(choices)
@@ -261,7 +270,6 @@ def choose(
             cost = sum((costs[name][p] for name, p in proposed.items()), Fraction(0))
             if best.cost is None or cost < best.cost:
                 best = Chosen(Kept(periods, found.offsets), cost, bound)
-                task.offer(Kept(periods, found.offsets), cost)
             break
     bound = bound if best.cost is None else min(bound, best.cost)
     return Chosen(best.kept, best.cost, bound, tuple(refutations))

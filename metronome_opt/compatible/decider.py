@@ -30,10 +30,7 @@ from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import orbits, restrict, simplify_links, split
 from metronome_opt.solvers.budget import Budget
 
-_PLACEMENTS = 20_000  # of the search, if a back end goes on
-Settle = Callable[[Instance], FitDecision]
-"""Decides whether the contention of an instance can be 0."""
-
+_PLACEMENTS = 20_000  # of the search, at first
 Forbidden = tuple[tuple[int, int], ...]
 Bursts = tuple[tuple[int, int, int], ...]
 
@@ -126,15 +123,15 @@ class Decider:
 
     Parameters
     ----------
-    settle
-        Decides instances that the search does not decide soon.
+    quick
+        Whether to leave open what a short search does not decide.
     """
 
-    def __init__(self, task: FitTask, settle: Settle | None = None) -> None:
+    def __init__(self, task: FitTask, *, quick: bool = False) -> None:
         self.task = task
         self.instance = task.instance
         self.pairs = Pairs(task)
-        self._settle = settle
+        self._quick = quick
         self._known: dict[tuple[object, ...], FitDecision] = {}
 
     def decide(self, periods: Mapping[str, int]) -> FitDecision:
@@ -176,7 +173,7 @@ class Decider:
                 mine = {one: periods[one], other: periods[other]}
                 if not self.pairs.fit(i, j, *mine.values()):
                     return Refutation(Reason.PAIR, mine)
-        return self._refute_loads(periods) or refute_hyperperiod(self.instance, periods)
+        return self._refute_loads(periods) or _refute_hyperperiod(self.instance, periods)
 
     def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
         for link in self.instance.links:
@@ -210,10 +207,29 @@ class Decider:
         return known
 
     def _search(self, block: Instance) -> FitDecision:
-        if self._settle is None:
-            return search_offsets(block, self.task.budget)
         found = search_offsets(block, self.task.budget, _PLACEMENTS)
-        return self._settle(block) if found == FitDecision() else found
+        if found != FitDecision() or self._quick or self.task.budget.stopped:
+            return found
+        return self._prove(block) or search_offsets(block, self.task.budget)
+
+    def _prove(self, block: Instance) -> FitDecision | None:
+        """Minimise the contention of a block until it is known whether it is 0."""
+        from metronome_opt.solvers import auto
+        from metronome_opt.solvers.search import Search
+
+        search = Search(
+            block,
+            time_limit=self.task.budget.remaining,
+            seed=self.task.seed,
+            workers=self.task.workers,
+            callback=lambda event: bool(event.bound),
+            parent=self.task.budget,
+        )
+        search.limit_to(search.remaining, 2)
+        auto.run(search)
+        if search.incumbent == 0:
+            return FitDecision(offsets=search.named())
+        return _refuted(block) if search.bound else None
 
     def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""
@@ -237,7 +253,7 @@ def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], FitDecisi
     return refutation
 
 
-def refute_hyperperiod(instance: Instance, periods: Mapping[str, int]) -> Refutation | None:
+def _refute_hyperperiod(instance: Instance, periods: Mapping[str, int]) -> Refutation | None:
     """Return jobs of a link whose periods have no common multiple within the limit, if any."""
     for users in instance.jobs_on.values():
         names = [instance.jobs[user].name for user in users]
@@ -276,6 +292,10 @@ def search_offsets(instance: Instance, budget: Budget, placements: int = 2**62) 
     if ended == fitting.FOUND:
         return FitDecision(offsets={name: int(descent.offsets[i]) for name, i in place.items()})
     if ended == fitting.REFUTED:
-        refuted = {job.name: job.period for job in instance.jobs}
-        return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
+        return _refuted(instance)
     return FitDecision()
+
+
+def _refuted(instance: Instance) -> FitDecision:
+    periods = {job.name: job.period for job in instance.jobs}
+    return FitDecision(refutation=Refutation(Reason.SEARCH, periods))

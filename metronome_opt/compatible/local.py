@@ -81,7 +81,7 @@ class PlacedJobs:
             for link, flows in job.links.items():
                 blocked = most[link] + flows * phase.rate > self._capacity[link]
                 over += np.tile(blocked, period // len(blocked))
-            add_windows(over, phase.start, phase.length, 1, prefix, cost)
+            add_windows(over, phase.start, phase.length, prefix, cost)
         if job.fixed_offset is not None and cost[job.fixed_offset] == 0:
             cost[:] = 1
             cost[job.fixed_offset] = 0
@@ -123,21 +123,6 @@ class PlacedJobs:
                 job = at_periods(self.instance, {name: period}, self._cushion).jobs[0]
             self._phases[key] = job.phases
         return self._phases[key]
-
-
-def place_all(task: FitTask, choices: Choices) -> Chosen:
-    """Place each job at its roomiest offset; nothing is found if some job has no choice left."""
-    placed = PlacedJobs(task.instance, task.cushion_slots)
-    stranded = _fill(
-        placed, choices, heaviest_first(task.instance, choices), task.budget, _roomiest
-    )
-    least = least_cost(choices)
-    if stranded:
-        return Chosen(None, None, least)
-    kept, costs = placed.schedule, costs_of(choices)
-    cost = sum((costs[name][kept.periods.get(name)] for name in costs), Fraction(0))
-    task.offer(kept, cost)
-    return Chosen(kept, cost, least)
 
 
 def _fill(
@@ -184,16 +169,17 @@ def heaviest_first(instance: Instance, choices: Choices) -> list[str]:
 def improve(
     task: FitTask, choices: Choices, *, rounds: int | None = None, share: float = 1.0
 ) -> Chosen:
-    """Improve the greedy answer: free some jobs, put them back in random order, and so on.
+    """Place each job at its roomiest offset; then free some and put them back, and so on.
 
-    Ends when the time is over or every job has its cheapest choice.
+    Ends when the time is over or every job has its cheapest choice. Nothing is found if some job
+    has no choice left.
 
     Parameters
     ----------
     rounds
         After how many rounds in a row without a gain to end; None for no limit.
     share
-        Of the time that greedy leaves, the most that the rounds may take.
+        Of the time that the first schedule leaves, the most that the rounds may take.
     """
     search = _Search(task, choices)
     best = Chosen(None, None, least_cost(choices))
@@ -205,7 +191,6 @@ def improve(
             stranded, cost = least
             if not stranded:
                 best = Chosen(search.placed.schedule, cost, best.bound)
-                task.offer(search.placed.schedule, cost)
         if part.stopped or best.proved or stalled == rounds:
             return best
         search.step()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -14,29 +14,26 @@ from metronome_opt.compatible.choices import (
     Chosen,
     FitDecision,
     FitTask,
-    Offer,
     PeriodChoice,
-    cheapest_first,
     largest_set,
 )
 from metronome_opt.compatible.choose import MilpMaster, choose
-from metronome_opt.compatible.decider import Decider, core, search_offsets
+from metronome_opt.compatible.decider import Decider, core
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.imports import import_cp_model
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,
     check_numbers,
+    check_reserve,
     interrupt_stops,
     warm_up_instance,
 )
 
 _ROUNDS = 20  # for each job, of local search without a gain, before something exact goes on
 _SHARE = 0.1  # of the time, for these
-
-Periods = Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,6 @@ class FitSolver:
         One line for help texts.
     choose
         Finds the cheapest choices at which jobs fit.
-    decide
-        Decides whether jobs fit at some periods.
     load
         Imports its back end.
     exact
@@ -60,7 +55,6 @@ class FitSolver:
     name: str
     summary: str
     choose: Callable[[FitTask, Choices], Chosen]
-    decide: Callable[[FitTask, Periods], FitDecision]
     load: Callable[[], object] = object
     exact: bool = True
 
@@ -74,14 +68,13 @@ def solve_choices(
     seed: int = 0,
     workers: int | None = None,
     cushion_slots: int = 0,
-    callback: Offer | None = None,
 ) -> Chosen:
     """Find the cheapest choices at which jobs fit.
 
     Parameters
     ----------
     choices
-        Of all jobs of the instance; `largest_set` and `least_stretch` make them.
+        Of all jobs, the cheapest first; `largest_set` and `least_stretch` make them.
     solver
         A name of `SOLVERS`.
     time_limit
@@ -92,8 +85,6 @@ def solve_choices(
         Threads of the back end; None for one per core.
     cushion_slots
         By how many slots bursts are longer.
-    callback
-        Notified of every better answer.
 
     Raises
     ------
@@ -101,16 +92,15 @@ def solve_choices(
         If an argument makes no sense.
     """
     chosen = _loaded(solver)
-    task = _task(instance, time_limit, seed, workers, cushion_slots, callback)
-    asked = _checked(instance, choices)
+    task = _task(instance, time_limit, seed, workers, cushion_slots)
     with interrupt_stops(task.budget):
-        return replace(chosen.choose(task, asked), stop=task.budget.stop)
+        return replace(chosen.choose(task, choices), stop=task.budget.stop)
 
 
 def decide(
     instance: Instance,
     *,
-    periods: Periods | None = None,
+    periods: Mapping[str, int] | None = None,
     solver: str = "auto",
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     seed: int = 0,
@@ -140,14 +130,16 @@ def decide(
     task = _task(instance, time_limit, seed, workers, cushion_slots)
     if periods is None:
         periods = {job.name: job.period for job in instance.jobs}
-    _refuse_unknown(instance, periods)
-    for name, period in periods.items():
-        _check_period(instance, instance.job(name), period, "periods")
     with interrupt_stops(task.budget):
-        decision = chosen.decide(task, periods)
+        if not chosen.exact:  # the others run freely
+            free = {job.name: (PeriodChoice(None, Fraction(0)),) for job in instance.jobs}
+            kept = {name: (PeriodChoice(period, Fraction(0)),) for name, period in periods.items()}
+            placed = chosen.choose(task, {**free, **kept}).kept
+            return FitDecision(placed.offsets if placed else None, stop=task.budget.stop)
+        decider = Decider(task)
+        decision = decider.decide(periods)
         if decision.refutation is not None:
-            minimal = core(decision.refutation, lambda fewer: chosen.decide(task, fewer))
-            decision = FitDecision(refutation=minimal)
+            decision = FitDecision(refutation=core(decision.refutation, decider.decide))
         return replace(decision, stop=task.budget.stop)
 
 
@@ -163,8 +155,8 @@ def _loaded(name: str) -> FitSolver:
 @cache
 def _load_kernels() -> None:
     task = FitTask(warm_up_instance())
-    local.place_all(task, largest_set(task.instance))
-    Decider(task).decide(dict.fromkeys("abc", 8))
+    local.improve(task, largest_set(task.instance), rounds=0)
+    Decider(task, quick=True).decide(dict.fromkeys("abc", 8))
 
 
 def _task(
@@ -173,110 +165,36 @@ def _task(
     seed: int,
     workers: int | None,
     cushion_slots: int,
-    callback: Offer | None = None,
 ) -> FitTask:
     check_instance(instance)
     check_numbers(time_limit, seed, workers)
-    if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int):
-        raise InputError(f"cushion_slots: must be an integer, got {quote(cushion_slots)}")
-    if cushion_slots < 0:
-        raise InputError(f"cushion_slots: must be at least 0, got {quote(cushion_slots)}")
+    check_reserve(instance, cushion_slots)
     cores = workers or os.cpu_count() or 1
-    return FitTask(instance, cushion_slots, Budget(time_limit), seed, cores, callback)
-
-
-def _checked(instance: Instance, choices: Choices) -> Choices:
-    """Return the choices of every job of an instance, the cheapest first."""
-    _refuse_unknown(instance, choices)
-    for job in instance.jobs:
-        if not choices.get(job.name):
-            raise InputError(f"choices.{job.name}: empty; every job needs a choice")
-        for choice in choices[job.name]:
-            if choice.cost < 0:
-                raise InputError(
-                    f"choices.{job.name}: costs must be at least 0, got {quote(str(choice.cost))}"
-                )
-            if choice.period is not None:
-                _check_period(instance, job, choice.period, "choices")
-    return {job.name: cheapest_first(choices[job.name]) for job in instance.jobs}
-
-
-def _refuse_unknown(instance: Instance, named: Iterable[str]) -> None:
-    """Refuse names of no job."""
-    known = {job.name for job in instance.jobs}
-    for name in named:
-        if name not in known:
-            raise InputError(f"jobs: there is no {quote(name)} in {instance.name}")
-
-
-def _check_period(instance: Instance, job: Job, period: int, field: str) -> None:
-    """Refuse a period that a job cannot keep."""
-    if not job.period <= period <= instance.hyperperiod_limit:
-        raise InputError(
-            f"{field}.{job.name}: periods must be from {job.period} to "
-            f"{instance.hyperperiod_limit}, got {quote(period)}"
-        )
+    return FitTask(instance, cushion_slots, Budget(time_limit), seed, cores)
 
 
 def _auto(task: FitTask, choices: Choices) -> Chosen:
     rounds = _ROUNDS * len(task.instance.jobs)
     start = local.improve(task, choices, rounds=rounds, share=_SHARE)
-    return choose(task, choices, _settling(task), start)
+    return choose(task, choices, Decider(task), start)
+
+
+def _greedy(task: FitTask, choices: Choices) -> Chosen:
+    return local.improve(task, choices, rounds=0)
 
 
 def _cpsat(task: FitTask, choices: Choices) -> Chosen:
-    return choose(task, choices, _settling(task), local.place_all(task, choices))
+    return choose(task, choices, Decider(task), _greedy(task, choices))
 
 
 def _milp(task: FitTask, choices: Choices) -> Chosen:
-    start = local.place_all(task, choices)
-    return choose(task, choices, Decider(task), start, propose=MilpMaster)
-
-
-def _greedy(task: FitTask, periods: Periods) -> FitDecision:
-    """Decide by choosing where jobs have no choice: those not named run freely."""
-    jobs = task.instance.jobs
-    choices = {job.name: (PeriodChoice(periods.get(job.name), Fraction(0)),) for job in jobs}
-    kept = local.place_all(task, choices).kept
-    return FitDecision() if kept is None else FitDecision(offsets=kept.offsets)
-
-
-def _settling(task: FitTask) -> Decider:
-    """Return a decider that hands to CP-SAT what the search does not decide soon."""
-    return Decider(
-        task,
-        lambda block: models.settle(task, block) or search_offsets(block, task.budget),
-    )
+    return choose(task, choices, Decider(task), _greedy(task, choices), propose=MilpMaster)
 
 
 _ALL = (
-    FitSolver(
-        "auto",
-        "local search, then CP-SAT chooses, and search and intervals refute",
-        _auto,
-        lambda task, periods: _settling(task).decide(periods),
-        import_cp_model,
-    ),
-    FitSolver(
-        "cpsat",
-        "the same from greedy; or intervals in CP-SAT alone",
-        _cpsat,
-        models.decide_cpsat,
-        import_cp_model,
-    ),
-    FitSolver(
-        "milp",
-        "HiGHS chooses, the search refutes",
-        _milp,
-        lambda task, periods: Decider(task).decide(periods),
-        models.import_milp,
-    ),
-    FitSolver(
-        "greedy",
-        "heaviest first, each where it fits",
-        local.place_all,
-        _greedy,
-        exact=False,
-    ),
+    FitSolver("auto", "local search, then as cpsat", _auto, import_cp_model),
+    FitSolver("cpsat", "CP-SAT chooses, searches refute", _cpsat, import_cp_model),
+    FitSolver("milp", "HiGHS chooses, searches refute", _milp, models.import_milp),
+    FitSolver("greedy", "heaviest first, each where it fits", _greedy, exact=False),
 )
 SOLVERS = {solver.name: solver for solver in _ALL}

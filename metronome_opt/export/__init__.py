@@ -31,12 +31,14 @@ def export_text(instance: Instance, format_: str) -> str:
     if format_ not in _COMMENTS:
         known = ", ".join((*_COMMENTS, "mzn"))
         raise InputError(f"format: {quote(format_)} is not known; choose from {known}")
+    from metronome_opt.export.textbook import TimeIndexed
     from metronome_opt.kernels.tables import compile_instance
-    from metronome_opt.solvers.models import textbook
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
 
     is_cpsat = format_ == "cpsat"
-    program = textbook(compile_instance(instance), CpsatProgram if is_cpsat else MilpProgram)
+    form = TimeIndexed(compile_instance(instance))
+    program = CpsatProgram(form) if is_cpsat else MilpProgram(form)
+    form.state(program)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"rotation.{'pbtxt' if is_cpsat else format_}"
         program.write(path)

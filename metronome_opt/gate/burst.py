@@ -67,7 +67,8 @@ class Burst:
         if self._inside:
             return
         if self.began >= 0:
-            self._reset()
+            self.gate.warn("a burst is entered a second time; take another one: gate.burst()")
+            return
         self._inside = True
         try:
             self.gate.enter(self)
@@ -86,13 +87,6 @@ class Burst:
             self.gate.leave(self)
         except Exception as error:
             self.gate.give_up(error)
-
-    def _reset(self) -> None:
-        """Make it a burst that has not begun."""
-        self.gate.settle()
-        self.phase = self.cushion = 0
-        self.began = -1
-        self.slot_at = self.iteration_ns = None
 
     def __enter__(self) -> Burst:
         self.begin()

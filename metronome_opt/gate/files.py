@@ -1,17 +1,18 @@
 """A file of claims: the claim of one job in it, read again when the file has changed.
 
-The file is JSON or plain YAML, see `metronome_opt.gate.parsing`. It holds STBandwidthClaim objects
-as ``metronome claims`` writes them and ``kubectl get -o json`` or ``-o yaml`` prints them, one,
-several documents or a list, beside which other objects may stand. Or it holds the numbers alone,
-``{"offset_ms": 40, "period_ms": 240}``, optionally with ``starts_ms``, ``cushion_ms``, ``job`` and
-``gated``.
+The file is JSON: an STBandwidthClaim as ``kubectl get -o json`` prints it, or a list of objects
+with claims among them. Or it holds the numbers alone, ``{"offset_ms": 40, "period_ms": 240}``,
+optionally with ``starts_ms``, ``cushion_ms``, ``job`` and ``gated``.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import time
+from decimal import Decimal
 
 from metronome_opt.gate.checks import (
     FIELDS,
@@ -22,7 +23,6 @@ from metronome_opt.gate.checks import (
     some,
     whole,
 )
-from metronome_opt.gate.parsing import parse_json, parse_yaml
 from metronome_opt.gate.plan import Claim
 
 TYPE_CHECKING = False
@@ -45,6 +45,11 @@ _CUSTOM = {  # where they stand in the specification of an object
     "gated": "allocation.gated",
 }
 _MAX_REASON = 100  # characters of what a parser says
+_MAX_DEPTH = 40
+_MAX_DIGITS = 64
+
+# It never looks at a character more than a few times.
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _UNSURE_NS = 20_000_000  # two changes within a tick of the file system's clock look like one
 
 
@@ -116,11 +121,9 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     All tasks of a job burst at the same time. Where their cushions differ the smallest one counts,
     unless it is said which task this is.
     """
-    claimed = list(_claims(content, job))
-    if not any(whose in (job, "") for whose, *_ in claimed):
-        claimed = list(_claims(content, ""))
+    claimed = list(_claims(content))
     if not claimed:
-        raise ClaimError(f"holds no {_KIND}; write one with metronome claims or kubectl get")
+        raise ClaimError(f"holds no {_KIND}; write one with kubectl get -o json")
     jobs = sorted({whose for whose, *_ in claimed})
     if job and job not in jobs and jobs != [""]:
         raise ClaimError(f"holds no claim of job {quote(job)}, only of {some(jobs)}")
@@ -139,9 +142,9 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     return first._replace(cushion_ns=cushion)
 
 
-def _claims(content: bytes, job: str) -> Iterator[tuple[str, Any, Reader, dict[str, Any], str]]:
+def _claims(content: bytes) -> Iterator[tuple[str, Any, Reader, dict[str, Any], str]]:
     """Yield job and task of each claim, and what reads it from a document at a place."""
-    for place, document in _objects(content, job):
+    for place, document in _objects(content):
         if not isinstance(document, dict):
             raise ClaimError(f"{_at(place)}{quote(document)}: is no object")
         reader: Reader = _plain
@@ -155,7 +158,7 @@ def _claims(content: bytes, job: str) -> Iterator[tuple[str, Any, Reader, dict[s
         yield whose, document.get("task"), reader, document, place
 
 
-def _objects(content: bytes, job: str) -> Iterator[tuple[str, Any]]:
+def _objects(content: bytes) -> Iterator[tuple[str, Any]]:
     """Yield objects, those of lists one by one, each with its place."""
     try:
         text = content.decode("utf-8-sig")
@@ -163,16 +166,32 @@ def _objects(content: bytes, job: str) -> Iterator[tuple[str, Any]]:
         raise ClaimError("is not UTF-8; write it anew") from None
     if not text.strip():
         raise ClaimError("is empty; write claims to it")
-    documents = [parse_json(text)] if text.lstrip()[0] in "{[" else parse_yaml(text, job)
-    for number, document in enumerate(documents, start=1):
-        place = f"document {number}: " if len(documents) > 1 else ""
-        if isinstance(document, dict) and isinstance(document.get("items"), list):
-            document = document["items"]
-        if isinstance(document, list):
-            for index, item in enumerate(document):
-                yield f"{place}items[{index}].", item
-        elif document is not None:
-            yield place, document
+    document = _parse(text)
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        document = document["items"]
+    if not isinstance(document, list):
+        yield "", document
+        return
+    for index, item in enumerate(document):
+        yield f"items[{index}].", item
+
+
+def _parse(text: str) -> Any:
+    """Return a JSON value; numbers with a point are decimals, endless ones stay text."""
+    depth = 0
+    for bracket in _BRACKETS.findall(text):
+        # Only here is there a limit: the interpreter's is one that training loops raise.
+        depth += (bracket in "[{") - (bracket in "]}")
+        if depth > _MAX_DEPTH:
+            raise ClaimError(f"is nested deeper than {_MAX_DEPTH} levels; write claims alone")
+    try:
+        return json.loads(
+            text,
+            parse_float=lambda digits: Decimal(digits) if len(digits) <= _MAX_DIGITS else digits,
+            parse_int=lambda digits: int(digits) if len(digits) <= _MAX_DIGITS else digits,
+        )
+    except ValueError as error:
+        raise ClaimError(f"is not JSON ({str(error)[:_MAX_REASON]}); export gates.json") from None
 
 
 def _at(place: str) -> str:

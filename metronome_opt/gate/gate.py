@@ -51,8 +51,7 @@ class Gate:
     record
         A file to which each burst is appended, as a line of JSON, see `metronome_opt.gate.sinks`.
     metrics
-        ``HOST:PORT`` where scrapes of Prometheus are answered, or a path that ends in ``.prom``,
-        which is written anew once a second for the textfile collector of node_exporter.
+        ``HOST:PORT`` where scrapes of Prometheus are answered.
     wall, steady, sleep
         The clocks, in nanoseconds, one since the Unix epoch and one that is never set, and how to
         wait for some seconds.
@@ -66,7 +65,7 @@ class Gate:
         job: str = "",
         task: int | None = None,
         record: str | os.PathLike[str] | None = None,
-        metrics: str | os.PathLike[str] | None = None,
+        metrics: str | None = None,
         wall: Callable[[], int] = time.time_ns,
         steady: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], object] = time.sleep,
@@ -190,11 +189,6 @@ class Gate:
             getLogger("metronome_opt.gate").warning("%s", message)
 
     # -------------------------------------------------------------- for bursts
-
-    def settle(self) -> None:
-        """Count all bursts that have ended."""
-        with self._lock:
-            self._count()
 
     def enter(self, burst: Burst) -> None:
         """Wait for the slot of a burst; one that is a part of another waits for that one's."""

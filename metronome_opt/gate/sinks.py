@@ -1,4 +1,4 @@
-"""Sinks of measurements: lines of a file, a file of metrics, answers to scrapes.
+"""Sinks of measurements: lines of a file, answers to scrapes.
 
 None of them ever fails its gate: what cannot be written or opened is one warning, and the gate goes
 on without it.
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 _CREATE = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
-_REPLACE = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
 
 
 class _Sink:
@@ -41,7 +40,7 @@ class _Sink:
         """Leave everything to the process that this one was forked from."""
 
 
-def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[_Sink]:
+def open_sinks(gate: Gate, record: Path | None, metrics: str | None) -> list[_Sink]:
     """Return what was asked for, as far as it can be had."""
     sinks: list[_Sink] = []
     for place, make, missing in (
@@ -59,11 +58,9 @@ def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[_S
 
 
 def _metrics(gate: Gate, metrics: str) -> _Sink:
-    if metrics.endswith(".prom"):
-        return _TextFile(gate, metrics)
     host, _, port = metrics.rpartition(":")
     if not host or not port.isascii() or not port.isdigit():
-        raise ValueError("must be HOST:PORT, or a path that ends in .prom")
+        raise ValueError("must be HOST:PORT")
     return _Server(gate, host.removeprefix("[").removesuffix("]"), int(port))
 
 
@@ -117,34 +114,6 @@ class _Record(_Sink):
             f'"iteration_ms": {_ms(burst.iteration_ns)}, '
             f'"sent_bytes": {"null" if burst.size is None else burst.size}, {self._labels}\n'
         )
-
-
-class _TextFile(_Sink):
-    """A file of metrics, as the textfile collector of node_exporter reads them."""
-
-    def __init__(self, gate: Gate, path: str) -> None:
-        self._gate, self._path = gate, path
-        self._fresh = f"{path}.{os.getpid()}.tmp"
-        self._open = True
-
-    def drop(self) -> None:
-        """Write nothing any more."""
-        self._open = False
-
-    def write(self) -> None:
-        """Write the file anew."""
-        if not self._open:
-            return
-        try:
-            file = os.open(self._fresh, _REPLACE, 0o666)
-            try:
-                _write(file, self._gate.metrics())
-            finally:
-                os.close(file)
-            os.replace(self._fresh, self._path)  # noqa: PTH105
-        except (OSError, ValueError) as error:  # a path with a zero in it
-            self._open = False
-            self._gate.warn(f"{self._path}: {_reason(error)}; no metrics are written any more")
 
 
 class _Server(_Sink):

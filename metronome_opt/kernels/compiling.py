@@ -1,7 +1,4 @@
-"""Compilation of kernels by numba, which keeps them on disk.
-
-All of them take a minute or two, once. `python -m metronome_opt.kernels` compiles them at once.
-"""
+"""Compilation of kernels by numba, which keeps them on disk; all take a minute or two, once."""
 
 from __future__ import annotations
 

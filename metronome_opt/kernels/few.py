@@ -1,11 +1,10 @@
-"""The best offsets of a few jobs, given all the others: exact large neighbourhoods, rotations.
+"""The best rotations of a few jobs.
 
 Depth-first branch and bound. What a job adds to the contention never falls as others are placed
 (supermodularity), so what is placed plus, for every other job, the least it would add now is a
-lower bound. The job that costs most at its best offset is placed next, cheapest offsets first. For
-a handful of jobs this beats the machinery of `grow`, which pays off for whole blocks.
+lower bound. The job that costs most at its best rotation is placed next, cheapest rotations first.
 
-A job may take all its offsets, or *rotations* that are given. Of those that lead to one another by
+A job may take rotations that are given. Of those that lead to one another by
 rotating everything only one is tried: where everything can be rotated by so many slots that what is
 placed stays where it is, a job needs only rotations below the greatest common divisor of that
 number and its period.
@@ -30,7 +29,7 @@ _NOTHING_KNOWN = 2**62  # as what is added in the best way known, above all othe
 
 
 class Few(NamedTuple):
-    """State of the search for the best offsets of some jobs."""
+    """State of the search for the best rotations of some jobs."""
 
     # How many jobs are placed, -1 when the search is done; what all the jobs add in the best way
     # known, scaled; how many jobs there are.
@@ -40,36 +39,13 @@ class Few(NamedTuple):
     offset: Ints  # per placed job
     base: Ints  # per depth, what is placed above adds
     rest: Ints  # per depth, what those that wait add at least
-    choice: Ints  # per depth the offsets to try, cheapest first
+    choice: Ints  # per depth the rotations to try, cheapest first
     added: Ints  # per depth, what each of them adds
     choices: Ints  # per depth, how many there are
     following: Ints  # per depth, which comes next; -1 before they are made
     rotation: Ints  # per depth, the least number of slots by which everything can be rotated
-    allowed: Ints  # rotations of each job of the instance, ascending, shape (jobs, most); or none
+    allowed: Ints  # rotations of each job of the instance, ascending, shape (jobs, most)
     number: Ints  # how many each job has
-
-
-def room_for(size: int, jobs: int, longest: int) -> Few:
-    """Return memory for up to `size` of so many jobs at up to `longest` offsets each."""
-
-    def table(*shape: int) -> Ints:
-        return np.zeros(shape, dtype=np.int64)
-
-    return Few(
-        counters=table(3),
-        job=table(size),
-        best=table(jobs),
-        offset=table(size),
-        base=table(size + 1),
-        rest=table(size + 1),
-        choice=table(size + 1, longest),
-        added=table(size + 1, longest),
-        choices=table(size + 1),
-        following=table(size + 1),
-        rotation=table(size + 1),
-        allowed=table(0, 0),
-        number=table(0),
-    )
 
 
 def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], rotation: int) -> Few:
@@ -86,12 +62,27 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], ro
         that are allowed and nothing changes for the jobs that do not move.
     """
     free = [job for job, each in enumerate(allowed) if each]
-    most = max(1, *map(len, allowed))
-    few = room_for(len(free), len(allowed), most)._replace(
+    size, most = len(free), max(1, *map(len, allowed))
+
+    def table(*shape: int) -> Ints:
+        return np.zeros(shape, dtype=np.int64)
+
+    few = Few(
+        counters=table(3),
+        job=table(size),
+        best=table(len(allowed)),
+        offset=table(size),
+        base=table(size + 1),
+        rest=table(size + 1),
+        choice=table(size + 1, most),
+        added=table(size + 1, most),
+        choices=table(size + 1),
+        following=table(size + 1),
+        rotation=table(size + 1),
         allowed=np.array([[*each, *[0] * (most - len(each))] for each in allowed], dtype=np.int64),
         number=np.array([len(each) for each in allowed], dtype=np.int64),
     )
-    few.counters[:] = (0, _NOTHING_KNOWN, len(free))
+    few.counters[:] = (0, _NOTHING_KNOWN, size)
     few.job[:], few.best[:] = free, offsets
     few.rotation[0], few.following[0] = rotation, _TO_EXPAND
     return few
@@ -100,48 +91,6 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], ro
 def is_done(few: Few) -> bool:
     """Return whether the best way is known."""
     return bool(few.counters[_DEPTH] < 0)
-
-
-@kernel
-def blames(state: DemandState, offsets: Ints, jobs: Ints) -> Ints:
-    """Return what each job of a schedule adds to the contention, given all the others."""
-    found = np.empty(jobs.shape[0], np.int64)
-    for position in range(jobs.shape[0]):
-        job = jobs[position]
-        put_job(state, job, offsets[job], REMOVE)
-        cost, _ = scored(state, job)
-        put_job(state, job, offsets[job], ADD)
-        found[position] = cost[offsets[job]]
-    return found
-
-
-@kernel
-def start_release(state: DemandState, offsets: Ints, members: Ints, few: Few) -> None:
-    """Take `members` out of a schedule; how they were is the best way known."""
-    total = np.int64(0)
-    for position in range(members.shape[0]):
-        job = members[position]
-        put_job(state, job, offsets[job], REMOVE)
-        cost, _ = scored(state, job)
-        total += cost[offsets[job]]
-        few.job[position] = job
-        few.best[job] = offsets[job]
-    few.counters[_DEPTH] = 0
-    few.counters[_LEAST] = total
-    few.counters[_COUNT] = members.shape[0]
-    few.base[0] = 0
-    few.following[0] = _TO_EXPAND
-
-
-@kernel
-def end_release(state: DemandState, offsets: Ints, few: Few) -> None:
-    """Put the jobs back, each where it is best."""
-    for position in range(max(0, few.counters[_DEPTH])):
-        put_job(state, few.job[position], few.offset[position], REMOVE)
-    for position in range(few.counters[_COUNT]):
-        job = few.job[position]
-        offsets[job] = few.best[job]
-        put_job(state, job, offsets[job], ADD)
 
 
 @kernel
@@ -179,18 +128,16 @@ def _go_down(state: DemandState, few: Few, offset: int, value: int) -> None:
     few.counters[_DEPTH] = depth + 1
     few.base[depth + 1] = value
     few.following[depth + 1] = _TO_EXPAND
-    if few.number.shape[0] > 0:
-        few.rotation[depth + 1] = np.lcm(few.rotation[depth], state.tables.jobs[job]["period"])
+    few.rotation[depth + 1] = np.lcm(few.rotation[depth], state.tables.jobs[job]["period"])
 
 
 @inner
 def _go_up(state: DemandState, few: Few) -> None:
     depth = few.counters[_DEPTH]
-    if few.number.shape[0] > 0:
-        # Among equals the first job is chosen: so those that wait are in their order again.
-        for position in range(depth, few.counters[_COUNT] - 1):
-            one, other = few.job[position], few.job[position + 1]
-            few.job[position], few.job[position + 1] = min(one, other), max(one, other)
+    # Among equals the first job is chosen: so those that wait are in their order again.
+    for position in range(depth, few.counters[_COUNT] - 1):
+        one, other = few.job[position], few.job[position + 1]
+        few.job[position], few.job[position + 1] = min(one, other), max(one, other)
     few.counters[_DEPTH] = depth - 1
     if depth > 0:
         put_job(state, few.job[depth - 1], few.offset[depth - 1], REMOVE)
@@ -205,12 +152,11 @@ def _expand(state: DemandState, few: Few) -> None:
     chosen, most = -1, np.int64(-1)
     for position in range(depth, counters[_COUNT]):
         job = few.job[position]
-        cost, least = scored(state, job)
-        if few.number.shape[0] > 0:
-            rotations = _different(few, depth, job, cost.shape[0])
-            least = cost[rotations[0]]
-            for offset in rotations:
-                least = min(least, cost[offset])
+        cost, _ = scored(state, job)
+        rotations = _different(few, depth, job, cost.shape[0])
+        least = cost[rotations[0]]
+        for offset in rotations:
+            least = min(least, cost[offset])
         total += least
         if total >= counters[_LEAST]:
             _go_up(state, few)
@@ -225,14 +171,10 @@ def _expand(state: DemandState, few: Few) -> None:
         return
     _choose(few, depth, chosen)
     cost, _ = scored(state, few.job[depth])
-    if few.number.shape[0] > 0:
-        rotations = _different(few, depth, few.job[depth], cost.shape[0])
-        cost = cost[rotations]
-        ranked = np.argsort(cost, kind="mergesort")
-        few.choice[depth, : ranked.shape[0]] = rotations[ranked]
-    else:
-        ranked = np.argsort(cost, kind="mergesort")
-        few.choice[depth, : ranked.shape[0]] = ranked
+    rotations = _different(few, depth, few.job[depth], cost.shape[0])
+    cost = cost[rotations]
+    ranked = np.argsort(cost, kind="mergesort")
+    few.choice[depth, : ranked.shape[0]] = rotations[ranked]
     few.added[depth, : ranked.shape[0]] = cost[ranked]
     few.choices[depth] = ranked.shape[0]
     few.rest[depth] = total - few.base[depth] - most
@@ -243,11 +185,8 @@ def _expand(state: DemandState, few: Few) -> None:
 def _choose(few: Few, depth: int, chosen: int) -> None:
     """Let the job that waits at a position be the next to be placed."""
     job = few.job[chosen]
-    if few.number.shape[0] > 0:
-        for position in range(chosen, depth, -1):  # the others keep their order
-            few.job[position] = few.job[position - 1]
-    else:
-        few.job[chosen] = few.job[depth]
+    for position in range(chosen, depth, -1):  # the others keep their order
+        few.job[position] = few.job[position - 1]
     few.job[depth] = job
 
 

@@ -99,7 +99,7 @@ def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints)
                 price = tables.prices[tables.links[link]["first_price"] + layer]
                 add_multiple(tables.uses[use]["scale"] * price, folded, priced)
         start, length = tables.phases[p]["start"], tables.phases[p]["length"]
-        least = add_windows(priced, start, length, 1, prefix, cost)
+        least = add_windows(priced, start, length, prefix, cost)
     return least
 
 

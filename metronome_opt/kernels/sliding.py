@@ -44,8 +44,8 @@ def add_multiple(factor: int, folded: Ints, total: Ints) -> None:
 
 
 @kernel
-def add_windows(folded: Ints, start: int, length: int, scale: int, prefix: Ints, cost: Ints) -> int:
-    """Add to ``cost[o]`` the cyclic sum of `folded` over a burst at offset o, times `scale`.
+def add_windows(folded: Ints, start: int, length: int, prefix: Ints, cost: Ints) -> int:
+    """Add to ``cost[o]`` the cyclic sum of `folded` over a burst at offset o.
 
     Parameters
     ----------
@@ -72,17 +72,11 @@ def add_windows(folded: Ints, start: int, length: int, scale: int, prefix: Ints,
         prefix[period + u] = prefix[u] + total
     begin = prefix[start : start + period]
     end = prefix[start + length : start + length + period]
-    least: int = cost[0] + scale * (end[0] - begin[0])
-    if scale == 1:
-        for o in range(period):
-            value = cost[o] + (end[o] - begin[o])
-            cost[o] = value
-            least = min(least, value)
-    else:
-        for o in range(period):
-            value = cost[o] + scale * (end[o] - begin[o])
-            cost[o] = value
-            least = min(least, value)
+    least: int = cost[0] + (end[0] - begin[0])
+    for o in range(period):
+        value = cost[o] + (end[o] - begin[o])
+        cost[o] = value
+        least = min(least, value)
     return least
 
 

@@ -6,6 +6,7 @@ replaced or removed.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,11 +21,14 @@ from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, read_ship
 _SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 *OBJECT_FILES, _KUSTOMIZATION = _HEADERS
+_GATES = "gates.json"  # the claims once more, for gates, which read no YAML
 
 # First line of the index, by which an export is recognised.
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
 # Files of an export, and temporary ones of a killed export.
-_OURS = re.compile("|".join(rf"\.?{Path(name).stem}(\.\w+)?\.yaml" for name in _HEADERS))
+_OURS = re.compile(
+    "|".join(rf"\.?{Path(name).stem}(\.\w+)?\.(yaml|json)" for name in (*_HEADERS, _GATES))
+)
 _WIDTH = 96
 _PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
@@ -40,7 +44,8 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
     for path in map(Path, paths):
         inside = [path]
         if path.is_dir():
-            inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+            files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+            inside = [file for file in files if file.name != _GATES]
         if not inside:
             raise InputError(f"{path}: holds no .yaml, .yml or .json; name a folder of manifests")
         for file in inside:
@@ -112,8 +117,10 @@ def _texts(manifests: Manifests) -> dict[str, str]:
     """Return the text of each file."""
     version, kind = KUSTOMIZATION
     index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
-    files = {**manifests, _KUSTOMIZATION: [index]}
-    return {name: dump_objects(items, header=_HEADERS[name]) for name, items in files.items()}
+    texts = {name: dump_objects(items, header=_HEADERS[name]) for name, items in manifests.items()}
+    texts[_GATES] = json.dumps({"items": list(manifests.get("claims.yaml", ()))}, indent=1) + "\n"
+    texts[_KUSTOMIZATION] = dump_objects([index], header=_HEADERS[_KUSTOMIZATION])
+    return texts
 
 
 class _Dumper(yaml.SafeDumper):

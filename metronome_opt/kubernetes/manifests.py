@@ -8,6 +8,7 @@ AppGroup and NetworkTopology. The definitions of these two are installed with th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,24 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
     return objects
 
 
-def claimed_traffic(job: Job | Gang, slot_us: int, parts: int = 1) -> dict[str, Any]:
-    """Return ``spec.traffic`` of a claim, with slots of so many microseconds.
+def claim_spec(
+    job: Job | Gang,
+    task: int,
+    place: tuple[str, Sequence[str]],
+    slot_us: int,
+    times: Mapping[str, Any],
+    parts: int = 1,
+) -> dict[str, Any]:
+    """Return ``spec`` of the claim of a task that sends so many flows at once.
 
-    A task sends so many flows at once.
+    Parameters
+    ----------
+    place
+        Its node, and the links that it crosses.
+    slot_us
+        Length of a slot in microseconds.
+    times
+        Fields of the allocation beside its place; those that are None are left out.
     """
     phases = [
         {
@@ -158,11 +173,15 @@ def claimed_traffic(job: Job | Gang, slot_us: int, parts: int = 1) -> dict[str, 
         }
         for phase in sorted(job.phases, key=lambda phase: phase.start)
     ]
-    return {
+    traffic = {
         "periodMicroseconds": slot_us * job.period,
         "phases": phases,
         "priority": job.weight,
     }
+    node, links = place
+    allocation = {"node": node, "link": links[0] if links else None, **times}
+    stated = {name: value for name, value in allocation.items() if value is not None}
+    return {"job": job.name, "task": task, "traffic": traffic, "allocation": stated}
 
 
 def _claims(
@@ -190,25 +209,22 @@ def _claims(
         mine = [reports[link] for link in own or job.links]
         cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
         hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
-        allocation: dict[str, Any] = {"node": node}
-        if task.links:
-            allocation["link"] = task.links[0]
-        allocation["offsetMicroseconds"] = slot_us * schedule.offsets[job.name]
-        allocation["stretchMicroseconds"] = slot_us * stretch
-        if cushion is not None:
-            allocation["cushionMicroseconds"] = slot_us * cushion
-        if schedule.cushion_slots:
-            allocation["reservedCushionMicroseconds"] = slot_us * schedule.cushion_slots
-        allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
-        if not (schedule.gated or {}).get(job.name, True):
-            allocation["gated"] = False
-        traffic = claimed_traffic(job, slot_us, deployment.parts.get(job.name, 1))
+        is_gated = (schedule.gated or {}).get(job.name, True)
+        times = {
+            "offsetMicroseconds": slot_us * schedule.offsets[job.name],
+            "stretchMicroseconds": slot_us * stretch,
+            "cushionMicroseconds": None if cushion is None else slot_us * cushion,
+            "reservedCushionMicroseconds": slot_us * schedule.cushion_slots or None,
+            "hyperperiodMicroseconds": slot_us * hyperperiod,
+            "gated": None if is_gated else False,
+        }
+        parts = deployment.parts.get(job.name, 1)
         objects.append(
             naming.manifest(
                 f"{DEFAULT_GROUP}/{VERSION}",
                 CLAIM,
                 naming.tasks[task.job, task.index],
-                {"job": task.job, "task": task.index, "traffic": traffic, "allocation": allocation},
+                claim_spec(job, task.index, (node, task.links), slot_us, times, parts),
                 job=task.job,
                 originals={"node": (task.node, node)},
             )

@@ -24,8 +24,8 @@ from metronome_opt.presolve import simplify_links, split
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.solvers import auto
+from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _MAX_ROTATIONS = 100_000
 

@@ -44,6 +44,7 @@ from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import (
@@ -54,7 +55,6 @@ from metronome_opt.solvers.solve import (
     interrupt_stops,
     make_schedule,
 )
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 600.0
@@ -169,7 +169,7 @@ def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[st
     if instance.needs_stretch and STRETCH not in names:
         raise InputError(
             "objectives: hyperperiods are above the limit unless jobs are stretched; name stretch "
-            "as one of the two, or choose periods first (multiobjective.choose_periods)"
+            "as one of the two"
         )
     return names
 

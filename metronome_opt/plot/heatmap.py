@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.figure import Figure
 
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Link
 from metronome_opt.plot import style
 from metronome_opt.plot.circle import plot_circle
@@ -67,7 +67,6 @@ def plot_heatmap(
     offsets: Mapping[str, int],
     *,
     stretch: Mapping[str, int] | None = None,
-    links: Iterable[str] | None = None,
     title: str | None = None,
     legend: bool = True,
     ax: Axes | None = None,
@@ -84,9 +83,6 @@ def plot_heatmap(
         The problem.
     offsets, stretch
         Offset and idle slots of the jobs, by name; a job without a stretch has none.
-    links
-        Names of the links to show, from top to bottom, a row each; those that some job uses if
-        None.
     title
         Text above the axes; instance and contention if None.
     legend
@@ -97,10 +93,10 @@ def plot_heatmap(
     Raises
     ------
     InputError
-        If a link does not exist, or an offset is missing, unknown or out of range.
+        If an offset is missing, unknown or out of range.
     """
     drawing = prepare(instance, offsets, stretch)
-    rows = select_rows(drawing.instance, links)
+    rows = select_rows(drawing.instance)
     count = max(1, len(rows.links))
     ax = ax or new_axes(_WIDTH, 1.6 + min(_MAX_HEIGHT, _ROW * count))
     per_column = math.ceil(rows.slots / _MAX_COLUMNS)
@@ -159,40 +155,26 @@ def _name_rows(axes: Axes, rows: Rows) -> None:
     axes.set_yticks(list(named), texts)
 
 
-def select_rows(instance: Instance, links: Iterable[str] | None = None) -> Rows:
-    """Choose the links and the time that a heat map shows.
-
-    Parameters
-    ----------
-    links
-        Names, a row each; if None, links that are alike are put together.
-    """
-    if isinstance(links, str):
-        raise InputError(f"links: must be a list of names, got the text {links!r}")
-    if links is None:
-        groups: dict[object, list[Link]] = {}
-        for link in instance.links:
-            flows = tuple(
-                (job, instance.jobs[job].links[link.name]) for job in instance.jobs_on[link.name]
-            )
-            groups.setdefault((link.capacity, flows) if flows else None, []).append(link)
-        groups.pop(None, None)
-        chosen = tuple(group[0] for group in groups.values())
-        alike = tuple(map(len, groups.values()))
-    else:
-        chosen = tuple(find_link(instance, name) for name in dict.fromkeys(links))
-        alike = (1,) * len(chosen)
+def select_rows(instance: Instance) -> Rows:
+    """Choose the links and the time that a heat map shows; links that are alike are one row."""
+    groups: dict[object, list[Link]] = {}
+    for link in instance.links:
+        flows = tuple(
+            (job, instance.jobs[job].links[link.name]) for job in instance.jobs_on[link.name]
+        )
+        groups.setdefault((link.capacity, flows) if flows else None, []).append(link)
+    unused = len(groups.pop(None, ()))
+    chosen = tuple(group[0] for group in groups.values())
     periods = [instance.hyperperiods[link.name] for link in chosen]
     common = math.lcm(*periods)
     longest = max(periods, default=1)
     slots = next(slots for slots in (common, longest, _MAX_SLOTS) if slots <= _MAX_SLOTS)
     notes = []
-    unused = len(instance.links) - sum(alike)
-    if links is None and unused:
+    if unused:
         notes.append(f"{counted(unused, 'unused link')} left out")
     if slots < common:
         notes.append(f"the first {milliseconds(instance, slots)} of a longer common hyperperiod")
-    return Rows(chosen, alike, slots, tuple(notes))
+    return Rows(chosen, tuple(map(len, groups.values())), slots, tuple(notes))
 
 
 def shades() -> Colormap:

@@ -16,7 +16,6 @@ from metronome_opt.engine.runner import alone_ms
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import find_objective, format_number
-from metronome_opt.scenario.model import MEASURED
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times
@@ -131,8 +130,8 @@ def traffic_table(problem: Problem) -> Table:
         (
             job.name,
             str(job.weight),
-            str(entry.workers),
-            entry.model + (f", {entry.traffic}" if entry.traffic.startswith(MEASURED) else ""),
+            str(entry.job.workers),
+            entry.title,
             f"{float(entry.exact.duration):,.1f}",
             f"{job.period * slot_ms:,}",
             str(len(job.phases)),

@@ -5,50 +5,45 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
+from metronome_opt.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.records import read_as
-from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
+from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod
 from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.model import COMPUTED, SCENARIO_FORMAT, DescribedJob, Scenario, Source
-from metronome_opt.scenario.network import Cluster, Gpu, Placement
+from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, Source
+from metronome_opt.scenario.network import Cluster, Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload, data_folder
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+# Each has more divisors than any smaller number: so many more periods fit a hyperperiod.
+_COMPOSITE = (
+    *(2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040),
+    *(7560, 10_080, 15_120, 20_160, ROOM),
+)
 _LISTED = 3  # remarks that are listed one by one
 
 
 @dataclass(frozen=True)
 class JobTraffic:
-    """The traffic of one job with its origin.
+    """The traffic of one job with its source.
 
     Attributes
     ----------
-    model, parallelism, batch
-        What it trains; ``stated``, and None, where the scenario states its traffic.
     rate
         The fastest that one worker may send, in Mbit/s.
-    traffic
-        Where the numbers come from: ``computed``, ``measured on`` a device, or ``stated``.
     rounded
-        The iteration in slots, with its errors.
+        The iteration in slots.
     """
 
-    job: str
-    workers: int
-    model: str
-    parallelism: str
-    batch: int | None
+    job: DescribedJob
+    source: Source
     rate: int
-    traffic: str
     rounded: Rounded
 
     @property
@@ -57,9 +52,15 @@ class JobTraffic:
         return self.rounded.exact
 
     @property
-    def phases(self) -> tuple[Phase, ...]:
-        """The bursts in slots and Mbit/s."""
-        return self.rounded.phases
+    def title(self) -> str:
+        """The model, with the device if the traffic was measured on one; or ``stated``."""
+        match self.source:
+            case Traffic():
+                return "stated"
+            case Workload() as workload:
+                return workload.name
+            case step:
+                return f"{step.model}, measured on {step.device}"
 
 
 @dataclass(frozen=True)
@@ -101,92 +102,71 @@ class Problem:
                 f"hyperperiod_ms: missing, so {self.computed_ms} ms is taken, and periods are "
                 f"longer by up to {float(longer):.1%}; state one to choose yourself"
             )
-        capacities = {link.name: link.capacity for link in self.instance.links}
-        over = [
-            f"job {job.name} overloads {link} by itself: {flows} x {job.peak:,} Mbit/s at once, "
-            f"{capacities[link]:,} fit; no offset helps, other nodes or a lower rate do"
-            for job in self.instance.jobs
-            for link, flows in sorted(job.links.items(), key=lambda item: -item[1])
-            if flows * job.peak > capacities[link]
-        ]
-        more = [f"and {len(over) - _LISTED} more overload a link"] if len(over) > _LISTED else []
-        return [*notes, *over[:_LISTED], *more]
-
-    def traffic_frame(self) -> pd.DataFrame:
-        """Return a row per job: what went in, what was computed, and errors in percent."""
-        import pandas as pd
-
-        rows = [
-            {
-                "job": entry.job,
-                "model": entry.model,
-                "parallelism": entry.parallelism,
-                "workers": entry.workers,
-                "batch": entry.batch,
-                "rate_mbps": entry.rate,
-                "compute_ms": float(entry.exact.compute),
-                "sent_mb": float(entry.exact.volume / 8),
-                "exact_ms": float(entry.exact.duration),
-                "period_ms": entry.rounded.period * entry.rounded.slot_ms,
-                "bursts": len(entry.phases),
-                "grid_error": float(100 * entry.rounded.grid_error),
-                "idle_error": float(100 * entry.rounded.idle_error),
-                "volume_error": float(100 * entry.rounded.volume_error),
-                "traffic": entry.traffic,
-            }
-            for entry in self.traffic
-        ]
-        return pd.DataFrame(rows).set_index("job") if rows else pd.DataFrame()
+        if self.places is None:  # where they were chosen, others are not better
+            notes += _overloads(self.instance)
+        return notes
 
 
-def load(
-    path: str | Path,
-    *,
-    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
-    places: Mapping[str, Sequence[str]] | None = None,
-) -> Problem:
+def _overloads(instance: Instance) -> list[str]:
+    """Return a line for each job that overloads a link by itself, with the worst such link."""
+    capacities = {link.name: link.capacity for link in instance.links}
+    lines = []
+    for job in instance.jobs:
+        worst = max(
+            job.links, key=lambda link: Fraction(job.links[link], capacities[link]), default=None
+        )
+        if worst is not None and job.links[worst] * job.peak > capacities[worst]:
+            lines.append(
+                f"job {job.name} overloads {worst} by itself: {job.links[worst]} x {job.peak:,} "
+                f"Mbit/s at once, {capacities[worst]:,} fit; no offset helps, other nodes or a "
+                "lower rate do"
+            )
+    more = len(lines) - _LISTED
+    return [*lines[:_LISTED], *([f"and {counted(more, 'job')} more"] if more > 0 else [])]
+
+
+def load(path: str | Path) -> Problem:
     """Read an instance or a scenario, whichever the file says it is.
+
+    Jobs that do not say where they run are spread by free GPUs.
 
     Parameters
     ----------
     path
         The file, or the name of a scenario that comes with the package, such as ``paper-24``.
-    places
-        The nodes of the tasks of each job of a scenario, as a schedule has them; other jobs are
-        left out. Without places, jobs that do not say where they run are spread by free GPUs.
 
     Raises
     ------
     InputError
         One line that names the file, the place in it and the value.
     """
-    source = read_source(path, hyperperiod_limit=hyperperiod_limit)
+    source = read_source(path)
     try:
-        return build_problem(source, places, hyperperiod_limit=hyperperiod_limit)
+        return build_problem(source)
     except InputError as error:
         raise error.within(locate(path)) from None
 
 
 def build_problem(
-    source: Scenario | Instance,
-    places: Mapping[str, Sequence[str]] | None = None,
-    *,
-    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
+    source: Scenario | Instance, places: Mapping[str, Sequence[str]] | None = None
 ) -> Problem:
-    """Return what `load` returns of a file with this scenario or instance."""
+    """Return what `load` returns of a file with this scenario or instance.
+
+    Parameters
+    ----------
+    places
+        The nodes of the tasks of each job of a scenario, as a schedule has them; other jobs are
+        left out.
+    """
     if isinstance(source, Instance):
         return Problem(source)
-    if places is not None:
-        source = source.at(places)
-    return build_scenario(source, hyperperiod_limit=hyperperiod_limit)
+    return build_scenario(source if places is None else source.at(places))
 
 
-def read_source(
-    path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
-) -> Scenario | Instance:
+def read_source(path: str | Path) -> Scenario | Instance:
     """Read the same as `load`, without places for the jobs of a scenario."""
     path = locate(path)
-    return read_as(path, lambda document: _source_of(document, path.parent, hyperperiod_limit))
+    return read_as(path, lambda document: _source_of(document, path.parent))
 
 
 def locate(path: str | Path) -> Path:
@@ -202,9 +182,7 @@ def locate(path: str | Path) -> Path:
     return Path(path)
 
 
-def _source_of(
-    document: Mapping[str, Any], folder: Path, hyperperiod_limit: int
-) -> Scenario | Instance:
+def _source_of(document: Mapping[str, Any], folder: Path) -> Scenario | Instance:
     kind = document.get("format")
     if kind == SCENARIO_FORMAT:
         return Scenario.from_dict(document, folder=folder)
@@ -213,7 +191,7 @@ def _source_of(
             f"format: must be {quote(INSTANCE_FORMAT)} or {quote(SCENARIO_FORMAT)}, got "
             f"{quote(kind)}"
         )
-    return Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+    return Instance.from_dict(document)
 
 
 def with_hyperperiod(scenario: Scenario) -> Scenario:
@@ -223,8 +201,9 @@ def with_hyperperiod(scenario: Scenario) -> Scenario:
     """
     if scenario.hyperperiod_ms is not None:
         return scenario
-    slots = _computed(build_scenario(scenario).traffic, HYPERPERIOD_LIMIT)
-    return _with_slots(scenario, most_divisors(slots, max(slots, ROOM)))
+    slots = _computed(build_scenario(scenario).traffic, default_limit())
+    many = max((each for each in _COMPOSITE if slots * each <= ROOM), default=1)
+    return _with_slots(scenario, slots * many)
 
 
 def _with_slots(scenario: Scenario, slots: int) -> Scenario:
@@ -241,7 +220,7 @@ def _computed(traffic: Iterable[JobTraffic], longest: int) -> int:
     return slots
 
 
-def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
+def build_scenario(scenario: Scenario) -> Problem:
     """Turn a scenario into an instance.
 
     Without a hyperperiod the periods stay as they are, if those of each link repeat together within
@@ -253,11 +232,11 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         If a model is not known, GPUs do not suffice, a job cannot be shared out among its workers,
         or periods do not fit the hyperperiod.
     """
-    slots = scenario.hyperperiod_slots
-    if slots is not None and slots > hyperperiod_limit:
+    slots, limit = scenario.hyperperiod_slots, default_limit()
+    if slots is not None and slots > limit:
         raise InputError(
             f"hyperperiod_ms: {quote(scenario.hyperperiod_ms)}: is {quote(slots)} slots, above the "
-            f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
+            f"limit of {limit}; coarsen the slots or raise the limit"
         )
     cluster = scenario.cluster
     tasks: list[Task] = []
@@ -269,14 +248,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     for index, (job, nodes, source) in enumerate(placed_jobs):
         placement = job.placement(cluster, nodes, _next_rails(cluster, nodes, job.each.gpus, taken))
         try:
-            entry = job_traffic(
-                job,
-                source,
-                placement,
-                gpu=cluster.gpu,
-                slot_ms=scenario.slot_ms,
-                hyperperiod=slots,
-            )
+            entry = _traffic(scenario, job, source, placement)
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
@@ -298,12 +270,12 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         "jobs": jobs,
     }
     try:
-        instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+        instance = Instance.from_dict(document)
     except InputError:  # some link repeats too late
         if slots is not None:
             raise
-        computed = _with_slots(scenario, _computed(traffic, hyperperiod_limit))
-        problem = build_scenario(computed, hyperperiod_limit=hyperperiod_limit)
+        computed = _with_slots(scenario, _computed(traffic, limit))
+        problem = build_scenario(computed)
         return replace(problem, computed_ms=computed.hyperperiod_ms)
     return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))
 
@@ -350,50 +322,18 @@ def _job(scenario: Scenario, index: int, rounded: Rounded, placement: Placement)
     }
 
 
-def job_traffic(
-    job: DescribedJob,
-    source: Source,
-    placement: Placement,
-    *,
-    gpu: Gpu | None,
-    slot_ms: int,
-    hyperperiod: int | None,
+def _traffic(
+    scenario: Scenario, job: DescribedJob, source: Source, placement: Placement
 ) -> JobTraffic:
-    """Return the traffic of a placed job, taken from its source or computed, in slots.
-
-    Parameters
-    ----------
-    gpu
-        The kind of GPU in all nodes; only traffic computed from a workload needs it.
-    slot_ms, hyperperiod
-        As `Iteration.to_slots` takes them.
-
-    Raises
-    ------
-    InputError
-        If the job cannot be shared out among its workers, its links leave it less than 1 Mbit/s, or
-        its iteration is longer than the hyperperiod; the text begins with the field of the job.
-    """
-    share = placement.rate
-    remedy = "raise hyperperiod_ms"
-    match source:
-        case Traffic():
-            model, kind, batch, origin = "stated", "stated", None, "stated"
-            share = source.fastest
-        case Workload():
-            model, kind, batch, origin = source.name, source.kind, job.batch, COMPUTED
-            remedy += " or lower the batch"
-        case measured:
-            model, kind, batch = measured.model, measured.kind, measured.batch
-            origin = f"measured on {measured.device}"
+    """Return the traffic of a placed job in slots; errors begin with the field of the job."""
+    share = source.fastest if isinstance(source, Traffic) else placement.rate
     if not share:
         raise InputError(
             f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
         )
-    exact = job.iteration(share, source, gpu, len(set(placement.nodes)))
-    rounded = exact.round_to(slot_ms, hyperperiod, job.place, remedy)
-    rate = job.fastest(share)
-    return JobTraffic(job.name, job.workers, model, kind, batch, rate, origin, rounded)
+    exact = job.iteration(share, source, scenario.cluster.gpu, len(set(placement.nodes)))
+    rounded = job.round(exact, scenario.slot_ms, scenario.hyperperiod_slots)
+    return JobTraffic(job, source, job.fastest(share), rounded)
 
 
 def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:

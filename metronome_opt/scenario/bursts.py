@@ -80,8 +80,8 @@ class Iteration:
 
         Raises
         ------
-        ValueError
-            If the iteration is longer than the hyperperiod.
+        InputError
+            If the iteration is longer than the hyperperiod; the text has no place.
         """
         phases: list[Phase] = []
         slot, exact = 0, Fraction(0)
@@ -102,23 +102,20 @@ class Iteration:
             slot += length
             exact += burst.after + burst.duration
         slot += self._pause(self.rest, slot, exact, slot_ms)
-        period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
+        if hyperperiod is None:
+            return Rounded(tuple(phases), slot, slot, slot_ms, self)
+        if slot > hyperperiod:
+            raise InputError(
+                f"an iteration takes {float(self.duration):.0f} ms, more than the hyperperiod of "
+                f"{hyperperiod * slot_ms} ms; choose a longer hyperperiod or a shorter iteration"
+            )
+        period = next(each for each in range(slot, hyperperiod + 1) if hyperperiod % each == 0)
         return Rounded(tuple(phases), slot, period, slot_ms, self)
 
     def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
         """Return the slots of a pause that begins at a slot and exactly at so many ms."""
         ahead = max(slot - exact / slot_ms - _MAX_AHEAD, Fraction(0))
         return max(0, _nearest(pause - (ahead * slot_ms if self.is_fine else 0), slot_ms))
-
-    def round_to(self, slot_ms: int, hyperperiod: int | None, place: str, remedy: str) -> Rounded:
-        """Do as `to_slots`; what is too long is an `InputError` that names a place and a remedy."""
-        try:
-            return self.to_slots(slot_ms, hyperperiod)
-        except ValueError:
-            raise InputError(
-                f"{place}: an iteration takes {float(self.duration):.0f} ms, more than the "
-                f"hyperperiod of {(hyperperiod or 0) * slot_ms} ms; {remedy}"
-            ) from None
 
 
 @dataclass(frozen=True)
@@ -143,33 +140,13 @@ class Rounded:
     exact: Iteration
 
     @property
-    def grid_error(self) -> Fraction:
-        """Relative change of the iteration's length by rounding to slots."""
-        return self.busy * self.slot_ms / self.exact.duration - 1
-
-    @property
     def idle_error(self) -> Fraction:
         """Idle time added to reach a divisor of the hyperperiod, relative to the iteration."""
         return (self.period - self.busy) * self.slot_ms / self.exact.duration
 
-    @property
-    def volume_error(self) -> Fraction:
-        """Relative change of the volume, from rates that are whole Mbit/s; never negative."""
-        sent = Fraction(
-            sum(phase.length * phase.rate for phase in self.phases) * self.slot_ms, 1000
-        )
-        return sent / self.exact.volume - 1
-
 
 def _nearest(time: Fraction, slot_ms: int) -> int:
     return math.floor(time / slot_ms + Fraction(1, 2))
-
-
-def _divisor(whole: int, minimum: int) -> int:
-    """Return the smallest divisor of `whole` that is at least `minimum`."""
-    if minimum > whole:
-        raise ValueError(f"{minimum} slots are longer than the hyperperiod of {whole}")
-    return next(number for number in range(minimum, whole + 1) if whole % number == 0)
 
 
 def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
@@ -196,17 +173,3 @@ def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
         if suits.any():
             return first + int(suits.argmax())
     return None
-
-
-def most_divisors(slots: int, longest: int) -> int:
-    """Return the multiple of `slots` up to `longest` with most divisors, the smallest of several.
-
-    So many are the periods that fit this hyperperiod.
-    """
-    multiples = range(slots, longest + 1, slots)
-    counts = [0] * len(multiples)
-    for divisor in range(1, longest + 1):
-        step = divisor // math.gcd(divisor, slots)  # of so many multiples it divides one
-        for index in range(step - 1, len(multiples), step):
-            counts[index] += 1
-    return multiples[counts.index(max(counts))]

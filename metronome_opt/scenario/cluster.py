@@ -91,7 +91,7 @@ class UniformCluster(Record):
     racks: Annotated[int, Field(ge=1, le=_MAX_RACKS)] | None = None
     oversubscription: _Ratio | None = None
     gpu: Gpu | None = None
-    background: Background = FrozenDict()
+    background: Background = Field(default_factory=FrozenDict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -110,18 +110,17 @@ class UniformCluster(Record):
             return
         if self.racks is None:
             refuse("racks", "missing; a leaf-spine network needs the number of racks")
-        if self.nodes % self.rack_count:
+        if self.nodes % self.racks:
             refuse(
                 "racks",
                 f"{self.racks}: the {self.nodes} nodes cannot be shared out evenly; "
                 "choose a divisor",
             )
-        if self.ratio < 1:
-            refuse(
-                "oversubscription", f"{self.ratio}: must be at least 1, write 2:1 for half the rate"
-            )
+        ratio = self.oversubscription or 1
+        if ratio < 1:
+            refuse("oversubscription", f"{ratio}: must be at least 1, write 2:1 for half the rate")
         if not self.uplink:
-            refuse("oversubscription", f"{self.ratio}: leaves an uplink less than 1 Mbit/s")
+            refuse("oversubscription", f"{ratio}: leaves an uplink less than 1 Mbit/s")
 
     @property
     def nic(self) -> int:
@@ -129,19 +128,10 @@ class UniformCluster(Record):
         return megabits("nic", self.nic_gbps, self.nic_mbps)
 
     @property
-    def rack_count(self) -> int:
-        """The number of racks, 1 where there are none."""
-        return self.racks or 1
-
-    @property
-    def ratio(self) -> Fraction:
-        """The oversubscription, 1 where none is given."""
-        return self.oversubscription or Fraction(1)
-
-    @property
     def uplink(self) -> int:
         """The capacity of the uplink of a rack, rounded down to whole Mbit/s."""
-        return math.floor(self.nodes // self.rack_count * self.nic / self.ratio)
+        nodes = self.nodes // (self.racks or 1)
+        return math.floor(nodes * self.nic / (self.oversubscription or Fraction(1)))
 
     @property
     def listed(self) -> Cluster:
@@ -154,13 +144,16 @@ class UniformCluster(Record):
             cpu_millicores=_CPU_PER_GPU * self.gpus,
             memory_mib=_MEMORY_PER_GPU * self.gpus,
         )
-        is_tree = self.topology == "leaf-spine"
-        racks = [f"rack-{index}" for index in range(self.rack_count)] if is_tree else []
-        size = self.nodes // self.rack_count
+        racks = [f"rack-{index}" for index in range(self.racks or 0)]
         digits = max(2, len(str(self.nodes - 1)))
         names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
         nodes = [
-            Host(name=name, has=has, interface=name, rack=racks[index // size] if is_tree else None)
+            Host(
+                name=name,
+                has=has,
+                interface=name,
+                rack=racks[index * len(racks) // self.nodes] if racks else None,
+            )
             for index, name in enumerate(names)
         ]
         return Cluster(
@@ -179,34 +172,23 @@ class UniformCluster(Record):
         )
 
 
-def _written(value: Any) -> Any:
-    """Read a cluster by its topology, so that its faults are those of that one."""
-    if isinstance(value, (UniformCluster, Cluster)):
-        return value
-    topology = value.get("topology") if isinstance(value, Mapping) else None
-    if topology == "listed":
-        return Cluster.model_validate(value)
-    if topology is not None and topology not in ("single-switch", "leaf-spine"):
-        known = "'single-switch', 'leaf-spine' or 'listed'"
-        refuse("topology", f"must be {known}, got {quote(topology)}")
-    return UniformCluster.model_validate(value)
-
-
 def _in_full(value: Any) -> Any:
-    written = _written(value)
+    """Read a cluster by its topology, so that faults are those of that form; return it listed."""
+    if isinstance(value, (UniformCluster, Cluster)):
+        written = value
+    else:
+        topology = value.get("topology") if isinstance(value, Mapping) else None
+        if topology not in (None, "listed", "single-switch", "leaf-spine"):
+            known = "'single-switch', 'leaf-spine' or 'listed'"
+            refuse("topology", f"must be {known}, got {quote(topology)}")
+        written = (Cluster if topology == "listed" else UniformCluster).model_validate(value)
     return written.listed if isinstance(written, UniformCluster) else written
 
-
-WrittenCluster = Annotated[
-    UniformCluster | Cluster,
-    BeforeValidator(_written, json_schema_input_type=UniformCluster | Cluster),
-]
-"""A cluster as a file writes it, in short or in full."""
 
 FullCluster = Annotated[
     Cluster, BeforeValidator(_in_full, json_schema_input_type=UniformCluster | Cluster)
 ]
-"""The same, in full whatever the file writes."""
+"""A cluster with its machines one by one, whatever form a file writes."""
 
 
 def find_room(
@@ -275,7 +257,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
         Of the cluster.
     slot_ms, hyperperiod
         Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
-    nodes, racks, links, zone_costs, region_costs, gpu, background
+    nodes, racks, links, zone_costs, gpu, background
         As in `Cluster`.
     """
 

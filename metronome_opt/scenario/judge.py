@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance
+from metronome_opt.instance import Instance
 from metronome_opt.scenario.build import Problem, build_problem
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.schedule import Schedule
@@ -10,7 +10,7 @@ from metronome_opt.verify import Violation, check, check_flows, check_places
 
 
 def judge(
-    source: Scenario | Instance, schedule: Schedule, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
+    source: Scenario | Instance, schedule: Schedule
 ) -> tuple[Problem | None, tuple[Violation, ...]]:
     """Return what a schedule solves, and all that it states falsely.
 
@@ -25,7 +25,7 @@ def judge(
     faults = check_places(document, schedule)
     if faults:
         return None, faults
-    problem = build_problem(source, schedule.places, hyperperiod_limit=hyperperiod_limit)
+    problem = build_problem(source, schedule.places)
     if schedule.places is not None:
         faults = check_flows(document, schedule.places, problem.instance)
     return problem, (*faults, *check(problem.instance, schedule))

@@ -22,7 +22,7 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.bursts import Iteration
+from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Cluster, Gpu, Placement, Resources
@@ -215,44 +215,39 @@ class DescribedJob(Record):
         """Return the flows of the job on links of a cluster, given the node of each task."""
         return cluster.placement(nodes, self.algorithm, each=self.each.gpus, rails=rails)
 
-    @property
-    def place(self) -> str:
-        """The field that decides how long an iteration takes, with its value."""
-        if self.stated is not None:
-            return f"traffic.period_ms: {float(self.stated.period_ms):g}"
-        return f"model: {quote(self.model)}" if self.is_measured else f"batch: {self.batch}"
-
-    def setting(
-        self, rate: int, workload: Workload, gpu: Gpu | None, nodes: int | None = None
-    ) -> Training:
-        """Return the conditions under which a job by model is trained; errors say where in it.
-
-        A ring visits the GPUs of a worker one after the other, so that a worker with several of
-        them sends and receives what one of them would; other exchanges are not of that kind. `rate`
-        is the fastest that one worker may send, in Mbit/s, and `nodes` how many the job runs on,
-        which hierarchical ones need to know.
-        """
-        if gpu is None:
-            raise InputError(
-                f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
-                f"{GPU_HINT}, or state the job's traffic"
-            )
-        members = self._members(workload, nodes)
-        return Training(self.gpus, self.batch or 1, gpu.flops, self.fastest(rate), members)
+    def round(self, exact: Iteration, slot_ms: int, hyperperiod: int | None) -> Rounded:
+        """Return its iteration in slots; if it is too long, the error names the field to change."""
+        try:
+            return exact.to_slots(slot_ms, hyperperiod)
+        except InputError as error:
+            field = f"model: {quote(self.model)}" if self.is_measured else f"batch: {self.batch}"
+            if self.stated is not None:
+                field = f"traffic.period_ms: {float(self.stated.period_ms):g}"
+            raise error.within(field) from None
 
     def iteration(
         self, rate: int, source: Source, gpu: Gpu | None, nodes: int | None = None
     ) -> Iteration:
-        """Return its iteration if each worker may send at `rate` Mbit/s; errors as of `setting`."""
-        match source:
-            case Traffic():
-                return source.iteration(self.fastest(rate))
-            case Workload():
-                return iteration(source, self.setting(rate, source, gpu, nodes))
-            case _:
-                source.check_batch(self.batch)
-                members = self._members(source, nodes)
-                return source.iteration(self.gpus, self.fastest(rate), members)
+        """Return its iteration if each worker may send at `rate` Mbit/s; errors name its field.
+
+        A ring visits the GPUs of a worker one after the other, so that a worker with several of
+        them sends and receives what one of them would; other exchanges are not of that kind.
+        `nodes` is how many the job runs on, which hierarchical ones need to know.
+        """
+        rate = self.fastest(rate)
+        if isinstance(source, Traffic):
+            return source.iteration(rate)
+        if isinstance(source, Workload):
+            if gpu is None:
+                raise InputError(
+                    f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
+                    f"{GPU_HINT}, or state the job's traffic"
+                )
+            members = self._members(source, nodes)
+            setting = Training(self.gpus, self.batch or 1, gpu.flops, rate, members)
+            return iteration(source, setting)
+        source.check_batch(self.batch)
+        return source.iteration(self.gpus, rate, self._members(source, nodes))
 
     def _members(self, source: Workload | MeasuredStep, nodes: int | None) -> int | None:
         """Return how many nodes reduce with one another; None if the workers themselves do.

@@ -141,7 +141,7 @@ class Rack(Record):
 
 
 class Distance(Record):
-    """Network cost from one rack or region to another one."""
+    """Network cost from one rack to another one."""
 
     origin: Name
     destination: Name
@@ -199,8 +199,8 @@ class Cluster(Record):
         Tells it from the short form of a cluster whose nodes are all alike.
     nodes, racks, links
         The tree. A node in no rack has nothing but its interface between it and the others.
-    zone_costs, region_costs
-        Network costs between racks, and between regions, as a NetworkTopology has them.
+    zone_costs
+        Network costs between racks, as a NetworkTopology has them.
     gpu
         The kind of GPU in all nodes; only jobs that are asked for by model need it.
     background
@@ -212,9 +212,8 @@ class Cluster(Record):
     racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=_MAX_RACKS)] = ()
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
-    region_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
     gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
-    background: Background = FrozenDict()
+    background: Background = Field(default_factory=FrozenDict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -222,9 +221,7 @@ class Cluster(Record):
             check_unique(field, [each.name for each in getattr(self, field)])
         _check_ways(self)
         _check_racks(self)
-        _check_costs("zone_costs", "rack", self.zone_costs, set(self.uplinks))
-        regions = {node.region for node in self.nodes if node.region is not None}
-        _check_costs("region_costs", "region", self.region_costs, regions)
+        _check_costs(self.zone_costs, set(self.uplinks))
         check_background(self.background, {link.name: link.capacity for link in self.links})
         return self
 
@@ -252,18 +249,8 @@ class Cluster(Record):
 
     @cached_property
     def rack_cost(self) -> Mapping[tuple[str, str], int]:
-        """Network costs between racks; those in two regions are as far apart as the regions."""
-        region_of = {node.rack: node.region for node in self.nodes if node.rack is not None}
-        costs = {(way.origin, way.destination): way.cost for way in self.zone_costs}
-        regions = {(way.origin, way.destination): way.cost for way in self.region_costs}
-        if not regions:
-            return costs
-        for here, one in region_of.items():
-            for there, other in region_of.items():
-                cost = regions.get((one or "", other or ""))
-                if cost is not None:
-                    costs[here, there] = cost
-        return costs
+        """Network costs between racks."""
+        return {(way.origin, way.destination): way.cost for way in self.zone_costs}
 
     @cached_property
     def nic(self) -> int:
@@ -414,19 +401,11 @@ def _check_racks(fabric: Cluster) -> None:
             refuse(f"racks[{index}].name", f"{quote(rack.name)} holds no node; leave it out")
 
 
-def _check_costs(field: str, kind: str, costs: Sequence[Distance], known: set[str]) -> None:
-    """Refuse costs of places that are not there, of one place to itself, and those given twice."""
-    first: dict[tuple[str, str], int] = {}
+def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:
+    """Refuse costs of racks that are not there, and of one rack to itself."""
     for index, way in enumerate(costs):
         for end, name in (("origin", way.origin), ("destination", way.destination)):
             if name not in known:
-                refuse(f"{field}[{index}].{end}", f"there is no {kind} {quote(name)}")
+                refuse(f"zone_costs[{index}].{end}", f"there is no rack {quote(name)}")
         if way.origin == way.destination:
-            refuse(f"{field}[{index}]", f"{quote(way.origin)} is both of its ends; leave it out")
-        pair = way.origin, way.destination
-        if pair in first:
-            refuse(
-                f"{field}[{index}]",
-                f"{quote(way.origin)} to {quote(way.destination)} is also {field}[{first[pair]}]",
-            )
-        first[pair] = index
+            refuse(f"zone_costs[{index}]", f"{quote(way.origin)} is both of its ends; leave it out")

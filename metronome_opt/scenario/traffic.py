@@ -318,7 +318,7 @@ def suitable_batches(
         exact = iteration(workload, replace(setting, batch=batch))
         try:
             fitted[batch] = exact.to_slots(slot_ms, hyperperiod)
-        except ValueError:
+        except InputError:
             continue  # longer than the hyperperiod
     close = tuple(
         batch

@@ -286,10 +286,6 @@ class SimState:
         peak = sum(placed.placement.links[link] * placed.peak for placed in there)
         return peak > self.room.cluster.capacities[link]
 
-    def next_start(self, index: int) -> tuple[float, Slot | None]:
-        """Return when a job begins its next iteration as planned, in ms, and its slot."""
-        return max(self.now, self.engine.will_start(index)), self.running[index].slot
-
     def can_start(self, index: int) -> float:
         """Return when a job could begin its next iteration, in ms."""
         return max(self.now, self.engine.can_start(index))
@@ -298,14 +294,6 @@ class SimState:
         """Return the remaining time of a job without delays."""
         job = self.running[index].job
         return (job.iterations - self.engine.done(index)) * job.ideal.alone_ms
-
-    def near(self, index: int) -> list[int]:
-        """Return a job and all that cross a contended link with it."""
-        members = {index: None}
-        for link in self.running[index].placement.links:
-            if self.is_contended(link):
-                members.update(dict.fromkeys(self.users[link]))
-        return list(members)
 
     def neighbours(self, left: Iterable[Running]) -> list[int]:
         """Return the jobs on links of jobs that have left."""

@@ -14,7 +14,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    SerializeAsAny,
     ValidationError,
     model_validator,
 )
@@ -22,7 +21,6 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError, quote
-from metronome_opt.plugins import guarded
 from metronome_opt.records import (
     FrozenDict,
     FrozenMap,
@@ -36,10 +34,10 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
-from metronome_opt.scenario.cluster import WrittenCluster
+from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.model import Folder, Sources, in_folder
-from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
-from metronome_opt.simulate.policies import REGISTERED
+from metronome_opt.simulate.draws import Draw, Given, Setup
+from metronome_opt.simulate.policies import REGISTERED, is_plugin
 
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
@@ -54,7 +52,7 @@ def _known_policy(name: str) -> str:
 
 
 PolicyName = Annotated[str, AfterValidator(_known_policy)]
-_USUAL = tuple(name for name, policy in REGISTERED.items() if policy.usual)
+_OURS = tuple(name for name in REGISTERED if not is_plugin(name))
 Setting = bool | int | float | str
 
 
@@ -63,11 +61,6 @@ def _setting(value: Any) -> Any:
     if isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value)):
         return value
     raise PydanticCustomError("setting", "must be a number, text, true or false")
-
-
-def _draw(value: Any) -> Any:
-    """Read a draw; its fields are the installed generators."""
-    return Draw.model_validate(value)
 
 
 Settings = Annotated[tuple[Annotated[Any, BeforeValidator(_setting)], ...], Field(strict=False)]
@@ -112,7 +105,7 @@ class Study(Record):
     conditions
         Conditions of all cells, but for those of the grid.
     policies
-        Policies to compare.
+        Policies to compare; those of this package by default.
     seeds
         Number of seeds, counted from 0.
     sample_s
@@ -122,15 +115,15 @@ class Study(Record):
     format: Literal["metronome-study/1"] = "metronome-study/1"
     name: Name
     about: str = ""
-    cluster: WrittenCluster
+    cluster: FullCluster
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
     workloads: Folder | None = None
     measured: Folder | None = None
-    draw: Annotated[SerializeAsAny[AnyDraw], BeforeValidator(_draw)]
+    draw: Draw
     grid: FrozenMap[Name, Settings] = FrozenDict()
     conditions: Conditions = Conditions()
-    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _USUAL
+    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _OURS
     seeds: Positive = 10
     sample_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
@@ -215,9 +208,7 @@ class Study(Record):
         """
         setup, generator = self._setup, self.draw.generator
         try:
-            foreign = not type(generator).__module__.startswith(f"{__package__}.")
-            with guarded("its generator", foreign=foreign):
-                jobs = _with(generator, _own(generator, cell)).jobs(setup, seed)
+            jobs = _with(generator, _own(generator, cell)).jobs(setup, seed)
         except InputError as error:
             raise InputError(f"{self.name}: draw.{self.draw.name}.{error}") from None
         try:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import partial
 from operator import itemgetter
 
-from metronome_opt.compatible.choices import FitDecision, FitTask
+from metronome_opt.compatible.choices import FitTask
 from metronome_opt.compatible.decider import Decider
 from metronome_opt.instance import Instance
 from metronome_opt.slowdown.plan import Plan
@@ -122,7 +122,7 @@ class Candidates:
 
     def _decider(self, cushion_slots: int, budget: Budget) -> Decider:
         """Return a decider that gives up after some placements."""
-        return Decider(FitTask(self.part, cushion_slots, budget), lambda _: FitDecision())
+        return Decider(FitTask(self.part, cushion_slots, budget), quick=True)
 
     def _roomiest(self, periods: Periods) -> Mapping[str, int] | None:
         """Return offsets at which bursts of gated jobs may grow by as much as can be."""

@@ -14,10 +14,10 @@ from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import Offsets, coarsen, simplify_links, split
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _OFTEN = 32  # times that all of many blocks are put together while each is worked on once
 _POLL_S = 0.2  # between two joins of the blocks' schedules and bounds

@@ -22,6 +22,7 @@ import numpy as np
 from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.blocks import solve_in_blocks
+from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.network import (
     CostNetwork,
     Eliminated,
@@ -31,7 +32,6 @@ from metronome_opt.solvers.network import (
     eliminate,
 )
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:

@@ -1,35 +1,22 @@
-"""Local search: annealing, walks over local optima, recombination, large neighbourhoods (LNS).
+"""Local search: annealing, walks over local optima, recombination.
 
 A member of a generation comes out of annealing from high temperature and a walk over local optima.
 Then pairs of members are recombined, and the children walk on; one that is better than the worse of
-its parents takes its place. When that has not happened for long, some jobs of the best schedule at
-a time are freed and placed optimally: those that add much to the contention first, each together
-with those beside it that add most; how many is learnt from how hard it was to place them. The next
-generation takes twice the effort: one long annealing beats many short ones, but how long is long
-enough is not known.
+its parents takes its place. The next generation takes twice the effort: one long annealing beats
+many short ones, but how long is long enough is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.few import (
-    blames,
-    end_release,
-    is_done,
-    room_for,
-    start_release,
-    try_offsets,
-)
 from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import (
     BEST,
     VALUE,
-    Neighbours,
     anneal,
     go_to,
     gumbel_noise,
@@ -43,12 +30,10 @@ from metronome_opt.kernels.perturb import (
 from metronome_opt.kernels.tables import (
     Compiled,
     CostTooLargeError,
-    DemandState,
     Ints,
     compile_instance,
 )
 from metronome_opt.solvers import greedy
-from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
 
 PATIENCE = 3  # generations
@@ -59,16 +44,11 @@ _MIN_EFFORT = 20  # the same where there is no time for more
 _GROWTH = 2  # of the effort, from generation to generation
 _ANNEALING = 0.4  # of the effort; the rest is the walk's
 _CHILD = 0.3  # of the effort of a member goes into a child
-_LNS = 1.0  # of the effort of a member, at most, goes into large neighbourhoods
 _USUAL = 10  # efforts of a member that a generation takes, about
 _LAST = 0.8  # of what time is left if it does not do for a generation goes into one member
 _HOT, _COLD = 0.4, 0.05  # temperatures, in standard deviations of a job's cost over its offsets
 _TOLERANCE = 0.03  # temperature of the walk
 _SAMPLES = 3  # random schedules from which those deviations are estimated
-_SIZE = 4  # jobs freed at a time, at first
-_LARGEST = 8
-_PLACING = 4000  # steps for one neighbourhood, at most
-_MAX_ENTRIES = 2**22  # of 8 bytes
 
 
 def run(search: Search) -> None:
@@ -137,7 +117,6 @@ class Population:
         self._around = neighbours_of(compiled)
         self._generator = np.random.default_rng(search.seed)
         self._noise = gumbel_noise(self._generator, int(self._periods.max()))
-        self._neighbourhoods = _Neighbourhoods(compiled, self._around)
         self._rotatable = all(job.fixed_offset is None for job in compiled.instance.jobs)
         self._offsets = np.array(search.best, dtype=np.int64)
         self._state = state_of(compiled, self._offsets)
@@ -180,7 +159,6 @@ class Population:
             self._anneal(members)
         if members == _MEMBERS:
             self._recombine(patience=_MEMBERS)
-            self._free_jobs()
         else:
             self._recombine(patience=None)
         self.stalled = 0 if self._search.incumbent != before else self.stalled + 1
@@ -278,14 +256,6 @@ class Population:
                 del self._members[worse + 1]  # one down, since the child stands before it
                 idle = 0
 
-    def _free_jobs(self) -> None:
-        if not self._members or self.budget.stopped:
-            return
-        self._go_to(self._members[0].offsets)
-        steps = int(_LNS * self._effort)
-        self._neighbourhoods.apply(self._state, self._offsets, steps, self.budget)
-        self._add(self._offer("LNS"))
-
     def _walk(self, steps: int, source: str) -> _Member:
         """Walk on from where the schedule is; offer and return the best on the way."""
         walk = start_walk(self._offsets, self._around, self._kicks)
@@ -328,67 +298,3 @@ class Population:
 
     def _go_to(self, target: Ints) -> None:
         go_to(self._state, self._offsets, self._around.free, target)
-
-
-class _Neighbourhoods:
-    """Large neighbourhoods of the schedules of an instance, compiled with `common_scale`."""
-
-    def __init__(self, compiled: Compiled, around: Neighbours) -> None:
-        jobs = compiled.tables.jobs
-        longest = int(jobs["period"].max())
-        self._around = around
-        self._largest = min(_LARGEST, len(around.free), _MAX_ENTRIES // (2 * longest) - 1)
-        self._size = min(_SIZE, self._largest)
-        self._room = room_for(max(1, self._largest), len(jobs), longest)
-
-    def apply(self, state: DemandState, offsets: Ints, steps: int, budget: Budget) -> None:
-        """Improve a schedule in place until no neighbourhood does, by so many steps at most."""
-        tried: set[frozenset[int]] = set()
-        improved = self._largest > 1
-        while improved and steps > 0 and not budget.stopped:
-            improved = False
-            for members in self._jobs_to_free(state, offsets, budget):
-                if steps <= 0 or budget.stopped:
-                    return
-                if frozenset(members) in tried:
-                    continue
-                before = offsets[members]
-                steps -= self._place(state, offsets, members, budget)
-                if (offsets[members] != before).any():
-                    improved = True
-                    tried.clear()
-                tried.add(frozenset(members))
-
-    def _jobs_to_free(
-        self, state: DemandState, offsets: Ints, budget: Budget
-    ) -> Iterator[list[int]]:
-        """Yield jobs to free together, those first that add most to the contention."""
-        free = self._around.free
-        blame = np.zeros(len(offsets), dtype=np.int64)
-        done = 0
-        for part in budget.slices(len(free)):
-            jobs = free[done : done + part]
-            blame[jobs] = blames(state, offsets, jobs)
-            done += part
-        for centre in sorted(free, key=lambda job: -blame[job]):
-            if blame[centre] == 0:
-                return
-            first, last = self._around.ptr[centre], self._around.ptr[centre + 1]
-            beside = sorted(self._around.other[first:last], key=lambda job: -blame[job])
-            yield [int(centre), *map(int, beside[: self._size - 1])]
-
-    def _place(self, state: DemandState, offsets: Ints, members: list[int], budget: Budget) -> int:
-        """Place jobs optimally, if `_PLACING` steps do for it; return how many it took."""
-        room = self._room
-        start_release(state, offsets, np.array(members), room)
-        # A node scores all of the jobs. Only how often the clock is looked at depends on it.
-        spent = 0
-        while not is_done(room) and spent < _PLACING and not budget.stopped:
-            nodes = 1 + min(budget.slice, _PLACING - spent) // len(members)
-            spent += len(members) * try_offsets(state, room, nodes)
-        if not is_done(room):
-            self._size = max(2, self._size - 1)
-        elif spent < _PLACING // 8:
-            self._size = min(self._largest, self._size + 1)
-        end_release(state, offsets, room)
-        return spent

@@ -1,4 +1,4 @@
-"""The models: a strong form block by block, and the textbook one, in CP-SAT and HiGHS.
+"""The strong form of the problem, block by block, in CP-SAT and HiGHS.
 
 In a block, links' own optima, tables and elimination cut the offsets down (see `network`), then the
 back end looks for a schedule that is better than the incumbent or proves that there is none. Of
@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.tables import Compiled, SharedLink
-from metronome_opt.result import Stop
-from metronome_opt.solvers import greedy
+from metronome_opt.kernels.tables import SharedLink
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.imports import import_cp_model, import_pulp
+from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers_of
 from metronome_opt.solvers.network import (
     Cost,
     CostNetwork,
@@ -33,12 +32,6 @@ from metronome_opt.solvers.network import (
 )
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import (
-    MAX_ENTRIES,
-    ModelTooLargeError,
-    TimeIndexed,
-    layers_of,
-)
 
 _WORKERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
 _SMALL = 2000  # variables of a model that is not worth a process of its own
@@ -48,32 +41,6 @@ _MAX_LEFT = 2**12  # of a table that eliminating a job leaves: a model states th
 _FEW_CELLS = 5000  # of a table that is stated cell by cell
 
 _Terms = tuple[tuple[int, int], ...]
-
-
-def textbook(compiled: Compiled, kind: type[Program]) -> Program:
-    """Return the textbook model of an instance."""
-    form = TimeIndexed(compiled)
-    program = kind(form)
-    form.state(program)
-    return program
-
-
-def _run_textbook(search: Search, kind: type[Program], solve: Callable[..., None]) -> None:
-    """Build the textbook model and solve it."""
-    greedy.unshifted(search)
-    if search.stopped:
-        return
-    form = TimeIndexed(search.compiled)
-    program = kind(form)
-    complete = form.state(program, search)
-    # Writing a MILP for its back end takes about as long as making it did.
-    left = search.remaining if kind is MilpProgram else None
-    late = left is not None and left < search.elapsed
-    if complete and not late and not search.stopped:
-        solve(search, program)
-    else:
-        search.end(Stop.TIME_LIMIT)
-    search.built()
 
 
 def _run_strong(
@@ -105,8 +72,6 @@ def _solve_strong_cpsat(part: Search, program: CpsatProgram) -> None:
 
 run_cpsat = partial(_run_strong, kind=CpsatProgram, load=import_cp_model, solve=_solve_strong_cpsat)
 run_highs = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_highs)
-run_cpsat_textbook = partial(_run_textbook, kind=CpsatProgram, solve=solve_cpsat)
-run_milp_textbook = partial(_run_textbook, kind=MilpProgram, solve=solve_highs)
 
 
 def _prepare(part: Search) -> tuple[CostNetwork, list[Eliminated]]:
@@ -145,7 +110,7 @@ class StrongForm:
 
     One offset per job is chosen among those that are left, ``sum_o x[j, o] = 1``. A link whose
     table has few cells left is stated cell by cell: one cell is chosen, its offsets are those of
-    the jobs, its excess is the cost. Any other link is stated slot by slot as in the textbook form,
+    the jobs, its excess is the cost. Any other link is stated slot by slot as in `export.textbook`,
     with three differences: slots in which the same may happen are one row with their common cost;
     slots that cannot be overloaded any more have none; and the cost of the link is bounded from
     below, by what is known of it alone and by its minimum with each offset of each of its

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from metronome_opt.errors import SolverError, quote
 from metronome_opt.solvers.imports import import_cp_model, import_pulp
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
+from metronome_opt.solvers.layers import ModelTooLargeError
 
 _LARGEST = 10**9
 _Terms = Sequence[tuple[Any, int]]

@@ -113,22 +113,7 @@ _OWN = (
         "ortools",
         exact=True,
     ),
-    _own(
-        "cpsat-textbook",
-        "textbook time-indexed CP-SAT model",
-        "models:run_cpsat_textbook",
-        "ortools",
-        exact=True,
-    ),
     _own("milp", "the same as MILP, HiGHS", "models:run_highs", "pulp", "highspy", exact=True),
-    _own(
-        "milp-textbook",
-        "textbook time-indexed MILP, HiGHS",
-        "models:run_milp_textbook",
-        "pulp",
-        "highspy",
-        exact=True,
-    ),
     _own(
         "branch-bound",
         "depth-first by contacts, links first, then groups of them",

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.bench.figures import plot_profile
-from metronome_opt.bench.pages import three_digits
 from metronome_opt.bench.report import write_report
 from metronome_opt.bench.solver_runs import SolverRecord
+from metronome_opt.bench.statistics import three_digits
 from metronome_opt.errors import InputError
 from tests.bench.report_examples import moments, record, rows, section_of
 

@@ -223,7 +223,7 @@ def test_tables_are_the_same_whatever_the_order_of_the_records(tmp_path: Path) -
     for number in range(3):
         random.Random(number).shuffle(records)
         written = write_tables(in_order(records, study), tmp_path)
-        assert [path.name for path in written] == ["jobs.csv", "links.csv"]
+        assert [path.name for path in written] == ["jobs.csv", "links.csv", "estimates.csv"]
         texts.add(b"".join(path.read_bytes() for path in written))
     assert len(texts) == 1
     table = pd.read_csv(tmp_path / "jobs.csv")
@@ -242,7 +242,7 @@ def test_a_setting_named_like_a_column_gets_a_prefix_and_failures_are_left_out(
         simulation("default", kind="crash", seed=1, cell={"workers": 8}),
         simulation("default", [unfinished("a", workers=2)], cell={"workers": 2}),
     ]
-    table, links = map(pd.read_csv, write_tables(records, tmp_path))
+    table, links, _ = map(pd.read_csv, write_tables(records, tmp_path))
     assert table[["cell_workers", "workers"]].to_numpy().tolist() == [[8, 4], [2, 2]]
     assert table.end_s.isna().tolist() == [False, True]
     assert list(links.workers) == [8, 2]

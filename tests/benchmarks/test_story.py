@@ -1,4 +1,4 @@
-"""The loop of a cluster on real networks, and the table of a story."""
+"""The loop of a cluster on real networks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.story.bed import STEPS_FILE, Bed, bed
+from benchmarks.story.bed import Bed, bed
 from benchmarks.story.jobs import JOBS, NAMESPACE
-from benchmarks.story.outcome import draw, lateness, table
+from benchmarks.story.outcome import lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.testbed.network import missing
 from metronome_opt.cluster.store import Store
@@ -22,33 +22,6 @@ from tests.kubernetes.cluster.server import wait_for
 
 LATE_MS = 10.0  # whoever woke up later than this was disturbed by something else
 NEAR = 1.05
-
-
-def write_story(folder: Path, period_ms: float) -> Path:
-    """Write a story of one step of 10 s in which job a alone is there."""
-    folder.mkdir()
-    (folder / STEPS_FILE).write_text(json.dumps([["a comes", 1000.0, 1010.0, {"a": 392.0}]]))
-    (folder / "a-0.log").write_text("0.1\nnot a number\n0.3\n")
-    bursts: list[dict[str, float | None]] = [
-        {"at": 1000 + each * period_ms / 1000, "burst_ms": 180.0, "iteration_ms": period_ms}
-        for each in range(24)
-    ]
-    bursts[0]["iteration_ms"] = None
-    bursts[5]["iteration_ms"] = 5000.0  # in the first half, which does not count
-    (folder / "a-0.jsonl").write_text("".join(json.dumps(each) + "\n" for each in bursts))
-    return folder
-
-
-def test_the_table_has_the_last_half_of_each_step_beside_other_stories(tmp_path: Path) -> None:
-    folders = {
-        "without": write_story(tmp_path / "without", 410.0),
-        "with": write_story(tmp_path / "with", 400.0),
-    }
-    found = table(folders)
-    assert list(found.columns) == ["alone", "without", "with"]
-    assert found.reset_index().to_numpy().tolist() == [["a comes", "a", 392, 410, 400]]
-    assert lateness(folders["with"])[1] == 0.3
-    assert len(draw(folders).axes) == 2
 
 
 def annotated(bed: Bed, job: str) -> list[dict[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -33,20 +32,6 @@ COUNTS = {  # test, tune
 def members(name: str) -> tuple[Member, ...]:
     """Read a stored suite; reading checks the checksums."""
     return tuple(read_suite(SUITES / name).members())
-
-
-def loads(instance: Instance) -> dict[str, Fraction]:
-    """Return mean demand over capacity of each link."""
-    return {
-        link.name: sum(
-            (
-                Fraction(job.links[link.name] * job.volume, job.period * link.capacity)
-                for job in (instance.jobs[index] for index in instance.jobs_on[link.name])
-            ),
-            Fraction(0),
-        )
-        for link in instance.links
-    }
 
 
 def assert_no_job_overloads_a_link_alone(instance: Instance) -> None:
@@ -97,46 +82,6 @@ def test_every_job_bursts_on_a_link_and_none_overloads_one_alone(name: str) -> N
     for member in members(name):
         assert all(job.links for job in member.instance.jobs)
         assert_no_job_overloads_a_link_alone(member.instance)
-
-
-# ------------------------------------------------------------------ one by one
-
-
-def test_single_has_one_link_with_the_stated_load() -> None:
-    weights: dict[int, set[int]] = {}
-    for member in members("single"):
-        instance, stated = member.instance, member.entry.parameters
-        assert len(instance.links) == 1
-        assert len(instance.jobs) == stated["jobs"]
-        (load,) = loads(instance).values()
-        assert abs(load - Fraction(stated["load_percent"], 100)) < Fraction(1, 1000)
-        assert 240 % instance.hyperperiods["link"] == 0
-        assert all(1 <= len(job.phases) <= 3 for job in instance.jobs)
-        drawn = {job.weight for job in instance.jobs}
-        assert drawn == {1} if stated["weights"] == "equal" else drawn <= {1, 2, 4}
-        weights.setdefault(stated["jobs"], set()).update(drawn)
-    assert set(weights) == set(range(2, 9))
-    assert all(drawn - {1} for drawn in weights.values())  # mixed weights at every size
-
-
-def test_fabric_is_a_leaf_spine_with_jobs_on_their_shortest_paths() -> None:
-    for member in members("fabric"):
-        instance = member.instance
-        nodes = member.entry.parameters["nodes"]
-        assert len(instance.links) == nodes + nodes // 16
-        assert len(instance.jobs) <= nodes * 500 // 900
-        for link, users in instance.jobs_on.items():
-            assert link.endswith("uplink") or len(users) <= 2
-        for job in instance.jobs:
-            tasks = [link for link in job.links if not link.endswith("uplink")]
-            racks = Counter(int(link.removeprefix("node-")) // 16 for link in tasks)
-            assert 2 <= len(tasks) <= 16
-            crossed = {f"rack-{rack:02}-uplink": count for rack, count in racks.items()}
-            expected = crossed if len(racks) > 1 else {}
-            uplinks = {link: count for link, count in job.links.items() if link not in tasks}
-            assert uplinks == expected
-            gap = max(racks) - min(racks)
-            assert gap in (0, 1, nodes // 16 - 1)  # neighbours on the ring
 
 
 # ------------------------------------------------------------------ writing and checking

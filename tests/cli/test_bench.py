@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 from pathlib import Path
@@ -33,14 +32,6 @@ def checkout(two: Path) -> Path:
     (two / "mine.py").write_text("def run(search):\n    search.offer([0, 8])\n")
     (two / "broken.py").write_text("raise ValueError('no')\n")
     return two
-
-
-@pytest.mark.usefixtures("checkout")
-def test_list_counts_instances_by_split(capsys: Captured) -> None:
-    lines = printed(capsys, "bench list")
-    assert re.fullmatch(r" *suite +test +tune +limit +about *", lines[0])
-    assert re.fullmatch(r" *easy +1 +1 +2 s +for tests *", lines[2])
-    assert re.fullmatch(r" *hard +1 +0 +2 s +for tests *", lines[3])
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,14 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.prometheus import Prometheus
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
 from tests.cli.typed import COMMAND, Captured
-from tests.cluster.states import RATE, reservation, state_of
+from tests.cluster.states import reading, reservation, state_of, totals
 from tests.prometheus import fake
 from tests.prometheus.fake import matrix, says
 from tests.running import wait_until
-
-AT_S = 1_700_000_000.0
 
 
 @pytest.fixture
@@ -33,26 +33,16 @@ def state(tmp_path: Path) -> Path:
         return tmp_path / "state"
 
 
-def record(folder: Path, job: str, *, burst_ms: float = 300.0, count: int = 60) -> str:
-    """Write the record of a gate that begins a burst every second, and computes for 0.7 s."""
-    path = folder / f"{job}.jsonl"
-    lines = [
+def count(monkeypatch: pytest.MonkeyPatch, jobs: Mapping[str, float], iterations: int = 60) -> str:
+    """Let gates count bursts of so many ms every second; return where they are read."""
+    read = reading(
         {
-            "at": AT_S + second,
-            "iteration": second,
-            "phase": 0,
-            "waited_ms": 300.0 - burst_ms,
-            "late_ms": 0.0,
-            "burst_ms": burst_ms,
-            "iteration_ms": 1000.0 if second else None,
-            "sent_bytes": round(burst_ms * RATE * 125),
-            "job": job,
-            "task": 0,
+            job: totals(computing_ms=700, burst_ms=ms, waited_ms=300 - ms, iterations=iterations)
+            for job, ms in jobs.items()
         }
-        for second in range(count)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return str(path)
+    )
+    monkeypatch.setattr(Prometheus, "read", lambda _, *times: read(*times))
+    return "--once --prometheus http://127.0.0.1:1"
 
 
 def kept(state: Path) -> dict[str, Reservation]:
@@ -64,27 +54,29 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def test_jobs_that_obey_are_left_alone(state: Path, tmp_path: Path, capsys: Captured) -> None:
-    records = [each for job in "ab" for each in ("--record", record(tmp_path, job))]
+def test_jobs_that_obey_are_left_alone(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    once = count(monkeypatch, {"a": 300.0, "b": 300.0})
     before = content(state)
-    assert main(["monitor", str(state), *records]) == 0
+    assert main(["monitor", str(state), *once.split()]) == 0
     # A state is decided about once after a start.
     assert capsys.readouterr().out.partition("  ")[2].startswith("0 jobs rephased: ")
     assert content(state) == before
 
 
-def test_a_record_corrects_a_claim_and_the_rest_is_not_measured(
-    state: Path, tmp_path: Path, capsys: Captured
+def test_monitor_corrects_measured_claims(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    shorter, manifests = record(tmp_path, "b", burst_ms=200.0), tmp_path / "manifests"
-    before = content(state)
-    assert main(["monitor", str(state), "--record", shorter, "--dry-run", "--json"]) == 0
+    line = ["monitor", str(state), *count(monkeypatch, {"b": 200.0}).split()]
+    manifests, before = tmp_path / "manifests", content(state)
+    assert main([*line, "--dry-run", "--json"]) == 0
     tried = json.loads(capsys.readouterr().out)
     assert tried["rephased"] == 0
     assert tried["unmeasured"] == {"a": "no bursts were counted by its gates"}
     assert "b: bursts as measured" in tried["reason"]
     assert content(state) == before
-    assert main(["monitor", str(state), "--record", shorter, "--claims", str(manifests)]) == 0
+    assert main([*line, "--claims", str(manifests)]) == 0
     printed = capsys.readouterr()
     assert "1 job rephased: b: period without waiting in ms 900 instead of 1,000" in printed.out
     assert "  not measured: a: no bursts were counted by its gates" in printed.out
@@ -94,18 +86,17 @@ def test_a_record_corrects_a_claim_and_the_rest_is_not_measured(
     assert "lengthMicroseconds: 200000" in (manifests / "claims.yaml").read_text()
 
 
-def test_nothing_measured_is_exit_status_1(state: Path, tmp_path: Path, capsys: Captured) -> None:
-    short = record(tmp_path, "b", count=5)
-    assert main(["monitor", str(state), "--record", short, "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["unmeasured"] == {
-        "a": "no bursts were counted by its gates",
-        "b": "4 iterations only; at least 8 are needed",
-    }
+def test_nothing_measured_is_exit_status_1(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     with fake.fake(says("", 500)) as server:
         assert main(["monitor", str(state), "--prometheus", server.url, "--once"]) == 1
         printed = capsys.readouterr()
     assert printed.err.startswith(f"metronome: {server.url}: status 500")
     assert "0 jobs rephased" in printed.out
+    once = count(monkeypatch, {"b": 300.0}, iterations=4)
+    assert main(["monitor", str(state), *once.split(), "--json"]) == 1
+    assert set(json.loads(capsys.readouterr().out)["unmeasured"]) == {"a", "b"}
 
 
 def test_jobs_without_links_are_no_matter(tmp_path: Path, capsys: Captured) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 import yaml
 
 from metronome_opt.cluster.store import Store
-from metronome_opt.cluster.views import instance_of
 from metronome_opt.scenario import load
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
 from tests.cli.typed import Captured, error_of, metronome, printed
@@ -27,15 +27,6 @@ def folder(two: Path, capsys: Captured) -> Folder:
 
 
 # ------------------------------------------------------------------ a state
-
-
-@pytest.mark.usefixtures("two")
-def test_a_shipped_scenario_becomes_an_empty_cluster(capsys: Captured) -> None:
-    table = printed(capsys, "place state --cluster paper-24")
-    assert [line.split()[-2:] for line in table if "GPUs  " in line] == [["96", "96"]]
-    document = json.loads("".join(printed(capsys, "place state --json")))
-    assert document["format"] == "metronome-state/1"
-    assert (len(document["cluster"]["nodes"]), document["claims"]) == (24, [])
 
 
 def test_a_missing_hyperperiod_has_room_for_jobs_that_come_later(
@@ -59,18 +50,10 @@ def test_a_missing_hyperperiod_has_room_for_jobs_that_come_later(
 def test_jobs_of_a_scenario_can_come_with_it(capsys: Captured) -> None:
     line = "place state --cluster paper-24 --with-jobs --claims manifests"
     assert "wideresnet101" in "\n".join(printed(capsys, line))
-    problem = load("paper-24")
     with Store(Path("state")) as store:
-        placed = instance_of(store.state)
-        where = {name: Counter(each.nodes) for name, each in store.state.claims.items()}
-    unplaced = {each.name: each.model_copy(update={"current_offset": None}) for each in placed.jobs}
-    assert unplaced == {each.name: each for each in problem.instance.jobs}
-    tasks: dict[str, Counter[str]] = {}
-    for task in problem.deployment.tasks:
-        tasks.setdefault(task.job, Counter())[task.node] += 1
-    assert where == tasks
+        claims = dict(store.state.claims)
     assert valid_claims(Path("manifests")) == {
-        (name, index) for name, nodes in tasks.items() for index in range(nodes.total())
+        (name, index) for name, each in claims.items() for index in range(each.gang.tasks)
     }
 
 
@@ -242,9 +225,63 @@ def test_a_cluster_file_becomes_a_state(two: Path) -> None:
         "nodes": [{"name": name, "has": {"gpus": 2}, "interface": name} for name in names],
         "links": [{"name": name, "capacity": 100} for name in names],
     }
-    phases = [{"start": 0, "length": 2, "rate": 50}]
-    wide = {"format": "metronome-job/1", "name": "wide", "tasks": 3, "period": 6, "phases": phases}
     Folder(two).file(cluster, "cluster.json")
-    Folder(two).file(wide, "job.json")
     assert metronome("place state --cluster cluster.json --with-jobs") == 2
-    assert metronome("place state --cluster cluster.json job.json") == 0
+    assert metronome("place state --cluster cluster.json") == 0
+
+
+# ------------------------------------------------------------------ faults
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (job("a", tasts=2), "job.yaml: tasts: unknown field"),
+        (
+            job("a", tasks=3, phases=[{"start": 0, "length": 9, "rate": 50_001}]),
+            "phases[0].rate: 50001 Mbit/s is more than any interface carries; use at most 50000",
+        ),
+        ([1], "job.yaml: the top level must be a mapping"),
+        (job("b"), "name: 'b' runs already; remove it with --remove, or rename it"),
+    ],
+)
+def test_a_wrong_job_changes_nothing(
+    document: dict[str, Any], said: str, folder: Folder, capsys: Captured
+) -> None:
+    assert folder.place(job("b")) == 0
+    before = folder.content()
+    folder.file(document)
+    assert said in error_of(capsys, "place state job.yaml")
+    assert folder.content() == before
+
+
+def test_a_wrong_job_leaves_no_new_state_behind(two: Path, capsys: Captured) -> None:
+    Folder(two).file(job("a", colour="red"))
+    line = "place state job.yaml --cluster paper-24"
+    assert "colour: unknown field" in error_of(capsys, line)
+    assert not (two / "state").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("moment", "there"), [("before", False), ("after", True)])
+def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
+    moment: str, there: bool, folder: Folder
+) -> None:
+    code = f"""
+import os, signal
+from metronome_opt.__main__ import main
+from metronome_opt.journal import Journal
+
+write = Journal.append
+def append(journal, record):
+    if {moment == "after"}:
+        write(journal, record)
+    os.kill(os.getpid(), signal.SIGKILL)
+Journal.append = append
+main(["place", "state", {folder.file(job("a"))!r}])
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert run.returncode == -9
+    assert run.stdout == b""
+    assert ("a" in folder.offsets()) is there
+    assert folder.place(job("b", tasks=1)) == 0

@@ -47,7 +47,6 @@ def use(problem: str, capsys: Captured, status: int = 0) -> None:
         f"verify {problem} s.json",
         f"claims {problem} s.json --output claims",
         f"report s.json {problem} --output page.html",
-        f"simulate {problem} --schedule s.json --output simulated",
     ):
         assert metronome(line) == status, line
     capsys.readouterr()

@@ -38,7 +38,7 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     out, error = capsys.readouterr()
     assert "pair: 1 done" in out
     assert "[1/1] pair default seed 0: " in error
-    files = (FILE, "jobs.csv", "links.csv", "report.html")
+    files = (FILE, "jobs.csv", "links.csv", "estimates.csv")
     assert error.splitlines()[-4:] == [f"wrote out/{name}" for name in files]
 
     assert "go on with --resume" in error_of(capsys, f"{line} --policy ideal")
@@ -52,7 +52,7 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     ]
 
     written = {path: path.read_bytes() for path in (folder / "out").glob("*.*")}
-    assert {path.name for path in written} >= {"jobs.csv", "links.csv", "report.html", FILE}
+    assert {path.name for path in written} >= {"jobs.csv", "links.csv", "estimates.csv", FILE}
     table = pd.read_csv(folder / "out" / "jobs.csv")
     assert table[["study", "policy", "seed", "job"]].to_numpy().tolist() == [
         ["pair", policy, 0, job] for policy in ("default", "ideal") for job in ("a", "b")
@@ -64,45 +64,6 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     for entry in document["policies"]:
         assert entry["completion_mean_s"] == pytest.approx(means[entry["policy"]])
     assert {path: path.read_bytes() for path in written} == written
-
-
-def test_a_schedule_is_simulated_beside_unshifted_jobs(folder: Path, capsys: Captured) -> None:
-    """Two bursts of 40 ms every 200 and 100 ms that never meet: each job is as fast as alone."""
-    assert metronome("solve two.json --solver greedy --objectives contention --output s.json") == 0
-    capsys.readouterr()
-    arguments = "simulate two.json --schedule s.json --output out"
-    assert metronome(arguments) == 0
-    out, error = capsys.readouterr()
-    lines = out.splitlines()
-    assert lines[-1].startswith("2 of 2 jobs gated: slowdown 1.00")
-    assert lines[-1].endswith("; each alone, 1.0000")
-    job, _, expected, unshifted, change, alone, slots, _ = lines[3].split()
-    assert (job, alone, slots) == ("a", "200.0", "200")
-    assert float(unshifted) > 1.02 * float(expected)
-    assert float(expected) == pytest.approx(200, rel=0.01)
-    assert change.startswith("-")
-    assert error == "wrote out/jobs.csv\nwrote out/link.svg\n"
-    table = pd.read_csv(folder / "out" / "jobs.csv", index_col="job")
-    assert table.loc["b", "alone_ms"] == 100
-    drawn = (folder / "out" / "link.svg").read_text()
-    for word in ("unshifted", "your schedule", "node-0"):
-        assert word in drawn
-
-    written = {path: path.read_bytes() for path in (folder / "out").iterdir()}
-    document = json.loads("".join(printed(capsys, f"{arguments} --json")))
-    assert document["slowdown"]["unshifted"] > document["slowdown"]["expected"]
-    for each in document["jobs"]:
-        assert each["unshifted_ms"] == pytest.approx(table.loc[each["job"], "unshifted_ms"])
-    assert {path: path.read_bytes() for path in written} == written
-
-
-def test_a_false_schedule_is_not_simulated(folder: Path, capsys: Captured) -> None:
-    assert metronome("solve two.json --solver greedy --objectives contention --output s.json") == 0
-    document = json.loads((folder / "s.json").read_text())
-    (folder / "s.json").write_text(json.dumps({**document, "offsets": {"a": 0, "b": 99}}))
-    line = error_of(capsys, "simulate two.json --schedule s.json --output out", 1)
-    assert "s.json: offsets.b: stated 99, but it must be in [0, 20)" in line
-    assert not (folder / "out").exists()
 
 
 @pytest.mark.slow
@@ -142,7 +103,7 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
         assert process.returncode == 130, told
         assert "with --resume goes on" in told
         assert len(pd.read_csv(output / "jobs.csv")) == 2
-        assert (output / "report.html").exists()
+        assert (output / "estimates.csv").exists()
         return
     assert metronome("simulate endless.yaml --output out --resume --cells horizon_s=1") == 0
     assert records(output) == [record]

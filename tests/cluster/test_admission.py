@@ -123,10 +123,8 @@ def check_refused(
     state: ClusterState,
     call: Callable[[ClusterState], object],
     message: str,
-    *,
-    rebuild: bool = True,
 ) -> None:
-    before = rebuilt(state) if rebuild else None
+    before = rebuilt(state)
     noted: list[object] = []
     state.note = noted.append
     with pytest.raises(InputError) as caught:
@@ -135,5 +133,4 @@ def check_refused(
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert noted == []
-    if before is not None:
-        assert differences(state, before) == []
+    assert differences(state, before) == []

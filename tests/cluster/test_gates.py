@@ -54,26 +54,13 @@ def test_an_iteration_is_computing_sending_and_waiting() -> None:
     seen = observed(claimed, COUNTED)
     assert seen.period_ms == pytest.approx(200)
     assert seen.own_ms == pytest.approx(190)
-    assert seen.starts_ms(claimed.instance.job("a"), 1) == pytest.approx([130])
-    assert seen.lengths_ms == pytest.approx((60,))
-    assert seen.claimed_ms == pytest.approx((60,))
-
-
-def test_several_bursts_of_an_iteration_grow_alike() -> None:
-    # Claimed are bursts of 20 and 40 ms after 30 and 50 ms of computing, and 50 ms at the end.
-    counted = {**COUNTED, "bursts": 100.0, "burst_seconds": 4.5, "waited_seconds": 0.0}
-    claimed = claims((30, 20, 150), (100, 40, 75))
-    seen = observed(claimed, counted)
-    # Bursts take 90 ms instead of 60, computing 110 ms instead of 130.
-    shrunk = 110 / 130
-    assert seen.lengths_ms == pytest.approx((30, 60))
-    starts = seen.starts_ms(claimed.instance.job("a"), 1)
-    assert starts == pytest.approx([30 * shrunk, 80 * shrunk + 30])
+    assert seen.burst_ms == pytest.approx(60)
+    assert seen.claimed_ms == pytest.approx(60)
 
 
 def test_of_a_job_without_slots_the_fastest_bursts_count() -> None:
     seen = observed(claims((130, 60, 100), gated=False), {**COUNTED, "waited_seconds": 0.0})
-    assert seen.lengths_ms == pytest.approx((50,))
+    assert seen.burst_ms == pytest.approx(50)
     assert seen.own_ms == pytest.approx(140 + 50)
     assert seen.alone
 
@@ -120,9 +107,9 @@ LATE = COUNTED | {
 def believed_ms(beliefs: Beliefs, counted: Mapping[str, float], *, tried: bool) -> float:
     claimed = claims((130, 60, 100))
     believed = beliefs.of(claimed, {"a": observed(claimed, counted)}, tried=tried)["a"]
-    assert believed.claimed_ms == pytest.approx((60,))  # it sends as much as it claims
-    assert believed.own_ms == pytest.approx(130 + believed.lengths_ms[0])
-    return believed.lengths_ms[0]
+    assert believed.claimed_ms == pytest.approx(60)  # it sends as much as it claims
+    assert believed.own_ms == pytest.approx(130 + believed.burst_ms)
+    return believed.burst_ms
 
 
 def test_a_job_out_of_its_slots_is_believed_to_burst_as_before_until_slots_were_tried() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,12 +14,10 @@ import pytest
 from pydantic_core import PydanticSerializationError
 
 from metronome_opt.cluster.gang import Reservation
-from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
-from tests.cluster.events import differences, rebuilt, small_cluster
+from tests.cluster.events import differences, rebuilt
 from tests.cluster.small import A, B, running, usual
-from tests.cluster.writer import kill_a_writer
 
 _INTERRUPTED = {"demand.py", "journal.py", "state.py", "store.py"}
 
@@ -124,13 +121,3 @@ def test_who_was_interrupted_is_told_to_read_again(folder: Path) -> None:
     assert told.endswith("was interrupted; open the folder again")
     with Store(folder) as store:
         assert store.state.unreserve("a")
-
-
-@pytest.mark.slow
-def test_whenever_it_is_killed_no_event_is_lost(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    Store.create(folder, small_cluster()).close()
-    known = ClusterState(small_cluster())
-    for seed in range(8):
-        assert kill_a_writer(folder, known, seed, random.Random(seed).uniform(0, 0.1)) == []
-    assert known.sequence > 8

@@ -79,9 +79,7 @@ def test_what_is_no_whole_answer_is_refused_in_one_line(answer: Answer, said: st
     assert said in refusal(answer)
 
 
-@pytest.mark.parametrize(
-    "slow", [fake.says_nothing, fake.dribbles_its_head, fake.dribbles_its_body]
-)
+@pytest.mark.parametrize("slow", [fake.says_nothing, fake.dribbles_its_body])
 def test_an_answer_that_takes_too_long_is_abandoned(slow: Answer) -> None:
     assert refusal(slow, timeout_s=0.3).startswith("no whole answer within 0.3 s;")
 

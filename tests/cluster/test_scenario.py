@@ -7,7 +7,7 @@ import pytest
 from metronome_opt.cluster.gang import CapacityChanged, NodeChanged
 from metronome_opt.cluster.scenario import document_of, scenario_of, take_over
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.views import instance_of
+from metronome_opt.cluster.views import deployment_of, instance_of
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.schedule import Schedule, Status
@@ -22,9 +22,14 @@ def test_a_state_and_its_scenario_have_one_instance() -> None:
     without_gpus = running("cpu", "n0 n3", (0, 1, 10), period=4)
     state = state_of(cluster([2, 2]), stretched, B, without_gpus, ring)
     state.set_capacity("n1", 70)
+    state.set_capacity("up-1", 0)
     assert scenario_of(state).jobs[-1].iterations == 7
     assert Scenario.from_dict(document_of(state)).jobs == scenario_of(state).jobs
-    assert build_scenario(scenario_of(state)).instance == instance_of(state)
+    problem = build_scenario(scenario_of(state))
+    assert problem.instance == instance_of(state)
+    assert [each.links for each in problem.deployment.tasks] == [
+        each.links for each in deployment_of(state).tasks
+    ]
 
 
 def test_nodes_have_what_a_scenario_can_use() -> None:

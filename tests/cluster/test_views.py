@@ -11,7 +11,6 @@ from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import (
     StateSnapshot,
-    deployment_of,
     instance_of,
     restore,
     schedule_of,
@@ -20,15 +19,9 @@ from metronome_opt.cluster.views import (
 from metronome_opt.errors import InputError
 from metronome_opt.verify import check
 from tests.cluster.events import differences
-from tests.cluster.small import A, B, cluster, gang, running, state_of, usual
+from tests.cluster.small import A, B, cluster, gang, state_of, usual
 
 # ------------------------------------------------------------------ documents
-
-
-def test_snapshot_without_changed_capacities_is_immutable() -> None:
-    capacities: Any = StateSnapshot(cluster=cluster([2])).capacities
-    with pytest.raises(TypeError):
-        capacities["n0"] = 5
 
 
 def document() -> dict[str, Any]:
@@ -85,25 +78,6 @@ def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message:
 # ------------------------------------------------------------------ in the words of others
 
 
-ALONE = running("alone", "n3 n3", (0, 2, 30))
-
-
-def test_an_instance_has_all_links_as_they_are_and_what_runs_where() -> None:
-    state = state_of(cluster([2, 2]), A, B, ALONE)
-    state.set_capacity("n1", 70)
-    state.set_capacity("n2", 0)
-    instance = instance_of(state)
-    assert (instance.name, instance.slot_ms) == (state.cluster.name, 5)
-    carries = {link.name: link.capacity for link in instance.links}
-    # A link that has failed is the slowest that an instance knows.
-    assert carries == {"n0": 100, "n1": 70, "n2": 1, "n3": 100, "up-0": 150, "up-1": 150}
-    assert [job.name for job in instance.jobs] == ["a", "b", "alone"]
-    assert dict(instance.job("b").links) == {"n0": 1, "n2": 1, "up-0": 1, "up-1": 1}
-    assert dict(instance.job("alone").links) == {}
-    assert [job.current_offset for job in instance.jobs] == [2, 7, 0]
-    assert [job.weight for job in instance.jobs] == [2, 1, 1]
-
-
 def test_without_claims_there_is_no_instance() -> None:
     with pytest.raises(InputError, match="no claims are in force"):
         instance_of(ClusterState(cluster([2])))
@@ -121,16 +95,3 @@ def test_the_judge_finds_nothing_false_in_the_schedule() -> None:
     assert check(instance_of(state), schedule) == ()
     assert schedule.objectives["contention"]
     assert schedule.objectives["moves"] == 0
-
-
-def test_a_deployment_says_where_each_task_runs() -> None:
-    deployment = deployment_of(state_of(cluster([2, 2]), A, B, ALONE))
-    assert deployment.cluster == cluster([2, 2])
-    assert [(task.job, task.index, task.node, task.links) for task in deployment.tasks] == [
-        ("a", 0, "n0", ("n0",)),
-        ("a", 1, "n1", ("n1",)),
-        ("b", 0, "n0", ("n0", "up-0")),
-        ("b", 1, "n2", ("n2", "up-1")),
-        ("alone", 0, "n3", ()),
-        ("alone", 1, "n3", ()),
-    ]

@@ -79,9 +79,14 @@ def tiny_choices(draw: Random, instance: Instance) -> Choices:
 def _mixed(draw: Random, instance: Instance) -> Choices:
     return {
         job.name: tuple(
-            PeriodChoice(period, Fraction(draw.randint(0, 6), draw.randint(1, 3)))
-            for period in draw.sample(
-                [None, *range(job.period, job.period + 4)], draw.randint(1, 4)
+            sorted(
+                (
+                    PeriodChoice(period, Fraction(draw.randint(0, 6), draw.randint(1, 3)))
+                    for period in draw.sample(
+                        [None, *range(job.period, job.period + 4)], draw.randint(1, 4)
+                    )
+                ),
+                key=lambda choice: choice.cost,
             )
         )
         for job in instance.jobs

@@ -9,16 +9,12 @@ import pytest
 from metronome_opt.compatible import (
     SOLVERS,
     Choices,
-    Kept,
-    PeriodChoice,
     largest_set,
     least_stretch,
     solve_choices,
 )
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from tests.builders import job, network, tangle
-from tests.compatible.cases import check_offsets
 
 EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
 ALL = sorted(SOLVERS)
@@ -43,19 +39,6 @@ def test_the_least_stretch_that_makes_room(solver: str) -> None:
         assert nothing.proved
 
 
-def test_the_callback_is_told_of_every_better_answer() -> None:
-    instance = tangle(9, 2, 5, periods=(12, 18, 24), lengths=(2, 6))
-    told: list[tuple[Kept, Fraction]] = []
-    found = solve_choices(
-        instance, largest_set(instance), callback=lambda kept, cost: told.append((kept, cost))
-    )
-    assert told[-1] == (found.kept, found.cost)
-    costs = [cost for _, cost in told]
-    assert costs == sorted(set(costs), reverse=True)
-    for kept, _ in told:
-        check_offsets(instance, kept.periods, kept.offsets)
-
-
 # ------------------------------------------------------------------ ends
 
 
@@ -69,34 +52,6 @@ def test_without_time_there_is_a_bound_at_least(solver: str) -> None:
     found = solve_choices(*hard(), solver=solver, time_limit=0)
     assert found.kept is None
     assert found.bound == 0
-
-
-# ------------------------------------------------------------------ what makes no sense
-
-
-FREE = (PeriodChoice(None, Fraction(1)),)
-
-
-@pytest.mark.parametrize(
-    ("choices", "told"),
-    [
-        ({"a": ()}, "choices.a: empty; every job needs a choice"),
-        ({}, "choices.a: empty; every job needs a choice"),
-        ({"a": FREE, "z": FREE}, "jobs: there is no 'z' in by-hand"),
-        (
-            {"a": (PeriodChoice(4, Fraction(-1, 2)),)},
-            "choices.a: costs must be at least 0, got '-1/2'",
-        ),
-        (
-            {"a": (PeriodChoice(3, Fraction(0)),)},
-            "choices.a: periods must be from 4 to 1000000, got 3",
-        ),
-    ],
-)
-def test_choices_that_make_no_sense(choices: Choices, told: str) -> None:
-    with pytest.raises(InputError) as error:
-        solve_choices(network(job("a", 4, (0, 1, 60))), choices)
-    assert str(error.value) == told
 
 
 def test_seeds_repeat() -> None:

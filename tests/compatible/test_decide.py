@@ -81,10 +81,7 @@ def test_without_time_nothing_is_known(solver: str) -> None:
             {"solver": "magic"},
             f"solver: 'magic' is not known; choose from {', '.join(SOLVERS)}",
         ),
-        ({"periods": {"z": 4}}, "jobs: there is no 'z' in by-hand"),
-        ({"periods": {"a": 3}}, "periods.a: periods must be from 4 to 1000000, got 3"),
-        ({"cushion_slots": -1}, "cushion_slots: must be at least 0, got -1"),
-        ({"cushion_slots": 0.5}, "cushion_slots: must be an integer, got 0.5"),
+        ({"cushion_slots": -1}, "cushion_slots: must be a number of slots from 0 on, got -1"),
         ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on, got -1"),
     ],
 )
@@ -92,14 +89,6 @@ def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -
     with pytest.raises(InputError) as error:
         decide(network(job("a", 4, (0, 1, 60))), **arguments)  # type: ignore[arg-type]
     assert str(error.value) == told
-
-
-def test_a_model_of_too_many_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metronome_opt.compatible.models._MAX_INTERVALS", 3)
-    instance = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
-    with pytest.raises(InputError, match="has more than 3 intervals; use solver milp"):
-        decide(instance, solver="cpsat")
-    check_fits(instance, True, "auto")
 
 
 def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:

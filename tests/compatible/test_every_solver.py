@@ -15,6 +15,7 @@ from metronome_opt.compatible import (
     Choices,
     Chosen,
     decide,
+    decider,
     largest_set,
     least_stretch,
     local,
@@ -89,7 +90,9 @@ def check_bound(found: Chosen, least: Fraction | None) -> None:
 @given(st.randoms(use_true_random=False))
 @examples(80)
 def test_deciding(draw: Random) -> None:
-    check_all_decide(draw, ["auto", "cpsat", "milp", "greedy"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decider, "_PLACEMENTS", draw.choice((1, 20_000)))
+        check_all_decide(draw, ["auto", "greedy"])
 
 
 @given(st.randoms(use_true_random=False))
@@ -103,10 +106,7 @@ def test_local_search(seed: int) -> None:
     draw = Random(seed)
     instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
     choices = tiny_choices(draw, instance)
-    sorted_choices = {
-        name: tuple(sorted(each, key=lambda choice: choice.cost)) for name, each in choices.items()
-    }
-    found = local.improve(FitTask(instance, cushion, seed=seed), sorted_choices, rounds=60)
+    found = local.improve(FitTask(instance, cushion, seed=seed), choices, rounds=60)
     check_chosen(instance, choices, found, cushion)
     check_bound(found, cheapest(instance, choices, cushion))
 

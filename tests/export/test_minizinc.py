@@ -131,47 +131,11 @@ def test_numbers_beyond_32_bits_are_refused(capacity: int, rate: int, said: str)
 
 
 @needs_minizinc
-def test_gecode_states_the_scale_and_the_wait(tmp_path: Path) -> None:
-    # Both fixed at 0: 20 Mbit/s too much in 2 of 4 slots, taken from weight 2: 20 * 2 * 2/4 = 20.
-    jobs = tuple(
-        job.model_copy(update={"fixed_offset": 0, "ready": ready})
-        for job, ready in zip(pair().jobs, (3, 8), strict=True)
-    )
-    answer = solve(pair(jobs=jobs), tmp_path)
-    assert answer == {
-        "offsets": {"light": 0, "heavy": 0},
-        "wait": {"light": 1, "heavy": 0},
-        "objective": 2,
-        "numerator": 10,
-        "denominator": 1,
-    }
-
-
-@needs_minizinc
 def test_names_come_back_as_they_are(tmp_path: Path) -> None:
     names = ['say "hi"', r"back\slash\(x)", "größe-漢"]
     jobs = tuple(pair().jobs[0].model_copy(update={"name": name, "links": {}}) for name in names)
     answer = solve(pair(jobs=jobs), tmp_path)
-    assert list(answer["offsets"]) == names
-
-
-@needs_minizinc
-@pytest.mark.parametrize(
-    ("right", "wrong", "said"),
-    [
-        ("factor = [1]", "factor = [2]", "factor: the objective would not be"),
-        ("unit = [20]", "unit = [30]", "unit: does not divide"),
-        ("hyperperiod = [4]", "hyperperiod = [6]", "hyperperiod: not a multiple"),
-    ],
-)
-def test_the_model_refuses_data_that_contradict_each_other(
-    right: str, wrong: str, said: str, tmp_path: Path
-) -> None:
-    text = to_minizinc(pair())
-    assert right in text
-    done = run(text.replace(right, wrong), tmp_path)
-    assert done.returncode != 0
-    assert said in done.stderr
+    assert list(answer["offsets"]) == list(answer["wait"]) == names
 
 
 @needs_minizinc

@@ -98,23 +98,17 @@ def test_burst_of_another_thread_joins_open_one() -> None:
     assert 1 <= total(gate, "bursts") <= 15
 
 
-def test_reused_burst_object_is_another_burst() -> None:
+def test_burst_is_entered_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    gate = clock.gate(claim(40, 100, 0, 30, cushion_ms=20))
+    gate = clock.gate(claim(40, 100))
     burst = gate.burst(7)
-    begun = []
-    for computing in (0, 15, 60, 15):
-        clock.passes(computing)
+    for _ in range(3):
         with burst:
             clock.passes(10)
-        begun.append((burst.began / MS, burst.iteration, burst.phase, burst.iteration_ns))
-    assert begun == [(40, 0, 0, None), (70, 0, 1, None), (140, 1, 0, 100 * MS), (170, 1, 1, None)]
-    gate.follow(claim(0, 0))
-    with burst:
-        clock.passes(10)
-    assert (burst.slot_at, burst.waited_ns) == (None, 0)
-    assert [total(gate, name) for name in ("bursts", "sent_bytes", "iterations")] == [5, 35, 2]
-    assert total(gate, "burst_seconds") == 0.05
+    assert (burst.began, clock.now) == (40 * MS, 70 * MS)
+    assert [total(gate, name) for name in ("bursts", "sent_bytes")] == [1, 7]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("a burst is entered a second time; take another one")
 
 
 def test_real_sleep_ends_at_the_slot() -> None:

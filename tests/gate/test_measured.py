@@ -149,20 +149,6 @@ def test_scrapes_are_answered_until_gate_is_closed(host: str) -> None:
     assert gate.address is None
 
 
-def test_metrics_file_is_rewritten_once_a_second(tmp_path: Path) -> None:
-    clock = Clock()
-    path = tmp_path / "gate.prom"
-    gate = clock.gate(claim(0, 100), metrics=path)
-    written = []
-    for _ in range(12):
-        run(clock, gate, 10, 60)
-        written.append(series(path.read_text())["bursts_total"])
-    assert written == [1] * 10 + [11] * 2
-    gate.close()
-    assert series(path.read_text())["bursts_total"] == 12
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_forked_process_neither_records_nor_answers(tmp_path: Path) -> None:
     clock = Clock()

@@ -75,11 +75,12 @@ def test_burst_that_never_ended_is_forgotten(caplog: pytest.LogCaptureFixture) -
 
 
 def test_invalid_unicode_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    clock, path = Clock(), tmp_path / "gate.prom"
-    gate = clock.gate(claim(0, 100), job="a\ud800", metrics=path)
+    clock, path = Clock(), tmp_path / "gate.jsonl"
+    gate = clock.gate(claim(0, 100), job="a\ud800", record=path)
     iterate(clock, gate, None)
+    assert 'job="a\ud800"' in gate.metrics()
     gate.close()
-    assert 'job="a\\ud800"' in path.read_text()
+    assert '"job": "a\\ud800"' in path.read_text()
     assert caplog.records == []
 
 

@@ -64,9 +64,3 @@ def test_racks_are_zones_and_costs_are_sorted() -> None:
         level("region", (east, west, 20), (west, east, 20)),
         level("zone", *zones),
     ]
-
-
-def test_topology_needs_costs() -> None:
-    instance, schedule, _ = two_jobs()
-    deployment = Deployment(cluster_of({"node-0": "z1", "node-1": "z1"}), ())
-    assert "networktopology.yaml" not in build_manifests(instance, schedule, deployment)

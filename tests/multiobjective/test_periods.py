@@ -1,10 +1,9 @@
-"""The cheapest stretches within a limit, against every choice there is."""
+"""Choices of stretches, and instances at stretched periods."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import periods
-from metronome_opt.multiobjective.periods import choose_periods, price_of, stretched
+from metronome_opt.multiobjective.periods import list_choices, price_of, stretched
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.strategies import instances
@@ -21,56 +20,28 @@ from tests.strategies import instances
 BURST = (0, 1, 10)
 
 
-def choices(instance: Instance) -> Iterator[dict[str, int]]:
-    """Yield every choice of stretches."""
-    names = [each.name for each in instance.jobs]
-    for slots in itertools.product(*(range(each.max_stretch + 1) for each in instance.jobs)):
-        yield dict(zip(names, slots, strict=True))
-
-
-def longest(instance: Instance, stretch: dict[str, int]) -> int:
-    """Return the longest hyperperiod of a link."""
-    return max(
-        (
-            math.lcm(*(j.period + stretch[j.name] for j in instance.jobs if link.name in j.links))
-            for link in instance.links
-        ),
-        default=1,
-    )
-
-
-@given(
-    instances(max_jobs=4, max_links=3, max_period=9, max_stretch=3, weights=(0, 1, 2)),
-    st.integers(1, 100),
-)
-def test_chosen_periods_are_cheapest_within_limit(instance: Instance, limit: int) -> None:
-    allowed = [each for each in choices(instance) if longest(instance, each) <= limit]
-    if not allowed:
-        with pytest.raises(InputError, match=r"^max_stretch: no stretches of the \d jobs around"):
-            choose_periods(instance, limit=limit)
+@given(instances(max_jobs=4, max_links=3, max_period=9, max_stretch=3), st.sampled_from((1, 5000)))
+def test_listed_stretches_keep_hyperperiods_within_limit(instance: Instance, few: int) -> None:
+    try:
+        short = Instance.from_dict(instance.to_dict(), hyperperiod_limit=30)
+    except InputError:  # hyperperiods are too long at all stretches
         return
-    chosen = choose_periods(instance, limit=limit)
-    assert chosen.proved
-    assert chosen.stretch in allowed
-    ranks = [(price_of(instance, each), sum(each.values())) for each in allowed]
-    assert (chosen.price, sum(chosen.stretch.values())) == min(ranks)
-    assert chosen.price == price_of(instance, chosen.stretch)
-
-
-@given(instances(max_jobs=4, max_links=3, max_period=9, max_stretch=3, weights=(0, 1, 2)))
-def test_truncated_choice_is_not_called_optimal(instance: Instance) -> None:
-    limit = 60
+    every = []
+    for slots in itertools.product(*(range(each.max_stretch + 1) for each in short.jobs)):
+        stretch = dict(zip((each.name for each in short.jobs), slots, strict=True))
+        periods_of = [each.period + stretch[each.name] for each in short.jobs]
+        used = ([periods_of[index] for index in users] for users in short.jobs_on.values())
+        if all(math.lcm(*each) <= 30 for each in used):
+            every.append(stretch)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(periods, "_FEW_STEPS", 1)
-        patch.setattr(periods, "_MAX_STEPS", 1)
+        patch.setattr(periods, "_MAX_CHOICES", few)
         try:
-            chosen = choose_periods(instance, limit=limit)
-        except InputError:  # none was found, which proves nothing
-            return
-    assert longest(instance, dict(chosen.stretch)) <= limit
-    best = choose_periods(instance, limit=limit)
-    assert chosen.price >= best.price
-    assert not chosen.proved or chosen.price == best.price
+            listed, complete = list_choices(short)
+        except InputError:
+            listed, complete = [], few > 1
+    assert len({tuple(each.values()) for each in listed}) == len(listed)
+    assert all(each in every for each in listed)
+    assert len(listed) == len(every) or not complete
 
 
 def test_stretched_keeps_fixed_offsets_and_counts_moves() -> None:

@@ -141,7 +141,7 @@ def test_ctrl_c_keeps_stretched_schedule(monkeypatch: pytest.MonkeyPatch) -> Non
             signal.raise_signal(signal.SIGINT)
         return dict(instance.unshifted)
 
-    monkeypatch.setattr("metronome_opt.multiobjective.stretching._quick", quick)
+    monkeypatch.setattr("metronome_opt.multiobjective.stretching._greedy", quick)
     found = solve(hard(), objective=["contention", "stretch"], workers=1)
     assert found.stop is Stop.INTERRUPTED
     assert check(hard(), found.schedule) == ()

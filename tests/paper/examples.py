@@ -80,7 +80,7 @@ def grid(**values: tuple[object, ...]) -> list[dict[str, object]]:
 
 # Seconds of a job, by policy.
 POLICIES = {"default": 150, "exclusive": 160, "cassini": 130}
-POLICIES |= {"metronome-greedy": 120, "metronome": 110, "ideal": 100}
+POLICIES |= {"metronome": 110, "ideal": 100}
 
 
 def runs(study: str, cells: list[dict[str, object]]) -> Iterator[SimulationRecord]:

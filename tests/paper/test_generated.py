@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.errors import InputError
 from paper.catalogue import FIGURES, TABLES, Recorded
 from paper.generate import FOLDER, Generated, differences, generate, write_generated
 from paper.prose import HOME, Source, commands
@@ -30,20 +29,6 @@ def test_generated_files_are_up_to_date(generated: Generated) -> None:
 
 def test_all_macros_are_used(sources: list[Source], generated: Generated) -> None:
     assert set(macros(generated)) <= commands(sources)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("used", "told"),
-    [
-        ("\\solvedAllOracle", "\\\\solvedAllOracle"),
-        ("\\input{generated/tables/oracles}", "table oracles"),
-        ("\\includegraphics{generated/figures/oracles}", "figure oracles"),
-    ],
-)
-def test_unknown_names_are_refused(used: str, told: str, complete: Recorded) -> None:
-    with pytest.raises(InputError, match=f"uses {told}, which there is not"):
-        generate(text(used), complete)
 
 
 def test_missing_records_stop_tex(tmp_path: Path) -> None:

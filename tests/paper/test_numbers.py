@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paper.prose import (
-    DRAWING,
     HOME,
-    THEORY,
     Source,
     citations,
     entries,
@@ -32,11 +30,6 @@ def test_citations_match_bibliography(sources: list[Source]) -> None:
 
 def test_references_have_labels(sources: list[Source]) -> None:
     assert references(sources) - labels(sources) == set()
-
-
-def test_named_sections_exist(sources: list[Source]) -> None:
-    names = {source.name for source in sources}
-    assert {"main", DRAWING, *THEORY} <= names
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +14,8 @@ from paper.recorded import (
     INDEX,
     RESULTS,
     SOLVERS,
-    benchmark_figures,
     name_of,
     read_index,
-    record_benchmarks,
     record_solvers,
     simulation_records,
     solver_records,
@@ -26,7 +23,6 @@ from paper.recorded import (
 from paper.subsample import subsample_simulation
 from tests.bench.report_examples import record
 from tests.bench.simulation_examples import job, simulation
-from tests.paper.examples import benchmark_file
 
 MOST_BYTES = 5_000_000
 
@@ -72,22 +68,6 @@ def test_campaign_round_trip(tmp_path: Path) -> None:
     assert entry.seconds == 21.0  # each took 10.5 s
     assert entry.commits == ("abc1234",)
     assert entry.machines == ("a chip, 2 cores",)
-
-
-def test_benchmarks_of_one_run_are_recorded_separately(tmp_path: Path) -> None:
-    path = benchmark_file(tmp_path, "fronts", {"complete": 16, "median time": 1.5})
-    document = json.loads(path.read_text())
-    document["figures"]["prediction"] = [{"name": "jobs", "value": 9, "unit": "", "bar": ""}]
-    path.write_text(json.dumps(document))
-    entries = record_benchmarks(path, tmp_path / "results")
-    names = [f"benchmarks/{name}.json" for name in ("fronts", "prediction")]
-    assert [entry.file for entry in entries] == names
-    assert benchmark_figures(tmp_path / "results") == {
-        "fronts": {"complete": 16.0, "median time": 1.5},
-        "prediction": {"jobs": 9.0},
-    }
-    assert entries[0].first == "2026-11-20T12:00:00Z"
-    assert entries[0].commands == ("python -m benchmarks run fronts",)
 
 
 def test_changed_or_missing_file_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from metronome_opt.plot.demand import (
 )
 from metronome_opt.verify import evaluate
 from tests.plot.examples import (
-    AFTER,
     BEFORE,
     HEAVY,
     LIGHT,
@@ -32,15 +31,6 @@ def link_demand(
     problem: Instance, offsets: dict[str, int], link: Link, slots: int | None = None
 ) -> LinkDemand:
     return prepare(problem, offsets).demand(link, slots)
-
-
-def test_demand_repeats_and_is_cut() -> None:
-    example = instance()
-    link = find_link(example, "node-0")
-    whole = link_demand(example, AFTER, link).rates
-    assert (link_demand(example, AFTER, link, 5).rates == whole[:, :5]).all()
-    longer = link_demand(example, AFTER, link, 17).rates
-    assert (longer == np.hstack((whole, whole[:, :5]))).all()
 
 
 @settings(deadline=None)
@@ -68,13 +58,6 @@ def test_bursts_cover_slots_with_demand(case: tuple[Instance, dict[str, int]]) -
                     for slot in range(start, start + length):
                         painted[slot % slots] += rate * job.links[link.name]
                 assert painted.tolist() == rates.tolist()
-
-
-def test_burst_wraps_on_whole_circle_and_is_cut_otherwise() -> None:
-    job = Job(name="j", period=4, phases=(Phase(start=1, length=2, rate=7),), links={})
-    assert bursts(job, 2, 8) == [(3, 2, 7), (7, 2, 7)]
-    assert bursts(job, 2, 6) == [(0, 1, 7), (3, 2, 7)]
-    assert bursts(job, 0, 2) == [(1, 1, 7)]
 
 
 def test_long_hyperperiod_is_cut() -> None:

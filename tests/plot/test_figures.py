@@ -6,10 +6,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -26,7 +24,6 @@ from metronome_opt.plot import (
     plot_result,
     plot_timeline,
     save_figure,
-    style,
 )
 from metronome_opt.plot.heatmap import select_rows
 from tests.builders import two_jobs
@@ -152,8 +149,6 @@ def test_equal_links_are_one_row() -> None:
     assert rows(axes) == ["quiet", "n0 and 2 alike", "wide"]
     # For half of the time 20 of 40 are late on each n, 10 of 40 on the wide one: 3 * 10 + 5.
     assert axes.get_title("left") == "alike: demand on 5 links; contention 35 weight × Mbit/s"
-    chosen = plot_heatmap(case, {"a": 0, "b": 0}, links=["n1", "quiet", "n0"])
-    assert rows(chosen) == ["n1", "quiet", "n0"]
 
 
 def test_links_repeat_on_common_axis() -> None:
@@ -164,27 +159,12 @@ def test_links_repeat_on_common_axis() -> None:
     assert places == [(0, 0), (8, 0), (16, 0), (0, 1), (12, 1)]
 
 
-def test_long_axis_is_cut_with_a_note() -> None:
-    chosen = select_rows(link_per_job(1009, 1013))
-    assert chosen.slots == 1013
-    assert chosen.notes == ("the first 2,026 ms of a longer common hyperperiod",)
-    assert select_rows(link_per_job(50_000)).slots == 4000
-
-
 def test_column_of_several_slots_has_their_peak() -> None:
     axes = plot_heatmap(link_per_job(1013), {"j0": 1012})
     values = shares(axes)
     assert values.shape == (1, 338)  # three slots each, the last has two
     assert values[0, -1] == values.sum() == 1
     assert "each column is the peak of 3 slots" in axes.get_xlabel()
-
-
-def test_many_rows_keep_distance() -> None:
-    case = link_per_job(*range(1, 301))
-    axes = plot_heatmap(case, case.unshifted)
-    named = [round(tick) for tick in axes.get_yticks()]
-    assert 40 <= len(named) < 150
-    assert all(after - before >= 3 for before, after in pairwise(named))
 
 
 # ------------------------------------------------------------------ comparisons, input, files
@@ -212,15 +192,6 @@ def test_result_is_drawn_beside_unshifted_schedule() -> None:
     said = texts(plot_result(solve(two_jobs(), "greedy")))
     assert any(text.startswith("unshifted: contention") for text in said)
     assert "greedy: contention 0 weight × Mbit/s" in said
-
-
-def test_figures_are_drawn_on_given_axes() -> None:
-    figure = pyplot.figure()
-    above = figure.add_subplot(211)
-    below = figure.add_subplot(212, projection="polar")
-    assert plot_timeline(instance(), AFTER, "node-0", ax=above) is above
-    assert plot_circle(instance(), AFTER, "node-0", ax=below) is below
-    assert plot_heatmap(instance(), AFTER, ax=above) is above
 
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
@@ -252,16 +223,6 @@ def test_unknown_links_are_refused() -> None:
     for plot in (plot_circle, plot_timeline):
         with pytest.raises(InputError, match="no link 'nowhere'; there are 'spare', 'node-0'"):
             plot(instance(), BEFORE, "nowhere")
-    with pytest.raises(InputError, match="list of names, got the text 'node-0'"):
-        plot_heatmap(instance(), BEFORE, links="node-0")
-
-
-def test_job_styles_differ() -> None:
-    patches = [style.job_style(position) for position in range(128)]
-    assert len({(patch["facecolor"], patch["hatch"]) for patch in patches}) == 128
-    assert len({patch["facecolor"] for patch in patches[:8]}) == 8
-    assert len({patch["hatch"] for patch in patches[:16]}) == 16
-    assert style.OVERLOAD["hatch"] not in {patch["hatch"] for patch in patches}
 
 
 # The first bytes of a file of each kind.
@@ -273,13 +234,6 @@ def test_files_have_format_of_suffix(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     save_figure(plot_timeline(instance(), AFTER, "node-0"), path)
     assert path.read_bytes().startswith(MAGIC[suffix])
-
-
-def test_svg_has_text(tmp_path: Path) -> None:
-    save_figure(plot_circle(instance(), AFTER, "node-0"), tmp_path / "a.svg")
-    root = ElementTree.parse(tmp_path / "a.svg").getroot()
-    said = {"".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("}text")}
-    assert {f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"} <= said
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.gz"])

@@ -101,19 +101,10 @@ def hangs_up(handler: Handler) -> None:
     handler.close_connection = True
 
 
-def dribbles_its_head(handler: Handler) -> None:
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    _dribble(handler, b"X-More: to come\r\n")
-
-
 def dribbles_its_body(handler: Handler) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-    _dribble(handler, b" ")
-
-
-def _dribble(handler: Handler, piece: bytes) -> None:
     while not handler.server.closing.wait(0.02):
         try:
-            handler.wfile.write(piece)
+            handler.wfile.write(b" ")
         except OSError:
             return

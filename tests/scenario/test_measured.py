@@ -117,7 +117,9 @@ def test_rounding_keeps_volume_and_length(
     ).iteration(workers, rate)
     rounded = exact.to_slots(slot_ms)
     assert -1 <= rounded.busy - exact.duration / slot_ms <= 4
-    assert rounded.volume_error >= 0
+    assert (
+        sum(phase.length * phase.rate for phase in rounded.phases) * slot_ms >= 1000 * exact.volume
+    )
     assert all(phase.rate <= rate for phase in rounded.phases)
     assert all(
         one.start + one.length <= other.start
@@ -132,18 +134,10 @@ BUCKET = {"bytes": 10 * MB, "ready_ms": spread(50)}
 FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"colour": 1}, "colour: unknown field, got 1"),
     ({"forward_ms": spread(0)}, "forward_ms.median: must be between 0.000001 and 1000000000, got"),
-    (
-        {"optimizer_ms": {"median": 5, "low": 6, "high": 7}},
-        "optimizer_ms.median: 5: must be between low, 6, and high, 7",
-    ),
     ({"buckets": [BUCKET, {**BUCKET, "bytes": 0}]}, "buckets[1].bytes: must be at least 1, got 0"),
     (
         {"buckets": [BUCKET, {**BUCKET, "ready_ms": spread(200.5)}]},
         "buckets[1].ready_ms.median: 200.5: is after the end of the backward pass, 200 ms; measure",
-    ),
-    (
-        {"buckets": [BUCKET, {**BUCKET, "ready_ms": spread(49)}]},
-        "buckets[1].ready_ms.median: 49: is before the bucket before it, 50 ms; list buckets in",
     ),
     (
         {"exchanges": [{"kind": "hand-over", "bytes": 1, "begin": "forward", "after_ms": 101}]},
@@ -193,10 +187,8 @@ def test_scenario_uses_records(tmp_path: Path) -> None:
         Phase(start=30, length=8, rate=2000),
     )
     assert one.period == 40
-    frame = problem.traffic_frame()
-    assert set(frame["traffic"]) == {"measured on Old Faithful (cpu, 2 threads)"}
-    assert list(frame["batch"]) == [3, 3]
-    assert list(frame["model"]) == ["Tiny", "Tiny"]
+    titles = {entry.title for entry in problem.traffic}
+    assert titles == {"Tiny, measured on Old Faithful (cpu, 2 threads)"}
 
 
 def test_every_shipped_workload_has_a_record() -> None:
@@ -212,9 +204,8 @@ def test_shipped_scenario_is_paper_24_but_for_traffic() -> None:
         same = {"traffic": "measured", "batch": None, "allreduce": twin.allreduce}
         assert twin == job.model_copy(update=same)
     problem = load("paper-24-measured")
-    assert all(entry.traffic.startswith("measured on ") for entry in problem.traffic)
-    period = {entry.model: entry.rounded.period * 10 for entry in problem.traffic}
-    assert all(46_800 % length == 0 for length in period.values())
+    assert all(", measured on " in entry.title for entry in problem.traffic)
+    assert all(46_800 % (10 * entry.rounded.period) == 0 for entry in problem.traffic)
 
 
 BAD_JOBS: list[tuple[dict[str, Any], dict[str, Any], str]] = [

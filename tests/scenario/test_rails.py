@@ -6,11 +6,9 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from tests.solving import solve
@@ -130,27 +128,3 @@ def test_every_sender_sends_its_whole_traffic(nodes: list[str], gpus: int, ring:
     sent = Fraction(flows, placement.parts)
     senders = len(set(nodes)) if ring else len(nodes)
     assert sent == (senders if len(set(nodes)) > 1 else 0)
-
-
-def test_parts_of_the_fastest_fit_the_link_that_limits_it() -> None:
-    """Three tasks in four parts each are twelve flows on the uplink of 80,000 Mbit/s."""
-    network = Scenario.from_dict(document(on("x", "z", gpus=8))).cluster
-    placement = network.placement(["x", "x", "x", "z"])
-    assert (placement.rate, placement.limit, placement.parts) == (26_664, "up", 4)
-    assert 12 * -(-placement.rate // 4) <= 80_000
-
-
-def test_too_many_parts_are_refused() -> None:
-    scenario = document(on("x", "y", gpus=8))
-    cluster = scenario["cluster"]
-    for node, count in zip(cluster["nodes"], (47, 43, 41), strict=True):
-        node.pop("interface", None)
-        node["has"], node["interfaces"] = (
-            {"gpus": 64},
-            [f"{node['name']}-{i}" for i in range(count)],
-        )
-    names = [rail for node in cluster["nodes"] for rail in node["interfaces"]]
-    cluster["links"] = [{"name": rail, "capacity": 25_000} for rail in [*names, "up"]]
-    scenario["jobs"][0] |= on("x", "y", gpus=64)
-    with pytest.raises(InputError, match="2021 equal parts, above the limit of 1024"):
-        build_scenario(Scenario.from_dict(scenario))

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.scenario import (
+    Cluster,
     DescribedJob,
     JobTraffic,
     Scenario,
-    UniformCluster,
     build_scenario,
     find_workloads,
     read_workload,
 )
-from metronome_opt.scenario.cluster import WrittenCluster
 from metronome_opt.scenario.traffic import Training, iteration
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
@@ -58,7 +57,7 @@ def cells(name: str) -> Mapping[str, Cell]:
     return {cell.label: cell for cell in stored(name).cells}
 
 
-def alone_s(job: DescribedJob, cluster: WrittenCluster) -> float:
+def alone_s(job: DescribedJob, cluster: Cluster) -> float:
     """Return the seconds of an iteration at the full rate of an interface."""
     assert job.model is not None
     assert job.batch is not None
@@ -72,7 +71,7 @@ def _alone_s(model: str, setting: Training) -> float:
     return float(iteration(workload, setting).duration) / 1000
 
 
-def gpu_seconds(jobs: tuple[DescribedJob, ...], cluster: WrittenCluster) -> float:
+def gpu_seconds(jobs: tuple[DescribedJob, ...], cluster: Cluster) -> float:
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 
@@ -80,14 +79,21 @@ def traffic(study: Study, job: DescribedJob) -> JobTraffic:
     """Return the traffic of a job that has the cluster to itself, a worker on each node."""
     cluster = study.cluster
     if job.nodes is None:
-        alone = {**dict(cluster), "nodes": job.workers, "topology": "single-switch"}
-        alone |= {"racks": None, "oversubscription": None}
-        cluster = UniformCluster.model_validate(alone)
+        names = [f"node-{index}" for index in range(job.workers)]
+        (node, *_), (nic, *_) = cluster.nodes, cluster.links
+        cluster = Cluster(
+            nodes=tuple(
+                node.model_copy(update={"name": name, "interface": name, "rack": None})
+                for name in names
+            ),
+            links=tuple(nic.model_copy(update={"name": name}) for name in names),
+            gpu=cluster.gpu,
+        )
     made = Scenario(
         name="alone",
         slot_ms=study.slot_ms,
         hyperperiod_ms=study.hyperperiod_ms,
-        cluster=cluster.listed if isinstance(cluster, UniformCluster) else cluster,
+        cluster=cluster,
         jobs=(job,),
     )
     return build_scenario(made).traffic[0]

@@ -13,7 +13,6 @@ from metronome_opt.simulate.study import read_study
 from tests.simulate.studies import (
     NAMES,
     STUDIES,
-    alone_s,
     gpu_seconds,
     stored,
     study,
@@ -41,23 +40,6 @@ def test_arrivals_span_time_of_load(seed: int, load: float, count: int) -> None:
     for early, late in zip(dense, thin, strict=True):  # the same jobs in half the time
         assert early.arrival_s == pytest.approx(late.arrival_s / 2)
         assert early.model_copy(update={"arrival_s": late.arrival_s}) == late
-
-
-def test_warm_cluster_starts_at_its_stationary_load() -> None:
-    made = study(draw={"dynamic": {"hours": 0.5, "load": 2}})
-    cluster = made.cluster
-    busy, arriving = [], []
-    for seed in range(60):
-        jobs = made.scenario(made.cells[0], seed).jobs
-        assert [job.arrival_s for job in jobs] == sorted(job.arrival_s for job in jobs)
-        early = tuple(job for job in jobs if job.arrival_s < alone_s(job, cluster))
-        busy.append(sum(job.workers for job in early) / 16)
-        late = tuple(job for job in jobs if job not in early)
-        arriving.append(gpu_seconds(late, cluster) / 16 / 1800)
-        assert all(0 < (job.iterations or 0) <= 1000 for job in jobs)
-    # about six jobs run at a time, so that a run is off by 0.9 or so, the mean of 60 by 0.12
-    assert statistics.mean(busy) == pytest.approx(2, abs=0.35)
-    assert statistics.mean(arriving) == pytest.approx(2, abs=0.35)
 
 
 def test_workers_suit_models() -> None:

@@ -1,4 +1,4 @@
-"""Policies and generators that other packages register."""
+"""Policies that other packages register."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pytest
 from tests.cli.simulating import SCENARIO
 
 TOY = '''
-from metronome_opt.scenario import DescribedJob
-from metronome_opt.simulate.draws import Generator
 from metronome_opt.simulate.policies import Registration
 from metronome_opt.simulate.policies.plain import Default
 
@@ -28,27 +26,7 @@ class Hesitant(Default):
 
 hesitant = Registration("one job at a time", Hesitant, line=("#123456", "-", 1.0))
 
-
-class Twins(Generator):
-    """So many jobs that are all alike."""
-
-    count: int = 2
-
-    def jobs(self, setup, seed):
-        made = dict(model="VGG16", batch=8, workers=2, iterations=3 + seed)
-        return tuple(DescribedJob(name=f"twin-{number}", **made) for number in range(self.count))
 '''
-STUDY = """
-format: metronome-study/1
-name: pairs
-cluster: {topology: single-switch, nodes: 2, gpus: 4, nic_gbps: 50, gpu: {name: GPU,
-    sustained_tflops: {value: 23, assumed: for the test}}}
-slot_ms: 5
-draw: {twins: {}}
-grid: {count: [1, 2]}
-policies: [default]
-seeds: 2
-"""
 
 
 @pytest.fixture
@@ -60,9 +38,7 @@ def folder(tmp_path: Path) -> Path:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text(
         "[metronome_opt.policies]\nhesitant = toy:hesitant\n"
-        "[metronome_opt.draws]\ntwins = toy:Twins\n"
     )
-    (tmp_path / "pairs.yaml").write_text(STUDY)
     (tmp_path / "pair.yaml").write_text(json.dumps(SCENARIO))
     return tmp_path
 
@@ -87,20 +63,12 @@ def test_registered_policy_is_simulated_and_drawn(folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     policies = json.loads(ended.stdout)["policies"]
     assert {entry["policy"] for entry in policies} == {"hesitant", "default"}
-    assert (folder / "out" / "report.html").exists()
+    assert (folder / "out" / "estimates.csv").exists()
     drawn = "from metronome_opt.plot.style import line_styles; print(line_styles(['hesitant']))"
     assert "#123456" in run(folder, "-c", drawn).stdout
 
 
-def test_registered_generator_draws_jobs(folder: Path) -> None:
-    read = "from metronome_opt.simulate.study import read_study; s = read_study('pairs.yaml'); "
-    draw = "print([j.iterations for j in s.scenario(s.cells[1], 1).jobs])"
-    ended = run(folder, "-c", read + draw)
-    assert ended.stdout == "[4, 4]\n", ended.stderr
-
-
 BROKEN = """
-from metronome_opt.simulate.draws import Generator
 from metronome_opt.simulate.policies import Registration
 from metronome_opt.simulate.policies.plain import Default
 
@@ -108,11 +76,13 @@ class Lost(Default):
     def place(self, job, state):
         return 1 / 0
 
-class Quits(Generator):
-    def jobs(self, setup, seed):
+
+class Quits(Default):
+    def place(self, job, state):
         raise SystemExit(7)
 
 lost = Registration("fails", Lost)
+quits = Registration("exits", Quits)
 number = 3
 """
 POINTS = """
@@ -120,22 +90,16 @@ POINTS = """
 missing = toy:missing
 [metronome_opt.policies]
 lost = toy:lost
+quits = toy:quits
 missing = toy:missing
 number = toy:number
 ideal = toy:lost
-[metronome_opt.draws]
-quits = toy:Quits
-missing = toy:missing
-static = toy:Quits
 """
 
 
 def test_broken_plug_in_fails_only_where_used_in_one_line(folder: Path) -> None:
     (folder / "toy.py").write_text(BROKEN)
     (folder / "toy-1.dist-info" / "entry_points.txt").write_text(POINTS)
-    study = STUDY.replace("grid: {count: [1, 2]}\n", "")
-    (folder / "quits.yaml").write_text(study.replace("twins", "quits"))
-    (folder / "missing.yaml").write_text(study.replace("twins", "missing"))
     code = """
 import json, sys
 from metronome_opt.__main__ import main
@@ -152,10 +116,9 @@ for number, line in enumerate(sys.stdin):
         f"{solve} missing": f"solver: 'missing': {cannot}",
         f"{simulate} ideal": "",
         f"{simulate} lost": "policy lost failed (ZeroDivisionError: division by zero); mend",
+        f"{simulate} quits": "policy quits failed (SystemExit: 7); mend",
         f"{simulate} missing": f"policy: 'missing': {cannot}",
         f"{simulate} number": "policy: 'number': toy:number must be a Registration; mend",
-        "simulate quits.yaml --json --policy ideal": "its generator failed (SystemExit: 7); mend",
-        "simulate missing.yaml --json --policy ideal": f"draw: 'missing': {cannot}",
     }
     lines = iter(run(folder, "-c", code, typed="\n".join(cases)).stderr.splitlines())
     for arguments, message in cases.items():

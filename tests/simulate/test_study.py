@@ -28,7 +28,7 @@ from tests.simulate.studies import (
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"grid": {"lood": [1]}}, "grid.lood: unknown parameter; known are count, hours"),
+        ({"grid": {"lood": [1]}}, "grid.lood: unknown parameter; known are count, load"),
         ({"grid": {"load": []}}, "grid.load: empty"),
         ({"grid": {"load": [0.5, -1]}}, "grid.load[1]: "),
         ({"grid": {"load": [0.5, 0.8, 0.5]}}, "grid.load[2]: 0.5 is named twice"),
@@ -43,8 +43,7 @@ from tests.simulate.studies import (
         ({"draw": {}}, "draw.given: give exactly one of given, snapshot, static, dynamic, found 0"),
         ({"draw": {"dynamic": {"count": 1}, "static": {}}}, "draw.dynamic: give exactly one of"),
         ({"draw": {"poisson": {}}}, "draw.poisson: unknown field"),
-        ({"draw": {"dynamic": {}}}, "draw.dynamic.count: give either count or hours"),
-        ({"draw": {"dynamic": {"count": 1, "hours": 1}}}, "draw.dynamic.count: give either"),
+        ({"draw": {"dynamic": {}}}, "draw.dynamic.count: missing"),
         ({"draw": {"dynamic": {"count": 1, "workers": [8, 2]}}}, "draw.dynamic.workers: must be"),
         ({"draw": {"snapshot": {"mixes": {"a": []}}}}, "draw.snapshot.mixes.a: empty"),
         (

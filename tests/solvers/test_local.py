@@ -5,18 +5,13 @@ from __future__ import annotations
 import time
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import state_of
-from metronome_opt.kernels.perturb import neighbours_of
-from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.result import Stop
 from metronome_opt.solvers import local
-from metronome_opt.solvers.local import _Neighbourhoods
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
@@ -69,23 +64,3 @@ def test_local_search_without_movable_jobs() -> None:
     local.run(search)
     assert local.begin(search) is None  # no job that may move
     assert search.incumbent == Fraction(4 * 20, 6)
-
-
-@given(VARIED, st.integers(0, 9))
-@examples(40)
-def test_large_neighbourhoods_never_worsen(instance: Instance, seed: int) -> None:
-    compiled = compile_instance(instance, common_scale=True)
-    around = neighbours_of(compiled)
-    offsets = np.array([each.unshifted for each in instance.jobs], dtype=np.int64)
-    if not len(around.free):
-        return
-    generator = np.random.default_rng(seed)
-    offsets[around.free] = generator.integers(0, compiled.tables.jobs["period"][around.free])
-    search, state = search_of(instance), state_of(compiled, offsets)
-    before = search.offer(offsets, "before")
-    polish, pace = _Neighbourhoods(compiled, around), search.fraction(1.0)
-    polish.apply(state, offsets, 10**6, pace)
-    assert (state.demand == state_of(compiled, offsets).demand).all()
-    assert search.offer(offsets, "after") <= before
-    for each, offset in zip(instance.jobs, offsets, strict=True):
-        assert each.fixed_offset in (None, offset)

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
+from benchmarks import textbook
 from metronome_opt.errors import SolverError
+from metronome_opt.export.textbook import TimeIndexed
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import backends, models
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
-from metronome_opt.solvers.models import StrongForm, textbook
+from metronome_opt.solvers.models import StrongForm
 from metronome_opt.solvers.network import CostNetwork, Eliminated, build, eliminate, tables
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
@@ -110,8 +112,9 @@ def unproved(instance: Instance) -> Search:
 
 
 def stated(search: Search) -> CpsatProgram:
-    program = textbook(search.compiled, CpsatProgram)
-    assert isinstance(program, CpsatProgram)
+    form = TimeIndexed(search.compiled)
+    program = CpsatProgram(form)
+    form.state(program)
     return program
 
 
@@ -200,7 +203,7 @@ def test_crash_in_one_block_is_noted_and_others_go_on(
 def test_failure_without_schedule_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
-        solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
+        solve(HARD, textbook.cpsat, time_limit=4, workers=1)
 
 
 _ORPHAN = """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.kubernetes.manifests import claimed_traffic
+from metronome_opt.kubernetes.manifests import claim_spec
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.quantities import milliseconds
@@ -45,25 +45,21 @@ class Slots:
 
     def annotations(self, job: str, name: str) -> dict[str, str]:
         """Return them as annotations of the pod of a name, which its claim has too."""
-        offset, period = milliseconds(self.offset_us), milliseconds(self.period_us)
-        cushion = milliseconds(self.period_us // 100)
-        starts = [milliseconds(start) for start in self.starts_us]
-        slots = {
-            "offset_ms": offset,
-            "period_ms": period,
-            "starts_ms": starts,
-            "cushion_ms": cushion,
+        slots: dict[str, Any] = {
+            "offset_ms": milliseconds(self.offset_us),
+            "period_ms": milliseconds(self.period_us),
+            "starts_ms": [milliseconds(start) for start in self.starts_us],
+            "cushion_ms": milliseconds(self.period_us // 100),
             "gated": self.gated,
-            "job": job,
         }
+
+        def plain(value: Any) -> str:
+            return json.dumps(value, separators=(",", ":")).strip("[]")
+
         return {
-            f"{DEFAULT_GROUP}/offset-ms": str(offset),
-            f"{DEFAULT_GROUP}/period-ms": str(period),
-            f"{DEFAULT_GROUP}/starts-ms": ",".join(map(str, starts)),
-            f"{DEFAULT_GROUP}/cushion-ms": str(cushion),
-            f"{DEFAULT_GROUP}/gated": json.dumps(self.gated),
+            **{f"{DEFAULT_GROUP}/{key.replace('_', '-')}": plain(slots[key]) for key in slots},
             f"{DEFAULT_GROUP}/claim": name,
-            f"{DEFAULT_GROUP}/slots": json.dumps(slots),
+            f"{DEFAULT_GROUP}/slots": json.dumps({**slots, "job": job}),
         }
 
 
@@ -107,16 +103,14 @@ def claim_manifests(
         return []
     slot_us = 1000 * state.cluster.slot_ms
     routes = state.placement(claim).routes
-    traffic = claimed_traffic(claim.gang, slot_us)
     times = {
         "offsetMicroseconds": slots.offset_us,
         "stretchMicroseconds": slot_us * claim.stretch,
         "hyperperiodMicroseconds": slot_us * state.cluster.hyperperiod,
-        **({} if slots.gated else {"gated": False}),
+        "gated": None if slots.gated else False,
     }
 
     def manifest(pod: Pod, number: int, node: str) -> Manifest:
-        links = routes[number]
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
         return {
             "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",
@@ -127,12 +121,7 @@ def claim_manifests(
                 "labels": claim_labels(claim.job),
                 "ownerReferences": [owner],
             },
-            "spec": {
-                "job": claim.job,
-                "task": number,
-                "traffic": traffic,
-                "allocation": {"node": node, **({"link": links[0]} if links else {}), **times},
-            },
+            "spec": claim_spec(claim.gang, number, (node, routes[number]), slot_us, times),
         }
 
     return [manifest(*task) for task in tasks]

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from lightkube.core.client import Client
 
-from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.client import (
     ALL_NAMESPACES,
     CLAIMS,
@@ -32,32 +31,12 @@ Item = TypeVar("Item")
 _HOSTNAME = "kubernetes.io/hostname"
 
 
-class LostLeadershipError(MetronomeError):
-    """Another controller may have taken over."""
-
-    exit_status = 1
-    passing = True
-
-
 class LiveCluster:
-    """A cluster behind an API server.
+    """A cluster behind an API server."""
 
-    Parameters
-    ----------
-    client
-        Of the API server.
-    may_act
-        Whether this controller still leads; asked before anything is changed.
-    """
-
-    def __init__(self, client: Client, *, may_act: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._may_act = may_act
         self._hosts: dict[str, str] = {}
-
-    def _check(self) -> None:
-        if not self._may_act():
-            raise LostLeadershipError("the Lease was not renewed in time; nothing more is done")
 
     def pods(self) -> list[Pod]:
         """Return all pods of the cluster."""
@@ -78,12 +57,10 @@ class LiveCluster:
 
     def claim(self, manifests: Sequence[Manifest]) -> None:
         """Write claims."""
-        self._check()
         _each(lambda item: apply(self._client, CLAIMS, item), manifests)
 
     def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
-        self._check()
         _each(lambda task: self._assign(task.pod, task.node, slots), tasks)
 
     def _assign(self, pod: Pod, node: str, slots: Slots) -> None:
@@ -94,7 +71,6 @@ class LiveCluster:
 
     def annotate(self, pod: Pod, slots: Slots) -> None:
         """Give a running pod other slots."""
-        self._check()
         self._patch(pod, {"metadata": {"annotations": slots.annotations(pod.job, pod.name)}})
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> None:
@@ -105,12 +81,10 @@ class LiveCluster:
 
     def delete(self, pod: Pod) -> None:
         """Delete a pod, but no later one of its name."""
-        self._check()
         delete(self._client, PODS, pod.name, pod.namespace, pod.uid)
 
     def unclaim(self, job: str) -> None:
         """Delete the claims of a job."""
-        self._check()
         namespace = job.partition("/")[0]
         items = listed(self._client, CLAIMS, namespace, claim_labels(job))
         _each(lambda item: delete(self._client, CLAIMS, key(item)[1], namespace), items)

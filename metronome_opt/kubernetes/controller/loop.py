@@ -1,4 +1,4 @@
-"""The loop: reconcile whenever pods change, as long as this is the leader.
+"""The loop: reconcile whenever pods change.
 
 The monitor decides about slots in a thread beside it; the loop alone changes the state.
 """
@@ -19,7 +19,6 @@ from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.client import PODS, ClusterError, asking
-from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
 
@@ -51,20 +50,17 @@ class ControllerMetrics:
 def run(
     controller: Controller,
     live: LiveCluster,
-    leadership: Leadership | None,
     read: Read | None,
     *,
     stop: threading.Event,
     changed: threading.Event,
     metrics: ControllerMetrics,
     notify: Callable[[str], None],
-) -> bool:
-    """Reconcile until `stop` is set; return whether this was the leader until then.
+) -> None:
+    """Reconcile until `stop` is set.
 
     Parameters
     ----------
-    leadership
-        None for a single controller.
     read
         Reads the counters of gates; None to choose slots anew only as jobs come and go.
     stop, changed
@@ -75,8 +71,6 @@ def run(
     rephasing = _Rephasing(controller.state, read)
     failed = False
     while not stop.is_set():
-        if leadership is not None and not leadership.held:
-            return False
         changed.clear()
         try:
             waiting = controller.reconcile(live.pods(), live.nodes())
@@ -95,7 +89,6 @@ def run(
             _report(rephasing.step(), metrics, notify, changed)
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
-    return True
 
 
 class _Rephasing:

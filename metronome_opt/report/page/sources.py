@@ -9,7 +9,7 @@ from pathlib import Path
 from metronome_opt.cluster.scenario import read_state
 from metronome_opt.documents import MAX_BYTES, read_document
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT
+from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.scenario import SCENARIO_FORMAT, Problem, data_folder
 from metronome_opt.scenario.build import read_source
@@ -66,8 +66,6 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
 def find_problem(
     points: Sequence[Point],
     given: str | Path | None = None,
-    *,
-    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
 ) -> Problem:
     """Return the problem that schedules solve, after judging all of them.
 
@@ -80,8 +78,6 @@ def find_problem(
         that have the name the schedules state: beside the schedules, in the working directory, and
         shipped. Of those that the schedules are true of a scenario comes before an instance,
         because it knows where tasks run.
-    hyperperiod_limit
-        Slots; as for `load`.
 
     Raises
     ------
@@ -91,7 +87,7 @@ def find_problem(
         If a schedule states what is not true, or has no offsets.
     """
     files = _named(points) if given is None else [given]
-    candidates = [_judge(points, path, hyperperiod_limit) for path in files]
+    candidates = [_judge(points, path) for path in files]
     if not candidates:
         name = points[0].schedule.instance
         raise InputError(
@@ -104,13 +100,10 @@ def find_problem(
     return next((problem for problem in true if problem.placed is not None), true[0])
 
 
-def _judge(
-    points: Sequence[Point], path: str | Path, hyperperiod_limit: int
-) -> tuple[Problem | None, str | None]:
+def _judge(points: Sequence[Point], path: str | Path) -> tuple[Problem | None, str | None]:
     """Return what schedules of one placement solve, and what is false of the first false one."""
-    limit, is_state = hyperperiod_limit, Path(path).is_dir()
     places = points[0].schedule.places
-    source = read_state(path, places) if is_state else read_source(path, hyperperiod_limit=limit)
+    source = read_state(path, places) if Path(path).is_dir() else read_source(path)
     problem: Problem | None = None
     for point in points:
         status = point.schedule.status
@@ -118,7 +111,7 @@ def _judge(
             return None, f"{point.path}: status: {status}, so there are no offsets to show"
         if problem is None:
             try:
-                problem, faults = judge(source, point.schedule, hyperperiod_limit=limit)
+                problem, faults = judge(source, point.schedule)
             except InputError as error:
                 raise error.within(path) from None
         else:

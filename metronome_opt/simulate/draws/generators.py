@@ -6,7 +6,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Literal, Self
 
@@ -228,30 +227,6 @@ class Static(Generator):
         )
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """A job before its arrival is known."""
-
-    job: DescribedJob  # but for name and arrival
-    iterations: int
-    alone_s: float  # of an iteration
-
-    @property
-    def gpu_s(self) -> float:
-        """GPU-seconds of the whole job."""
-        return self.job.workers * self.iterations * self.alone_s
-
-    def at(self, arrival_s: float) -> tuple[float, int]:
-        """Return when it arrives and how many iterations it has left then.
-
-        A job that came before 0 arrives when the iteration ends that it is in at 0.
-        """
-        if arrival_s >= 0:
-            return arrival_s, self.iterations
-        done = math.ceil(-arrival_s / self.alone_s)
-        return arrival_s + done * self.alone_s, self.iterations - done
-
-
 class Dynamic(Generator):
     """Poisson arrivals of jobs of the thirteen models, drawn uniformly; policies place them.
 
@@ -264,10 +239,6 @@ class Dynamic(Generator):
     ----------
     count
         Number of jobs that arrive, beginning with an empty cluster.
-    hours
-        Time in which jobs arrive; instead of `count`. The cluster is warm then: the jobs that would
-        be running at 0, had jobs arrived for ever and none waited, arrive when the iteration ends
-        that they are in, with the iterations that are left.
     load
         See above.
     mix
@@ -278,19 +249,12 @@ class Dynamic(Generator):
         Classes to draw from.
     """
 
-    count: Annotated[int, Field(ge=1, le=_MAX_JOBS)] | None = None
-    hours: Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)] | None = None
+    count: Annotated[int, Field(ge=1, le=_MAX_JOBS)]
     load: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.8
     mix: Mix = "any"
     workers: Span = (2, 8)
     priorities: Priorities = (1, 2, 4)
     iterations: Span = (200, 1000)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.count is None) == (self.hours is None):
-            refuse("count", "give either count or hours")
-        return self
 
     def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs in order of arrival."""
@@ -298,29 +262,20 @@ class Dynamic(Generator):
             raise InputError(
                 f"workers: {self.workers[1]}: the cluster has {counted(setup.gpus, 'GPU')}"
             )
-        endless = self._draw(setup, seed)
-        gpus = self.load * setup.gpus  # GPU-seconds that arrive per second
-        if self.hours is None:
-            drawn = list(islice(endless, self.count))
-            begin, end = 0.0, math.fsum(one.gpu_s for one in drawn) / gpus
-        else:
-            begin, end = -self._longest_s(setup), 3600 * self.hours
-            drawn = list(_take_work(endless, gpus * (end - begin)))
+        drawn, gpu_s = zip(*islice(self._draw(setup, seed), self.count), strict=True)
+        end = math.fsum(gpu_s) / (self.load * setup.gpus)
         times = stream(seed, "arrivals")
-        rows = sorted(
-            (*one.at(times.uniform(begin, end)), number) for number, one in enumerate(drawn)
-        )
-        rows = [row for row in rows if row[1] > 0]  # iterations left
-        digits = len(str(len(rows) - 1))
+        arrivals = sorted((times.uniform(0.0, end), number) for number in range(self.count))
+        digits = len(str(self.count - 1))
         return tuple(
-            drawn[number].job.model_copy(
-                update={"name": f"job-{index:0{digits}}", "arrival_s": arrival, "iterations": left}
+            drawn[number].model_copy(
+                update={"name": f"job-{index:0{digits}}", "arrival_s": arrival}
             )
-            for index, (arrival, left, number) in enumerate(rows)
+            for index, (arrival, number) in enumerate(arrivals)
         )
 
-    def _draw(self, setup: Setup, seed: int) -> Iterator[_Drawn]:
-        """Yield random jobs without end."""
+    def _draw(self, setup: Setup, seed: int) -> Iterator[tuple[DescribedJob, float]]:
+        """Yield random jobs without end, each with its GPU-seconds."""
         draw = stream(seed, "jobs")
         classes, batches = stream(seed, "priorities"), stream(seed, "batches")
         models = list(setup.models.values())
@@ -332,21 +287,7 @@ class Dynamic(Generator):
             if not suitable:
                 raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
             batch = batches.choice(suitable)
-            job = model.job(model.name, workers, batch, priority=classes.choice(self.priorities))
-            yield _Drawn(job, iterations, setup.alone_s(model, workers, batch))
-
-    def _longest_s(self, setup: Setup) -> float:
-        """Return an upper bound on the time of a job with the network to itself, in seconds."""
-        return self.iterations[1] * max(
-            setup.alone_s(model, workers, setup.batches(model, workers, "free")[-1])
-            for model in setup.models.values()
-            for workers in model.workers(*self.workers)[-1:]
-        )
-
-
-def _take_work(drawn: Iterator[_Drawn], gpu_s: float) -> Iterator[_Drawn]:
-    """Yield jobs until their work amounts to `gpu_s`."""
-    while gpu_s > 0:
-        one = next(drawn)
-        gpu_s -= one.gpu_s
-        yield one
+            priority = classes.choice(self.priorities)
+            fields = {"priority": priority, "iterations": iterations}
+            job = model.job(model.name, workers, batch, **fields)
+            yield job, workers * iterations * setup.alone_s(model, workers, batch)

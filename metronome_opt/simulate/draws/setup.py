@@ -15,7 +15,6 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
-from metronome_opt.scenario.cluster import WrittenCluster
 from metronome_opt.scenario.model import GPU_HINT, DescribedJob, Sources, read_scenario
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import (
@@ -78,8 +77,8 @@ class Setup:
 
     Attributes
     ----------
-    machines
-        The cluster.
+    cluster
+        The machines; they are taken to be alike.
     slot_ms
         Length of a slot.
     hyperperiod
@@ -88,7 +87,7 @@ class Setup:
         The known workloads.
     """
 
-    machines: WrittenCluster
+    cluster: Cluster
     slot_ms: int
     hyperperiod: int | None
     sources: Sources
@@ -102,16 +101,6 @@ class Setup:
             for job in example.jobs
             if job.model is not None and job.batch is not None
         }
-
-    @cached_property
-    def cluster(self) -> Cluster:
-        """The cluster of equal machines; an `InputError` if machines are listed one by one."""
-        if isinstance(self.machines, Cluster):
-            raise InputError(
-                "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
-                "give the jobs (draw.given) or use leaf-spine"
-            )
-        return self.machines.listed
 
     @property
     def gpus(self) -> int:

@@ -36,14 +36,11 @@ class Registration:
         Factory that takes a seed, or its place as ``module:name``.
     line
         Colour, dashes and width of its line in figures; None to choose them there.
-    usual
-        Whether studies compare it by default.
     """
 
     about: str
     make: str | Callable[..., Default]
     line: tuple[str, Any, float] | None = None
-    usual: bool = False
 
 
 _HERE = "metronome_opt.simulate.policies"
@@ -59,43 +56,31 @@ _OURS: dict[str, Registration] = {
         "spread by free GPUs, no network, no shifting",
         f"{_HERE}.plain:Default",
         line=("#595959", "-", 1.6),
-        usual=True,
     ),
     "nearest": Registration(
         "fewest racks, then nodes, as topology-aware schedulers place",
         f"{_HERE}.plain:Nearest",
         line=("#E69F00", (0, (4, 1, 1, 1)), 1.6),
-        usual=True,
     ),
     "exclusive": Registration(
         "bandwidth reserved at peak, jobs wait for it",
         f"{_HERE}.plain:Exclusive",
         line=("#CC79A7", (0, (5, 2)), 1.6),
-        usual=True,
     ),
     "cassini": Registration(
         "most compatible placement, time shifts of CASSINI",
         f"{_HERE}.plain:Cassini",
         line=("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
-        usual=True,
-    ),
-    "metronome-greedy": Registration(
-        "fewest conflicts of the new job, then minimum contention, rotated once",
-        f"{_HERE}.plain:MetronomeGreedy",
-        line=("#009E73", (0, (3, 1.2)), 1.6),
-        usual=True,
     ),
     "metronome": Registration(
         "places and starts by what they cost all jobs",
         f"{_HERE}.metronome:Metronome",
         line=("#0072B2", "-", 2.2),
-        usual=True,
     ),
     "ideal": Registration(
         "a network without contention: the bound",
         f"{_HERE}.plain:Ideal",
         line=("#1a1a1a", (0, (1, 1.4)), 1.6),
-        usual=True,
     ),
 }
 

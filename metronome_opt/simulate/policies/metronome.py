@@ -9,10 +9,9 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.starts import Waiting, decide_starts
 from metronome_opt.engine.runner import Lateness, Slot
-from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.plain import Default
-from metronome_opt.simulate.policies.rotation import shifted
+from metronome_opt.simulate.policies.rotation import group_instance, shifted
 from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
@@ -53,7 +52,8 @@ class Metronome(Default):
 
     def _gate(self, state: SimState, members: Sequence[int]) -> Iterator[Order]:
         """Yield what each of some jobs does: keep slots, or begin when it can."""
-        instance = _instance(state, members)
+        periods = {index: state.running[index].slots for index in members}
+        instance = group_instance(state, periods)
         key = instance.jobs, instance.links
         if key not in self._plans:
             self._plans[key] = minimise(
@@ -72,29 +72,6 @@ class Metronome(Default):
                     bursts_ms=tuple(bursts),
                 )
             yield Order(index, slot, starts.get(index, state.can_start(index)))
-
-
-def _instance(state: SimState, members: Sequence[int]) -> Instance:
-    """Return running jobs as an instance, as they claim to be, on the grid of policies."""
-    used = dict.fromkeys(link for index in members for link in state.running[index].placement.links)
-    capacities = state.room.cluster.capacities
-    return Instance(
-        name="group",
-        slot_ms=SLOT_MS,
-        links=tuple(Link(name=link, capacity=capacities[link]) for link in used),
-        jobs=tuple(
-            Job(
-                name=str(index),
-                period=running.slots,
-                max_stretch=running.slots,  # so that no common hyperperiod is needed
-                weight=running.job.work.priority,
-                phases=running.claim.phases,
-                links=dict(running.placement.links),
-            )
-            for index in members
-            for running in [state.running[index]]
-        ),
-    )
 
 
 def _starts(state: SimState, plan: Plan, members: Sequence[int]) -> Mapping[int, float]:

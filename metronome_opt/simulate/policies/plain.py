@@ -1,22 +1,20 @@
-"""Baseline policies: spread, nearest, reserved bandwidth, CASSINI, greedy, no contention."""
+"""Baseline policies: spread, nearest, reserved bandwidth, CASSINI, no contention."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.allocation.places import distance
 from metronome_opt.engine.conditions import Sharing
-from metronome_opt.engine.runner import Lateness
+from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.rotation import ContentionGroup
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
-CANDIDATES = 12
-"""Placements that policies evaluate."""
+_CANDIDATES = 12  # placements that CASSINI evaluates
 
 _DRIFT = 0.05  # of a period: deviation that CASSINI does not correct
 _EFFORT = 1  # rounds of its search on each link
@@ -123,7 +121,7 @@ class Cassini(Default):
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
-            state.room.candidates(job.demand, CANDIDATES),
+            state.room.candidates(job.demand, _CANDIDATES),
             key=lambda placement: (
                 *_incompatibility(job, placement, state),
                 distance(placement),
@@ -140,16 +138,17 @@ class Cassini(Default):
 def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
     shifts = shifts_of(rivals.instance, _EFFORT)
     offsets = [shifts.offsets[job.name] for job in rivals.instance.jobs]
-    predictions = rivals.predictions(offsets)
+    predictions = rivals.predictions(shifts.offsets)
     # A late job goes back to its slot, but not where bursts have to overlap: jobs are usually late
     # there, and to wait for the next slot each time would cost more than the overlap.
     compatible = all(score in (None, 1.0) for score, _ in predictions.values())
     lateness = Lateness.YIELD if compatible else Lateness.SLIDE
     group = state.engine.new_group()
     orders = []
-    for member, start in zip(rivals.members, rivals.starts(offsets, turn=True), strict=True):
-        slot = rivals.slot(member, lateness=lateness, group=group)
-        slot = replace(slot, cushion_ms=_DRIFT * slot.period_ms)
+    starts = rivals.starts(offsets)
+    for member, job, start in zip(rivals.members, rivals.instance.jobs, starts, strict=True):
+        period_ms = float(job.period * rivals.instance.slot_ms)
+        slot = Slot(period_ms, cushion_ms=_DRIFT * period_ms, lateness=lateness, group=group)
         orders.append(Order(member, slot, start, *predictions[member]))
     return orders
 
@@ -170,58 +169,3 @@ def _incompatibility(
         scores = [report.score for report in reports if report.name in mine and report.jobs > 1]
         mean = sum(scores, Fraction(0)) / len(scores) if scores else Fraction(1)
         return shifts.closing > 0, 1 - mean
-
-
-class MetronomeGreedy(Default):
-    """Scores candidate placements by the best rotation there: compatibility before contention.
-
-    That is, by the links to whose contention the job adds, then by how much. A task that gets less
-    than its interface because of its own job's other tasks counts as slowed down with the latter.
-    Ties are broken by network cost. Running jobs stay where they are. The job keeps its slot as
-    long as it can; once late, it goes on from where it is.
-
-    Source: kubernetes-sigs/scheduler-plugins issue 955, Score and NormalizeScore, but for the
-    compatibility.
-    """
-
-    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
-        """Return the candidate of minimum price."""
-        return min(
-            state.room.candidates(job.demand, CANDIDATES),
-            key=lambda placement: (*_price(job, placement, state), distance(placement)),
-            default=None,
-        )
-
-    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
-        """Give each new job its best offset, and jobs without a slot their current one."""
-        orders = []
-        for index in came:
-            rivals = ContentionGroup.of_newcomer(state, index)
-            if rivals is None:
-                continue
-            offsets = [job.fixed_offset or 0 for job in rivals.instance.jobs]
-            offsets[rivals.members.index(index)] = rivals.best_rotation(index)[0]
-            group = state.engine.new_group()
-            for member, start in zip(
-                rivals.members, rivals.starts(offsets, turn=False), strict=True
-            ):
-                if member == index or state.running[member].slot is None:
-                    slot = rivals.slot(member, lateness=Lateness.SLIDE, group=group)
-                    orders.append(Order(member, slot, start))
-        return orders
-
-
-def _price(job: TrainingJob, placement: Placement, state: SimState) -> tuple[int, Fraction]:
-    """Return the conflicts of a placement and the approximate weighted slowdown of all jobs.
-
-    The contention that is added over the rate of an interface is the share of time that is lost.
-    """
-    own = (job.pattern(placement.rate).duration / job.ideal.duration - 1) * job.work.priority
-    if not placement.links:
-        return 0, own
-    with state.trying(Running(job, placement)):
-        rivals = ContentionGroup.of_newcomer(state, job.index)
-        if rivals is None:
-            return 0, own
-        conflicts, added = rivals.best_rotation(job.index)[1]
-        return conflicts, own + added / state.room.cluster.nic

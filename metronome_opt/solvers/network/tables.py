@@ -14,10 +14,10 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import Orbits, orbits, restrict
+from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.network.model import Cells, Cost, CostNetwork
 from metronome_opt.solvers.proof import link_bound
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 SMALL = 2**16
 """Cells of a table that is made in no time."""

@@ -21,13 +21,11 @@ from metronome_opt.kubernetes.client import (
     ClusterError,
     Resource,
     apply,
-    connect,
     delete,
     listed,
     merge,
     resource,
 )
-from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest
@@ -218,33 +216,3 @@ def test_pods_with_traffic_are_injected_at_admission(
         "metronome inject writes it",
         "sends": "1 of 2 pods are there",
     }
-
-
-def test_one_of_two_controllers_leads_despite_their_clocks(
-    cluster: Client, kubeconfig: Path, namespace: str
-) -> None:
-    now = {"a": 0.0, "b": 1000.0}
-
-    def leadership(client: Client, holder: str) -> Leadership:
-        clock = lambda: now[holder]  # noqa: E731
-        return Leadership(client, namespace, "controller", holder, lasts_s=15, clock=clock)
-
-    def later(seconds: float) -> None:
-        for holder in now:
-            now[holder] += seconds
-
-    with connect(kubeconfig) as client:
-        one, other = leadership(cluster, "a"), leadership(client, "b")
-        assert one.renew()
-        assert not other.renew()
-        for _ in range(4):
-            later(10)
-            assert one.renew()
-            assert not other.renew()
-            assert one.held
-        later(16)  # the first one hangs
-        assert not one.held
-        assert other.renew()
-        assert not one.renew()
-        other.release()
-        assert one.renew()

@@ -43,7 +43,7 @@ def test_gangs_that_meet_get_other_slots_from_a_thread() -> None:
             stop.set()
 
     events: dict[str, Any] = {"stop": stop, "changed": Restless()}
-    assert run(controller, Flaky(2), None, None, **events, metrics=metrics, notify=notify)
+    run(controller, Flaky(2), None, **events, metrics=metrics, notify=notify)
     assert lines[0] == "https://server: no answer"
     one, other = (claim.offset for claim in state.claims.values())
     assert 60 <= abs(one - other) <= 140  # of 200 slots, with bursts of 60

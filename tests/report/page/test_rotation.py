@@ -106,16 +106,6 @@ def test_cushion_is_dash_slots_or_no_limit(lasting: Page, tmp_path: Path) -> Non
         assert CUSHION_LEGEND in (lasting.text_content(".summary") or "")
 
 
-def test_long_hyperperiod_is_exact(lasting: Page, tmp_path: Path) -> None:
-    instance = network(
-        job("a", 97, (0, 40, 60), weight=3), job("b", 89, (0, 31, 50)), job("c", 61, (5, 20, 30))
-    )
-    open_page(lasting, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
-    offsets = {"a": 5, "b": 17, "c": 60}
-    rotate(lasting, instance, offsets)
-    assert_shows(lasting, evaluate(instance, offsets))
-
-
 # ------------------------------------------------------------------ by hand
 
 

@@ -12,25 +12,19 @@ hyperperiod and in every weight layer the excess is at least demand minus capaci
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import quote
 from metronome_opt.instance import Job
-from metronome_opt.kernels.tables import Compiled, SharedLink
-from metronome_opt.solvers.search import Search
+from metronome_opt.kernels.tables import Compiled
+from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers_of
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import Program
 
 _LARGEST = 2**62
-MAX_ENTRIES = 20_000_000
-"""Coefficients of the largest model that fits the memory of an ordinary machine."""
-
-
-class ModelTooLargeError(InputError):
-    """The time-indexed form of an instance is too large, in size or in its numbers."""
 
 
 class _Row(NamedTuple):
@@ -45,31 +39,6 @@ class _Row(NamedTuple):
     capacity: int
     largest: int
     cost: int
-
-
-class _Layer(NamedTuple):
-    """Demand on a link of a weight class and those above: members (job, period, rates)."""
-
-    number: int
-    price: int
-    members: tuple[tuple[int, int, tuple[int, ...]], ...]
-    largest: int
-
-
-def layers_of(compiled: Compiled, link: SharedLink) -> list[_Layer]:
-    """Return the layers of a link; `largest` is by how much one may exceed the capacity."""
-    layers = []
-    for number, price in enumerate(link.prices):
-        members = []
-        peak = 0
-        for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True):
-            if class_ >= number:
-                record = compiled.instance.jobs[job]
-                rates = tuple(flows * (p.rate // compiled.unit) for p in record.phases)
-                members.append((job, record.period, rates))
-                peak += max(rates)
-        layers.append(_Layer(number, price, tuple(members), max(0, peak - link.capacity)))
-    return layers
 
 
 class TimeIndexed:
@@ -108,8 +77,8 @@ class TimeIndexed:
                 "fit 64-bit integers; use greedy or local, or coarser numbers"
             )
 
-    def state(self, program: Program, search: Search | None = None) -> bool:
-        """State it in a program; return whether that came to its end before the search did."""
+    def state(self, program: Program, stopped: Callable[[], bool] = bool) -> None:
+        """State it in a program, or as much of it as there is time for."""
         bursting: list[list[list[Any]]] = []
         for index, job in enumerate(self._instance.jobs):
             program.choose(index, self.offsets(job))
@@ -117,22 +86,21 @@ class TimeIndexed:
             for phase in range(len(job.phases)):
                 slots = []
                 for slot in range(job.period):
-                    if search is not None and slot % 16 == 0 and search.stopped:
-                        return False
+                    if slot % 16 == 0 and stopped():
+                        return
                     choice = [program.choices[index][o] for o in self.bursting(job, phase, slot)]
                     name = f"{index}_{phase}_{slot}"
                     slots.append(program.any_of(choice, f"z_{name}", f"on_{name}"))
                 bursting[index].append(slots)
         costs = []
         for number, row in enumerate(self.rows()):
-            if search is not None and number % 256 == 0 and search.stopped:
-                return False
+            if number % 256 == 0 and stopped():
+                return
             excess = program.variable(f"e_{row.name}", 0, row.largest)
             terms = [(bursting[job][phase][slot], rate) for rate, job, phase, slot in row.terms]
             program.add([*terms, (excess, -1)], "<=", row.capacity, f"over_{row.name}")
             costs.append((excess, row.cost))
         program.minimise(costs)
-        return True
 
     def decode(self, chosen: Mapping[int, int]) -> list[int]:
         """Return the schedule of the offsets by index of the jobs."""
