@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks.aims
 import benchmarks.allocation
 import benchmarks.gains
 import benchmarks.kept

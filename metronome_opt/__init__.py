@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from metronome_opt.instance import write_instance as write_instance
     from metronome_opt.model import Model as Model
     from metronome_opt.multiobjective.front import Front as Front
-    from metronome_opt.multiobjective.pareto import pareto as pareto
     from metronome_opt.result import Event as Event
     from metronome_opt.result import Level as Level
     from metronome_opt.result import Result as Result
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from metronome_opt.schedule import read_schedule as read_schedule
     from metronome_opt.schedule import write_schedule as write_schedule
     from metronome_opt.solvers import SOLVERS as SOLVERS
+    from metronome_opt.solving import pareto as pareto
     from metronome_opt.solving import solve as solve
     from metronome_opt.stopping import MaxIterations as MaxIterations
     from metronome_opt.stopping import MaxRuntime as MaxRuntime
@@ -51,12 +51,11 @@ _HOME = {
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
     "multiobjective.front": ("Front",),
-    "multiobjective.pareto": ("pareto",),
     "result": ("Event", "Level", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "load", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
-    "solving": ("solve",),
+    "solving": ("pareto", "solve"),
     "stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("check", "evaluate"),
 }

@@ -3,8 +3,8 @@
 Presolve, solvers, tables and figures ask an objective what it depends on and how it is written;
 nothing else distinguishes objectives by their names. There are five kinds. A `LayeredObjective` is
 the contention of the same jobs with other weights, a `JobObjective` a sum over jobs, stretch
-depends on periods alone, and slowdown is simulated. The cushion is not a cost: a cushion of some
-slots is a constraint on combinations of offsets.
+depends on periods alone, and a `SimulatedObjective` is a mean of slowdowns. The cushion is not a
+cost: a cushion of some slots is a constraint on combinations of offsets.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ CUSHION = "cushion"
 STRETCH = "stretch"
 MIXTURE = "weighted sum"
 SLOWDOWN = "slowdown"
+DELAY = "delay"
+STRICT = "strict"
+
+Levels = tuple[Mapping[str, int], ...]
+"""Weights of jobs by name, for each of several means that are minimised one after the other."""
 
 
 class Objective:
@@ -130,9 +135,9 @@ class JobObjective(Objective):
             def cost(self, job, offset):
                 return job.weight if offset < job.period // 3 else 0
 
-    Its value is the sum of these costs, less is better, and ``auto`` minimises it, holds it and
-    weighs it against others. Schedule files state the six objectives of this package alone; the
-    value of another one is in `Result.levels`.
+    `solve` takes such an object as well. Its value is the sum of these costs, less is better, and
+    ``auto`` minimises it, holds it and weighs it against others. Schedule files state objectives of
+    this package alone; the value of another one is in `Result.levels`.
     """
 
     rotation_invariant = False
@@ -248,12 +253,44 @@ class _Cushion(Objective):
         return Fraction(max(job.period for job in instance.jobs))
 
 
-class _Slowdown(Objective):
-    """Mean iteration time over period, weighted, as simulated."""
+class SimulatedObjective(Objective):
+    """Weighted mean of simulated slowdowns, iteration time over period; or several, in order."""
 
-    name, unit = SLOWDOWN, "iteration time over period"
     unknown = "not simulated"
     simulated = True
+
+    def levels(self, weights: Mapping[str, int]) -> Levels:
+        """Return the weights in these means, the most important mean first."""
+        raise NotImplementedError
+
+
+class _Slowdown(SimulatedObjective):
+    """Mean slowdown, weighted by priority."""
+
+    name, unit = SLOWDOWN, "iteration time over period"
+
+    def levels(self, weights: Mapping[str, int]) -> Levels:
+        return (weights,)
+
+
+class _Delay(SimulatedObjective):
+    """Mean time by which iterations take longer than a period, all jobs alike."""
+
+    name, unit = DELAY, "of the period"
+    percent = True
+
+    def levels(self, weights: Mapping[str, int]) -> Levels:
+        return (dict.fromkeys(weights, 1),)
+
+
+class _Strict(SimulatedObjective):
+    """Mean slowdown of the heaviest jobs, then that of the next ones, and so on."""
+
+    name, unit = STRICT, "iteration time over period"
+
+    def levels(self, weights: Mapping[str, int]) -> Levels:
+        classes = sorted(set(weights.values()), reverse=True)
+        return tuple({name: int(w == each) for name, w in weights.items()} for each in classes)
 
 
 class _Mixture(Objective):
@@ -262,9 +299,10 @@ class _Mixture(Objective):
     name, unit = MIXTURE, ""
 
 
-_ALL = (_Slowdown, _Contention, _Latency, _Stretch, _Wait, _Moves, _Cushion)
+_ALL = (_Slowdown, _Delay, _Strict, _Contention, _Latency, _Stretch, _Wait, _Moves, _Cushion)
 BY_NAME: dict[str, Objective] = {objective.name: objective() for objective in _ALL}
 _SUM = _Mixture()
+_GIVEN: dict[str, JobObjective] = {}
 
 
 # ------------------------------------------------------------------ looking them up
@@ -282,7 +320,25 @@ def find_objective(name: str, place: str = "objectives") -> Objective:
         return BY_NAME[name]
     if name == MIXTURE:
         return _SUM
+    if name in _GIVEN:
+        return _GIVEN[name]
     return _added(name, place)
+
+
+def name_of(objective: str | JobObjective) -> str:
+    """Return the name of an objective; one that is given as an object is known by it from then on.
+
+    Raises
+    ------
+    InputError
+        If an objective of this package has the same name.
+    """
+    if not isinstance(objective, JobObjective):
+        return objective
+    if objective.name in (*BY_NAME, MIXTURE):
+        raise InputError(f"objectives: {objective.name}: is known already; take another name")
+    _GIVEN[objective.name] = objective
+    return objective.name
 
 
 @cache
@@ -309,7 +365,7 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
     Raises
     ------
     InputError
-        If there is none, or one that is not known or said twice.
+        If there is none, or one that is simulated, not known or said twice.
     """
     if isinstance(names, str):
         raise InputError(f"{place}: must be a list of names, got {quote(names)}")
@@ -320,10 +376,37 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
         if not isinstance(name, str) or name == MIXTURE:
             raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
         if find_objective(name, place).simulated:
-            raise InputError(f"{place}: {name} stands alone; leave the others out")
+            raise InputError(
+                f"{place}: {name} is simulated, others are not; name slowdown or strict, and delay"
+            )
         if name in names[:index]:
             raise InputError(f"{place}: {name} is given twice; name each once")
     return tuple(names)
+
+
+def are_simulated(names: Sequence[str]) -> bool:
+    """Return whether objectives are simulated: slowdown or strict, and perhaps delay after it.
+
+    Raises
+    ------
+    InputError
+        If they are in another order.
+    """
+    simulated = [name for name, objective in BY_NAME.items() if objective.simulated]
+    if not names or any(name not in simulated for name in names):
+        return False
+    if names[0] == DELAY or list(names[1:]) not in ([], [DELAY]):
+        raise InputError(
+            f"objectives: {','.join(names)}: slowdown or strict comes first, alone or before delay"
+        )
+    return True
+
+
+def simulated_levels(names: Sequence[str], weights: Mapping[str, int]) -> Levels:
+    """Return the weights of jobs in the means that `are_simulated`, one after the other."""
+    objectives = (BY_NAME[name] for name in names)
+    each = (o.levels(weights) for o in objectives if isinstance(o, SimulatedObjective))
+    return tuple(level for levels in each for level in levels)
 
 
 def can_rotate(names: Collection[str]) -> bool:

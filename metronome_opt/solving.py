@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.objectives import SLOWDOWN
+from metronome_opt.objectives import (
+    SLOWDOWN,
+    JobObjective,
+    Levels,
+    are_simulated,
+    name_of,
+    simulated_levels,
+)
 from metronome_opt.result import Result
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scenario.build import locate, read_source
@@ -32,6 +40,7 @@ from metronome_opt.solvers.solve import (
 from metronome_opt.stopping import MaxRuntime, StoppingRule, Watch
 
 if TYPE_CHECKING:
+    from metronome_opt.multiobjective.front import Front, FrontEvent
     from metronome_opt.multiobjective.goals import Goal
 
 
@@ -39,6 +48,7 @@ class ScenarioError(InputError):
     """A scenario cannot be placed; the text begins with the place in it."""
 
 
+DEFAULT_FRONT_LIMIT = 600.0
 _AT_PLACES = (
     "bound and proof hold at the places that were chosen; others may allow shorter iterations"
 )
@@ -47,7 +57,7 @@ _AT_PLACES = (
 def solve(
     problem: Instance | Problem | Scenario | str | Path,
     solver: str | Run | Solver = "auto",
-    objective: str | Sequence[str] | Mapping[str, Exact] = SLOWDOWN,
+    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact] = SLOWDOWN,
     *,
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     stop: StoppingRule | Sequence[StoppingRule] = (),
@@ -57,13 +67,14 @@ def solve(
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
     sharing: str | None = None,
+    tolerance: Exact | None = None,
 ) -> Result:
     """Choose for every job when it may burst.
 
     The slowdown is the weighted mean of iteration time over period, as the jobs are simulated: the
     mean over fair sharing and TCP, with computing times that vary by 1 %. In that mean no job is
-    made slower by more than 1 % than it is if no job is shifted, and under neither of them by more
-    than 2 % both than that and than the period of its slots.
+    made slower by more than 1 % than it is if no job is shifted, or a tolerance, and under neither
+    of them by 1 % more than that, both than unshifted and than the period of its slots.
 
     Parameters
     ----------
@@ -74,12 +85,15 @@ def solve(
     solver
         A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.Search`.
     objective
-        A name; or several, most important first, each with the earlier ones held at their values;
-        or exact weights by name, for a sum of objectives that are each divided by their natural
-        size (see `metronome_opt.objectives.normal`). ``"all"`` stands for contention, stretch,
-        latency, cushion, wait, moves. Every solver minimises contention or latency, ``auto`` all
-        objectives. Slowdown stands alone. Jobs are stretched only if ``stretch`` is among the
-        objectives, or if hyperperiods are too long without, or, for slowdown, as far as it pays.
+        A name, or a `JobObjective`; or several, most important first, each with the earlier ones
+        held at their values; or exact weights by name, for a sum of objectives that are each
+        divided by their natural size (see `metronome_opt.objectives.normal`). ``"all"`` stands
+        for contention, stretch, latency, cushion, wait, moves. Every solver minimises contention or
+        latency, ``auto`` all objectives. What is simulated is not mixed with others: ``slowdown``,
+        or ``strict``, the slowdown of the jobs of the largest weight, then of the next, and so on;
+        ``delay`` may come second, the mean time by which iterations are longer than periods, all
+        jobs alike. Jobs are stretched only if ``stretch`` is among the objectives, or if
+        hyperperiods are too long without, or, for slowdown, as far as it pays.
     time_limit
         Seconds, model building and judging included, loading of kernels not; None for no limit.
         The best schedule is returned.
@@ -106,6 +120,9 @@ def solve(
         For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
         priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
         good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
+    tolerance
+        For slowdown: the share by which a job may become slower if it meets heavier ones, ``"5%"``
+        or an exact number; 1 % in any case, and for the heaviest of those that meet.
 
     Returns
     -------
@@ -127,13 +144,11 @@ def solve(
     time_limit = _time_limit(time_limit, rules)
     check_numbers(time_limit, seed, workers)
     names, weights = _names(objective)
-    simulated = names == (SLOWDOWN,)
+    simulated = are_simulated(names)
     if simulated:
         _check_solver(chosen)
     else:
-        for name, value in (("stretch_limit", stretch_limit), ("sharing", sharing)):
-            if value:
-                raise InputError(f"{name}: is for slowdown alone; leave it out")
+        _refuse_terms(stretch_limit=stretch_limit, sharing=sharing, tolerance=tolerance)
         from metronome_opt.multiobjective.goals import make_goal
 
         goal = make_goal(names, weights)
@@ -148,6 +163,8 @@ def solve(
             solve_slowdown,
             stretch_limit=stretch_limit,
             sharing=sharing,
+            tolerance=tolerance,
+            names=names,
             hyperperiod=_hyperperiod(source),
         )
     else:
@@ -161,12 +178,9 @@ def solve(
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
-        try:
-            placed = _placed(source, budget, seed, simulated=simulated)
-        except InputError as error:
-            if isinstance(problem, str | Path):
-                raise error.within(locate(problem)) from None
-            raise ScenarioError(error.lines[0], error.lines[1:]) from None
+        levels = simulated_levels(names, _weights(source)) if simulated else ()
+        with _naming(problem):
+            placed = _placed(source, budget, seed, levels)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -174,10 +188,97 @@ def solve(
             _check_able(chosen, goal, stretching=instance.needs_stretch)
         arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
         result = run(arguments, cushion_slots=cushion_slots)
+    return _with_places(result, placed)
+
+
+def pareto(
+    problem: Instance | Problem | Scenario | str | Path,
+    objectives: Sequence[str] = ("contention", "latency"),
+    *,
+    time_limit: float | None = DEFAULT_FRONT_LIMIT,
+    seed: int = 0,
+    workers: int | None = None,
+    sharing: str | None = None,
+    tolerance: Exact | None = None,
+    cushion_slots: int = 0,
+    callback: Callable[[FrontEvent], bool | None] | None = None,
+) -> Front:
+    """Find the non-dominated schedules for two objectives.
+
+    Parameters
+    ----------
+    problem
+        As for `solve`. Places are chosen anew for every point of slowdown and delay.
+    objectives
+        Slowdown and delay; or two of contention, latency, wait, moves and stretch. Jobs are
+        stretched only with ``stretch`` among these, or for slowdown.
+    time_limit
+        Seconds; None for no limit. The points found by then are returned, `complete` says if these
+        are all. For slowdown and delay some weighted sums are minimised, in equal parts of it.
+    seed, workers
+        As for `solve`.
+    sharing, tolerance, cushion_slots
+        As for `solve`; the first two for slowdown and delay alone.
+    callback
+        Notified of every part, choice of periods or weighted sum that is done; returns True to
+        stop.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense, or the objectives have no front.
+    """
+    source = _source(problem)
+    if not are_simulated(objectives):
+        from metronome_opt.multiobjective.pareto import pareto as find_front
+
+        _refuse_terms(sharing=sharing, tolerance=tolerance)
+        with _naming(problem):
+            instance = _placed(source, Budget(), seed, ()).instance
+        return find_front(
+            instance,
+            objectives,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            cushion_slots=cushion_slots,
+            callback=callback,
+        )
+    from metronome_opt.slowdown.front import NAMES, slowdown_front
+    from metronome_opt.slowdown.solve import load_player, solve_slowdown
+
+    if tuple(objectives) != NAMES:
+        raise InputError(f"objectives: a front of what is simulated is one of {', '.join(NAMES)}")
+    check_numbers(time_limit, seed, workers)
+    load_player()
+    budget = Budget(time_limit)
+    auto, threads = find_solver("auto"), workers or os.cpu_count() or 1
+
+    def minimise(levels: Levels, part: Budget) -> Result:
+        with _naming(problem):
+            placed = _placed(source, part, seed, levels)
+        check_reserve(placed.instance, cushion_slots)
+        result = solve_slowdown(
+            Arguments(placed.instance, auto, part, seed, threads),
+            cushion_slots=cushion_slots,
+            sharing=sharing,
+            tolerance=tolerance,
+            hyperperiod=_hyperperiod(source),
+            names=NAMES,
+            levels=levels,
+        )
+        return _with_places(result, placed)
+
+    with interrupt_stops(budget):
+        return slowdown_front(_weights(source), minimise, budget, callback)
+
+
+def _with_places(result: Result, placed: Problem) -> Result:
+    """Return a result that states where jobs run, if that was chosen."""
     if placed.places is None:
         return result
     stated = {"places": placed.places, "waiting": placed.waiting}
-    notes = (*result.notes, _AT_PLACES)
+    notes = (*result.notes, *([placed.comparison] if placed.comparison else []), _AT_PLACES)
     return replace(result, schedule=result.schedule.model_copy(update=stated), notes=notes)
 
 
@@ -195,21 +296,44 @@ def _source(problem: object) -> Problem | Scenario:
     return problem
 
 
+def _weights(source: Problem | Scenario) -> Mapping[str, int]:
+    """Return the weights of the jobs, by name."""
+    if isinstance(source, Scenario):
+        return {job.name: job.priority for job in source.jobs}
+    return {job.name: job.weight for job in source.instance.jobs}
+
+
+@contextmanager
+def _naming(problem: object) -> Iterator[None]:
+    """Prefix errors in placing the jobs of a file with its name; others are told by their type."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(problem, str | Path):
+            raise error.within(locate(problem)) from None
+        raise ScenarioError(error.lines[0], error.lines[1:]) from None
+
+
 def _placed(
     source: Problem | Scenario,
     budget: Budget,
     seed: int,
-    *,
-    simulated: bool,
+    levels: Levels,
 ) -> Problem:
-    """Return the problem with all jobs placed, for slowdown where they are fast."""
+    """Return the problem with all jobs placed, where means of slowdowns are small if there are any.
+
+    Parameters
+    ----------
+    levels
+        Weights of jobs in these means; none to spread jobs by free GPUs.
+    """
     if isinstance(source, Problem):
         return source
-    if not simulated or all(job.nodes is not None for job in source.jobs):
+    if not levels or all(job.nodes is not None for job in source.jobs):
         return build_scenario(source)
     from metronome_opt.allocation.scenario import allocate
 
-    return allocate(source, budget, seed=seed)
+    return allocate(source, budget, seed=seed, levels=levels)
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:
@@ -227,16 +351,23 @@ def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | N
 
 
 def _names(
-    objective: str | Sequence[str] | Mapping[str, Exact],
+    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact],
 ) -> tuple[tuple[str, ...], Mapping[str, Exact] | None]:
     """Return the objectives, and their weights if they are added up."""
     if isinstance(objective, Mapping):
         return (), objective
-    if isinstance(objective, str):
-        return (objective,), None
+    if isinstance(objective, str | JobObjective):
+        return (name_of(objective),), None
     if not isinstance(objective, Sequence):
         raise InputError(f"objective: must be a name or several, got {quote(objective)}")
-    return tuple(objective), None
+    return tuple(map(name_of, objective)), None
+
+
+def _refuse_terms(**terms: Exact | None) -> None:
+    """Refuse terms of slowdown for other objectives."""
+    for name, value in terms.items():
+        if value:
+            raise InputError(f"{name}: is for slowdown alone; leave it out")
 
 
 def _check_solver(solver: Solver) -> None:

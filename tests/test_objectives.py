@@ -12,7 +12,7 @@ from metronome_opt.schedule import OBJECTIVES
 
 
 def test_every_objective_of_a_schedule_is_registered() -> None:
-    assert set(BY_NAME) == {"slowdown", *OBJECTIVES}
+    assert set(BY_NAME) == {"slowdown", "delay", "strict", *OBJECTIVES}
     for name, objective in BY_NAME.items():
         assert find_objective(name) is objective
         assert objective.name == name
@@ -40,5 +40,5 @@ def test_only_0_is_written_as_0() -> None:
 
 @pytest.mark.parametrize("name", ["slowdown", MIXTURE, "speed"])
 def test_some_names_stand_in_no_list(name: str) -> None:
-    with pytest.raises(InputError, match=r"stands alone|is not known"):
+    with pytest.raises(InputError, match=r"is simulated|is not known"):
         check_names(["contention", name])

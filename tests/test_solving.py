@@ -67,9 +67,11 @@ def test_slowdown_alone_states_times_and_gates() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"objective": ("slowdown", "wait")}, "slowdown stands alone; leave the others out"),
-        ({"objective": {"slowdown": 1}}, "slowdown stands alone; leave the others out"),
-        ({"objective": "speed"}, "'speed' is not known; choose from slowdown, contention, "),
+        ({"objective": ("slowdown", "wait")}, "slowdown is simulated, others are not; name"),
+        ({"objective": {"slowdown": 1}}, "slowdown is simulated, others are not; name"),
+        ({"objective": "delay"}, "objectives: delay: slowdown or strict comes first, alone or"),
+        ({"objective": ("slowdown", "strict")}, "slowdown,strict: slowdown or strict comes first"),
+        ({"objective": "speed"}, "'speed' is not known; choose from slowdown, delay, strict, con"),
         ({"objective": "weighted sum"}, "'weighted sum' is not known"),
         ({"objective": ()}, "none given; choose from"),
         ({"objective": 3}, "objective: must be a name or several, got 3"),
@@ -77,6 +79,8 @@ def test_slowdown_alone_states_times_and_gates() -> None:
         ({"stretch_limit": "some"}, "stretch_limit: must be an exact number .* got 'some'"),
         ({"stretch_limit": 0.2}, r"stretch_limit: must be an exact number .* got 0\.2"),
         ({"stretch_limit": "5%", "objective": "contention"}, "stretch_limit: is for slowdown"),
+        ({"tolerance": "-1%"}, "tolerance: must be at least 0, got '-1%'"),
+        ({"tolerance": "5%", "objective": "contention"}, "tolerance: is for slowdown alone"),
         ({"sharing": "best"}, "sharing: 'best' is not known; choose from fair, "),
         ({"sharing": "fair", "objective": "contention"}, "sharing: is for slowdown alone"),
         ({"cushion_slots": 41}, "cushion_slots: 41 is more than any burst can grow"),

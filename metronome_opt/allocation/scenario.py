@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from metronome_opt.allocation.assign import assign, lost, rearranged
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
@@ -15,11 +17,23 @@ from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError, counted
+from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Gpu
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, Player, plays
+from metronome_opt.slowdown.player import (
+    EVENTS_PER_S,
+    SAFE,
+    WORTH,
+    Player,
+    Values,
+    is_better,
+    least,
+    levels_of,
+    plays,
+)
 from metronome_opt.solvers.budget import Budget
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
@@ -27,8 +41,9 @@ _NEAR = Outlook(exposure=0.0, rack=1e-4)  # no job comes later; racks decide bet
 _PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
 _SEARCH = 0.5  # of the time, for places by prices; and of the rest, for those that are simulated
 _SIMULATED = 300
-_WORTH = 0.002  # gains below that are chance
 _FIRST_SEED = 400  # of plays that compare placements
+_UNSEEN = 500  # the same, that no search has seen
+_OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
 
@@ -38,18 +53,23 @@ def allocate(
     budget: Budget,
     *,
     seed: int = 0,
+    levels: Levels | None = None,
 ) -> Problem:
     """Return the instance of a scenario, whose jobs without nodes are given some.
 
     Nodes that jobs name are kept. What `assign` finds is compared by simulation with the nearest
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
-    iterations are shorter. Some jobs are then moved, judged in the same way. A cluster with
-    several interfaces to a node has no choice made for it; its jobs are spread by free GPUs.
+    iterations are shorter. Some jobs are then moved, judged in the same way, and all is compared
+    with the nearest placements once more, in plays that no search has seen. A cluster with several
+    interfaces to a node has no choice made for it; its jobs are spread by free GPUs.
 
     Parameters
     ----------
     scenario
         Jobs that find no room wait; they are no part of the instance.
+    levels
+        Weights of jobs in means of slowdowns that are minimised, one after the other; None for
+        their priorities, in one mean.
 
     Raises
     ------
@@ -60,18 +80,29 @@ def allocate(
     free = [job for job in scenario.jobs if job.nodes is None]
     if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
         return build_scenario(scenario)
-    search = Search(scenario)
+    search = Search(scenario, levels)
     began = budget.elapsed
-    choices = [search.nearest()]
+    near = search.nearest()
+    choices = [near]
     if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    best = choices[-1]
-    if _has_time(budget, 0.0) and _has_time(budget, len(choices) * search.seconds(best)):
-        best = _best(search, choices)
+    compared = _has_time(budget, 0.0)
+    if compared:
+        compared = _has_time(budget, 2 * len(choices) * search.seconds(choices[-1]))
+    best = _best(search, choices, compared=compared)
+    comparison = ""
+    if compared and not budget.stopped:
         best = search.improved(best, budget.fraction(_SEARCH), seed)
+        best = _best(search, [near, best], compared=not budget.stopped, first_seed=_UNSEEN)
+        if best.keys() == near.keys():
+            here, there = (search.slowdown(each, _UNSEEN) for each in (best, near))
+            comparison = (
+                f"slowdown with no job gated, in simulations that no search has seen: {here:.4f} "
+                f"at these places, {there:.4f} at the nearest"
+            )
     problem = build_scenario(scenario.at(best))
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
-    return replace(problem, places=best, waiting=waiting)
+    return replace(problem, places=best, waiting=waiting, comparison=comparison)
 
 
 def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
@@ -100,19 +131,31 @@ class Search:
     """Places for the jobs of a scenario, as allocation sees them."""
 
     scenario: Scenario
+    levels: Levels | None = None
 
     @cached_property
-    def _simulated(self) -> dict[object, float]:
+    def _simulated(self) -> dict[object, tuple[Player, Floats]]:
         return {}
 
     @cached_property
     def _jobs(self) -> Mapping[str, Demand]:
-        cluster = self.scenario.cluster
+        cluster, priorities = self.scenario.cluster, self._weights()
         sources = zip(self.scenario.jobs, self.scenario.sources(), strict=True)
         return {
-            job.name: _demand(f"jobs[{index}]", job, source, cluster.gpu)
+            job.name: _demand(
+                f"jobs[{index}]", job, source, cluster.gpu, weight=priorities[job.name]
+            )
             for index, (job, source) in enumerate(sources)
         }
+
+    def _weights(self) -> Mapping[str, int]:
+        """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
+        first, *others = self.levels or ({job.name: job.priority for job in self.scenario.jobs},)
+        weights = dict(first)
+        for level in others:
+            unit = _OUTWEIGHS * sum(level.values()) + 1
+            weights = {name: unit * weight + level[name] for name, weight in weights.items()}
+        return weights
 
     def free(self) -> list[Demand]:
         """Return the jobs without nodes, the most important ones first, larger ones before."""
@@ -169,20 +212,30 @@ class Search:
             if job.name in places:
                 placement = occupancy.room.placement(places[job.name], job)
                 occupancy.add(Placed(job, placement))
-        best, value = occupancy, self.slowdown(places)
+        best, values = occupancy, self.values(places)
         for _ in range(_SIMULATED):
-            if budget.stopped or value <= 1 + _WORTH:
+            if budget.stopped or max(values) <= 1 + WORTH:
                 break
             tried = rearranged(best, jobs, draw)
             if tried is None:
                 continue
-            found = self.slowdown(places_of(tried))
-            if found < value - _WORTH:
-                best, value = tried, found
+            found = self.values(places_of(tried))
+            if is_better(found, values, WORTH):
+                best, values = tried, least(found, values)
         return places_of(best)
 
     def slowdown(self, places: Places, first_seed: int = _FIRST_SEED) -> float:
-        """Return the weighted mean slowdown of jobs at their places, against their best rate."""
+        """Return the mean slowdown of jobs, weighted by priority, against their best rate."""
+        player, slowdowns = self._played(places, first_seed)
+        (weights,) = levels_of(player.instance)
+        return float(np.average(slowdowns, weights=[float(each) for each in weights.values()]))
+
+    def values(self, places: Places, first_seed: int = _FIRST_SEED) -> Values:
+        """Return the mean slowdowns that are minimised, one after the other."""
+        player, slowdowns = self._played(places, first_seed)
+        return player.values(slowdowns)
+
+    def _played(self, places: Places, first_seed: int) -> tuple[Player, Floats]:
         key = frozenset(places.items()), first_seed
         if key not in self._simulated:
             self._simulated[key] = self._simulate(places, first_seed)
@@ -193,19 +246,21 @@ class Search:
         instance = build_scenario(self.scenario.at(places)).instance
         return Player(instance, plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
 
-    def _simulate(self, places: Places, first_seed: int) -> float:
+    def _simulate(self, places: Places, first_seed: int) -> tuple[Player, Floats]:
         instance = build_scenario(self.scenario.at(places)).instance
-        player = Player(instance, plays(first_seed, 2))
+        player = Player(instance, plays(first_seed, 2), levels=self.levels)
         slowdowns = player.slowdowns(Plan(instance.unshifted))
         nic = self.scenario.cluster.nic
         own = [
             float(job.period * instance.slot_ms) / self._jobs[job.name].traffic(nic).alone_ms
             for job in instance.jobs
         ]
-        return player.value(slowdowns * own)
+        return player, slowdowns * own
 
 
-def _demand(where: str, job: DescribedJob, source: Source, gpu: Gpu | None) -> Demand:
+def _demand(
+    where: str, job: DescribedJob, source: Source, gpu: Gpu | None, *, weight: int
+) -> Demand:
     known: dict[int, Pattern] = {}
 
     def traffic(rate: int) -> Pattern:
@@ -222,7 +277,7 @@ def _demand(where: str, job: DescribedJob, source: Source, gpu: Gpu | None) -> D
         each=job.each,
         traffic=traffic,
         allreduce=job.algorithm,
-        weight=job.priority,
+        weight=weight,
         length_ms=_ALL_MS,
     )
 
@@ -238,9 +293,15 @@ def _has_time(budget: Budget, seconds: float) -> bool:
     return not budget.stopped and (remaining is None or remaining > seconds)
 
 
-def _best(search: Search, choices: list[Places]) -> Places:
-    """Return the best of some choices."""
+def _best(
+    search: Search, choices: list[Places], *, compared: bool, first_seed: int = _FIRST_SEED
+) -> Places:
+    """Return the best of some choices; the last one if these are not to be compared."""
     free = search.free()
     left = [lost([job for job in free if job.name not in places]) for places in choices]
     choices = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
-    return choices[0] if len(choices) == 1 else min(choices, key=search.slowdown)
+    if len(choices) == 1 or not compared:
+        return choices[-1]
+    one, other = choices
+    better = is_better(search.values(other, first_seed), search.values(one, first_seed))
+    return other if better else one

@@ -51,6 +51,21 @@ CushionSlots = Annotated[
     int,
     typer.Option(min=0, metavar="G", help="Reserve: solve with every burst longer by G slots."),
 ]
+Sharing = Annotated[
+    str | None,
+    typer.Option(
+        help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
+        show_default="good under fair and tcp",
+    ),
+]
+Tolerance = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="How much slower jobs may become for heavier ones that they meet: 5%.",
+        show_default="1%",
+    ),
+]
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The kubeconfig.", show_default="KUBECONFIG, ~/.kube/config"),

@@ -19,11 +19,12 @@ from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, counted
 from metronome_opt.multiobjective.front import Front, FrontEvent
-from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
-from metronome_opt.multiobjective.pareto import pareto as find_front
+from metronome_opt.objectives import are_simulated
 from metronome_opt.report.tables import front_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
+from metronome_opt.solving import DEFAULT_FRONT_LIMIT, ScenarioError
+from metronome_opt.solving import pareto as find_front
 
 _TABLE, _PICTURE = "front.csv", "front.svg"
 _POINT = re.compile(r"point-[0-9]{3,}\.json")
@@ -35,15 +36,18 @@ def pareto(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Two, separated by a comma: of contention, latency, stretch, wait, moves.",
+            help="Two, separated by a comma: slowdown,delay; or of contention, latency, stretch, "
+            "wait, moves.",
         ),
     ] = "contention,latency",
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = Path("front"),
-    time_limit: options.TimeLimit = DEFAULT_TIME_LIMIT,
+    time_limit: options.TimeLimit = DEFAULT_FRONT_LIMIT,
     seed: options.Seed = 0,
     workers: options.Workers = None,
+    sharing: options.Sharing = None,
+    tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     as_json: options.Json = False,
 ) -> int:
@@ -54,17 +58,22 @@ def pareto(
     from metronome_opt.plot import plot_front, save_figure
 
     names = read_names(objectives)
-    instance = options.read_problem(file).instance
+    simulated = are_simulated(names)
+    problem = options.read_source(file) if simulated else options.read_problem(file).instance
     with _results_folder(output):
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])
-        with live_line(f"{instance.name}: front of {', '.join(names)}", _describe) as callback:
+        naming = options.naming(file, ScenarioError)
+        title = f"{problem.name}: front of {', '.join(names)}"
+        with live_line(title, _describe) as callback, naming:
             front = find_front(
-                instance,
+                problem,
                 names,
                 time_limit=time_limit,
                 seed=seed,
                 workers=workers,
+                sharing=sharing,
+                tolerance=tolerance,
                 cushion_slots=cushion_slots,
                 callback=callback,
             )

@@ -40,7 +40,8 @@ def solve(
         str,
         typer.Option(
             metavar="NAMES",
-            help="What to optimise: slowdown; or, most important first and separated by commas, of "
+            help="What to optimise: slowdown, or strict, heavier jobs first, with ,delay after it "
+            "for the delay of all jobs alike; or, most important first and separated by commas, of "
             f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md; or a weighted sum, "
             "contention=1/2,wait=1/2.",
         ),
@@ -53,13 +54,8 @@ def solve(
             show_default="as far as it pays",
         ),
     ] = None,
-    sharing: Annotated[
-        str | None,
-        typer.Option(
-            help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
-            show_default="good under fair and tcp",
-        ),
-    ] = None,
+    sharing: options.Sharing = None,
+    tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     move_cost: Annotated[
         float | None,
@@ -105,6 +101,7 @@ def solve(
             workers=workers,
             stretch_limit=stretch_limit,
             sharing=sharing,
+            tolerance=tolerance,
             cushion_slots=cushion_slots,
         )
     if moves and isinstance(source, Scenario):

@@ -33,10 +33,9 @@ from metronome_opt.compatible.choices import (
     load,
 )
 from metronome_opt.compatible.decider import Decider, Pairs, core
-from metronome_opt.compatible.models import INFEASIBLE, OPTIMAL, Row, minimise
-from metronome_opt.errors import SolverError
+from metronome_opt.compatible.models import INFEASIBLE, OPTIMAL, Row, minimise, solve_cpsat
 from metronome_opt.instance import Instance
-from metronome_opt.solvers.imports import import_cp_model, run_cpsat
+from metronome_opt.solvers.imports import import_cp_model
 
 _LARGEST_LOAD = 2**32  # of a link; many choices add to it
 _Taken = tuple[str, int | None]
@@ -177,10 +176,7 @@ class CpsatMaster(_Master):
                 break
             self._model.add(sum(factor * self._chosen[n] for factor, n in row.terms) <= row.most)
             self._stated += 1
-        parameters = {"num_workers": self.task.workers, "random_seed": self.task.seed % 2**31}
-        solver, status = run_cpsat(self._model, self.task.budget, parameters)
-        if status not in ("OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"):
-            raise SolverError(f"CP-SAT ends with status {status}")
+        solver, status = solve_cpsat(self._model, self.task)
         if status == "INFEASIBLE":
             return None, None
         bound = math.ceil(max(0.0, solver.best_objective_bound - 1e-6))

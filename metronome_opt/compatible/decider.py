@@ -210,26 +210,10 @@ class Decider:
         found = search_offsets(block, self.task.budget, _PLACEMENTS)
         if found != FitDecision() or self._quick or self.task.budget.stopped:
             return found
-        return self._prove(block) or search_offsets(block, self.task.budget)
+        from metronome_opt.compatible.models import decide_cpsat  # loads a back end
 
-    def _prove(self, block: Instance) -> FitDecision | None:
-        """Minimise the contention of a block until it is known whether it is 0."""
-        from metronome_opt.solvers import auto
-        from metronome_opt.solvers.search import Search
-
-        search = Search(
-            block,
-            time_limit=self.task.budget.remaining,
-            seed=self.task.seed,
-            workers=self.task.workers,
-            callback=lambda event: bool(event.bound),
-            parent=self.task.budget,
-        )
-        search.limit_to(search.remaining, 2)
-        auto.run(search)
-        if search.incumbent == 0:
-            return FitDecision(offsets=search.named())
-        return _refuted(block) if search.bound else None
+        found = decide_cpsat(self.task, block)
+        return search_offsets(block, self.task.budget) if found == FitDecision() else found
 
     def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""
@@ -292,10 +276,6 @@ def search_offsets(instance: Instance, budget: Budget, placements: int = 2**62) 
     if ended == fitting.FOUND:
         return FitDecision(offsets={name: int(descent.offsets[i]) for name, i in place.items()})
     if ended == fitting.REFUTED:
-        return _refuted(instance)
+        refuted = {job.name: job.period for job in instance.jobs}
+        return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
     return FitDecision()
-
-
-def _refuted(instance: Instance) -> FitDecision:
-    periods = {job.name: job.period for job in instance.jobs}
-    return FitDecision(refutation=Refutation(Reason.SEARCH, periods))

@@ -57,7 +57,6 @@ from metronome_opt.solvers.solve import (
 )
 from metronome_opt.verify import evaluate
 
-DEFAULT_TIME_LIMIT = 600.0
 _END = 0.5  # of the time that is left, at most, for an end of a front
 
 Callback = Callable[[FrontEvent], bool | None]
@@ -67,34 +66,13 @@ def pareto(
     instance: Instance,
     objectives: Sequence[str] = ("contention", "latency"),
     *,
-    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    time_limit: float | None = None,
     seed: int = 0,
     workers: int | None = None,
     cushion_slots: int = 0,
     callback: Callback | None = None,
 ) -> Front:
-    """Find the non-dominated schedules for two objectives.
-
-    Parameters
-    ----------
-    objectives
-        Two of contention, latency, wait, moves and stretch. Jobs are stretched only with
-        ``stretch`` among them.
-    time_limit
-        Seconds; None for no limit. The points found by then are returned, `complete` says if these
-        are all.
-    seed, workers
-        As for `solve`.
-    cushion_slots
-        A reserve, as for `solve`.
-    callback
-        Notified of every part, or choice of periods, that is done; returns True to stop.
-
-    Raises
-    ------
-    InputError
-        If an argument makes no sense, or the objectives have no front.
-    """
+    """Find the non-dominated schedules for two objectives; see `metronome_opt.pareto`."""
     check_instance(instance)
     check_numbers(time_limit, seed, workers)
     names = _check_objectives(instance, objectives)

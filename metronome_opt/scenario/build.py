@@ -76,6 +76,8 @@ class Problem:
     places, waiting
         The nodes that were chosen for the tasks of each job of a scenario, None if none were; and
         the jobs that found no room, which are no part of the instance.
+    comparison
+        Text on how these places compare with the nearest ones; empty if nothing is known.
     computed_ms
         The hyperperiod that was computed for a scenario without one; None where there was no need.
     """
@@ -86,6 +88,7 @@ class Problem:
     computed_ms: int | None = None
     places: Mapping[str, tuple[str, ...]] | None = None
     waiting: tuple[str, ...] = ()
+    comparison: str = ""
 
     @cached_property
     def deployment(self) -> Deployment:

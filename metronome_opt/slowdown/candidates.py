@@ -19,7 +19,9 @@ from operator import itemgetter
 from metronome_opt.compatible.choices import FitTask
 from metronome_opt.compatible.decider import Decider
 from metronome_opt.instance import Instance
+from metronome_opt.objectives import Levels
 from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import levels_of
 from metronome_opt.solvers.budget import Budget
 
 Periods = Mapping[str, int]
@@ -55,6 +57,8 @@ class Candidates:
         For all that is not simulated.
     hyperperiod
         Slots that periods have to divide; None for any periods.
+    levels
+        Weights in the means that count; those of the jobs if left out.
     """
 
     part: Instance
@@ -63,6 +67,7 @@ class Candidates:
     short: Short
     budget: Budget
     hyperperiod: int | None = None
+    levels: Levels | None = None
 
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
@@ -74,16 +79,15 @@ class Candidates:
             if offsets is not None:
                 yield Plan(offsets, periods)
 
-    def _cost(self, periods: Periods) -> Fraction:
-        """Return the sum of all stretches, by weight, or unweighted if all weights are 0."""
-        jobs = self.part.jobs
-        weighted = any(job.weight for job in jobs)
-        return sum(
-            (
-                Fraction(periods[job.name], job.period) * (job.weight if weighted else 1)
-                for job in jobs
-            ),
-            Fraction(0),
+    def _cost(self, periods: Periods) -> tuple[Fraction, ...]:
+        """Return the weighted sums of all stretches, in order."""
+        own = {job.name: job.period for job in self.part.jobs}
+        return tuple(
+            sum(
+                (Fraction(periods[name], own[name]) * weight for name, weight in level.items()),
+                Fraction(0),
+            )
+            for level in levels_of(self.part, self.levels)
         )
 
     def _at_bases(self, idle: Fraction, budget: Budget) -> Iterator[Periods]:

@@ -15,7 +15,7 @@ from metronome_opt.instance import Job
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.slowdown.candidates import Short
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge
+from metronome_opt.slowdown.player import Judge, is_better, least
 from metronome_opt.solvers.budget import Budget
 
 _WORTH = 5e-4  # less is no reason to gate a job, nor to keep it gated
@@ -42,7 +42,7 @@ def descend(
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     """
-    value = judge.value(plan)
+    values = judge.values(plan)
     for _ in range(_ROUNDS):
         before = plan
         for index in np.argsort(-judge.slowdowns(plan), kind="stable"):
@@ -52,10 +52,10 @@ def descend(
                     return plan
                 if not short(moved.periods):
                     continue
-                reached = judge.value(moved)
+                reached = judge.values(moved)
                 worth = _WORTH if job.name in moved.periods else -_WORTH
-                if reached < value - worth:
-                    plan, value = moved, reached
+                if is_better(reached, values, worth):
+                    plan, values = moved, least(reached, values)
         if plan is before:
             break
     return plan

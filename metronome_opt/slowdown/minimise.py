@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from heapq import merge
@@ -24,16 +24,24 @@ from operator import itemgetter
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.objectives import Levels
 from metronome_opt.presolve import simplify_links
 from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
 from metronome_opt.slowdown.descent import descend
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
-from metronome_opt.slowdown.player import PERIODS, SAFE, Judge, plays
+from metronome_opt.slowdown.player import (
+    PERIODS,
+    SAFE,
+    WORTH,
+    Judge,
+    is_better,
+    least,
+    plays,
+)
 from metronome_opt.solvers.budget import Budget
 
 _LONGEST = 20_000  # slots of a hyperperiod
-_WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
 _CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
 _LAST_VALUES = 4  # that are judged once the time of the search is over, to be stated but for one
 _LIMITS = tuple(Fraction(each, 100) for each in (0, 1, 2, 5, 10, 20, 50, 100))
@@ -63,6 +71,12 @@ class Terms:
         Slots that the periods of gated jobs have to divide; None for any periods.
     start
         A plan to try first.
+    levels
+        Weights in the mean slowdowns that are minimised, one after the other; None for the weights
+        of the jobs, in one mean.
+    tolerance
+        The share by which jobs may become slower for the sake of heavier ones that they meet; 1 %
+        in any case.
     quick
         Whether plans are judged by few short plays, and groups gated as a whole alone, where many
         of them are decided about.
@@ -74,6 +88,8 @@ class Terms:
     sharings: Sequence[str] = SAFE
     hyperperiod: int | None = None
     start: Plan | None = None
+    levels: Levels | None = None
+    tolerance: Fraction = Fraction(0)
     quick: bool = False
 
     @property
@@ -97,6 +113,8 @@ class Terms:
             plays(first, (8 if long else 4) // len(self.sharings), self.sharings),
             workers=self.workers,
             periods=long_periods(instance) if long else PERIODS,
+            levels=self.levels,
+            tolerance=float(self.tolerance),
         )
 
 
@@ -150,7 +168,13 @@ def minimise(
         # It may share links that are never overloaded with others.
         links = [link.name for link in part.links]
         short = partial(is_short, instance, links, dict(periods), hyperperiod=terms.hyperperiod)
-        plans = _minimise_part(part, terms, short, budget.fraction(len(part.jobs) / left))
+        time = budget.fraction(len(part.jobs) / left)
+        tolerant = terms.tolerance and len({job.weight for job in part.jobs}) > 1
+        strictly = replace(terms, tolerance=Fraction(0))
+        plans = _minimise_part(part, strictly, short, time.fraction(1 / 2) if tolerant else time)
+        if tolerant:  # from there on, so that a larger one is never worse
+            again = _minimise_part(part, replace(terms, start=plans[-1]), short, time)
+            plans = [*plans, *again[1:]]
         left -= len(part.jobs)
         stating = terms.judge(part, _STATING)
         plan = _least(stating, plans, budget)
@@ -169,7 +193,7 @@ def _least(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
     """Return the best of some plans, the last of them if there is no time."""
     best = plans[-1]
     for plan in reversed(plans[:-1]):
-        if not budget.stopped and judge.mean(plan) < judge.mean(best):
+        if not budget.stopped and is_better(judge.means(plan), judge.means(best)):
             best = plan
     return best
 
@@ -227,7 +251,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         return [unshifted]
     began = budget.remaining
     judge = terms.judge(part, _JUDGING)  # which simulates the jobs unshifted
-    if judge.value(unshifted) <= 1.0 + _WORTH or budget.stopped:
+    if max(judge.means(unshifted)) <= 1.0 + WORTH or budget.stopped:
         return [unshifted]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value; more are to come
@@ -239,7 +263,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     if given and allowed and short(given.periods):
         walk.offer(given)
     for stretch, plan in _steps(part, longest, terms, short, budget):
-        if budget.stopped or walk.value <= 1.0 + _WORTH:
+        if budget.stopped or max(walk.values) <= 1.0 + WORTH:
             break
         if plan is None:
             plan = walk.descend(stretch, longest, terms, short, budget)
@@ -256,7 +280,7 @@ def _steps(
     Up to the latter a part of the jobs may be gated.
     """
     cushion, limit = terms.cushion(part), terms.stretch_limit
-    candidates = Candidates(part, longest, cushion, short, budget, terms.hyperperiod)
+    candidates = Candidates(part, longest, cushion, short, budget, terms.hyperperiod, terms.levels)
     whole = ((largest_stretch(part, plan.periods), plan) for plan in candidates.plans())
     limits = (each for each in _LIMITS if terms.partly and (limit is None or each <= limit))
     return merge(whole, ((each, None) for each in limits), key=itemgetter(0))
@@ -269,23 +293,22 @@ class _Walk:
     ----------
     judge, search
         What counts, and what is asked first because it takes less time.
-    value
+    values
         Of the last plan.
     """
 
     def __init__(self, judge: Judge, search: Judge, plan: Plan) -> None:
         self.judge, self.search = judge, search
-        self.plans, self.value = [plan], judge.value(plan)
+        self.plans, self.values = [plan], judge.means(plan)
         self._last: tuple[Plan, Mapping[str, int]] | None = None
 
     def offer(self, plan: Plan) -> None:
         """Take over a plan that harms nobody and is noticeably better."""
-        enough = self.value - _WORTH
-        if self.search.mean(plan) >= enough:
+        if not is_better(self.search.means(plan), self.values, WORTH):
             return
-        if self.judge.is_harmless(plan) and self.judge.mean(plan) < enough:
+        if self.judge.is_harmless(plan) and is_better(self.judge.means(plan), self.values, WORTH):
             self.plans.append(plan)
-            self.value = self.judge.mean(plan)
+            self.values = least(self.judge.means(plan), self.values)
 
     def descend(
         self,

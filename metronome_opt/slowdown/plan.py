@@ -70,7 +70,15 @@ def expected_ms(
 
 def mean_slowdown(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
     """Return the weighted mean of iteration time over period; unweighted if all weights are 0."""
-    weighted = any(job.weight for job in instance.jobs)
+    return _mean(instance, times_ms, weighted=any(job.weight for job in instance.jobs))
+
+
+def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
+    """Return the mean share of its period by which an iteration is longer, all jobs alike."""
+    return _mean(instance, times_ms, weighted=False) - 1
+
+
+def _mean(instance: Instance, times_ms: Mapping[str, Fraction], *, weighted: bool) -> Fraction:
     weights = {job.name: job.weight if weighted else 1 for job in instance.jobs}
     total = sum(
         (

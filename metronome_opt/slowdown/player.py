@@ -17,6 +17,7 @@ from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Lateness, Runner, Slot
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.objectives import Levels
 from metronome_opt.slowdown.plan import Plan
 
 WARM_UP = 10
@@ -53,6 +54,11 @@ def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play,
 _HARM = 0.01
 """By what share a job may be slower than it would be otherwise; twice that on a single network."""
 
+WORTH = 2e-3
+"""Less gain than this is none: so much do plays differ by chance."""
+
+Values = tuple[float, ...]
+
 _PENALTY = 10.0  # for each unit of slowdown beyond that
 
 _REMEMBERED = 64  # plans; a search tries thousands, and asks again for the last ones alone
@@ -62,6 +68,32 @@ _FULL = 1 - 1e-9  # of a link's capacity
 JITTER = 0.01
 """Standard deviation of a computing time, as a share of it. Without any, jobs with harmonic periods
 come round to the same meetings for ever, and a plan is judged by an accident."""
+
+
+def is_better(new: Values, old: Values, gain: float = 0.0) -> bool:
+    """Return whether the first means that differ noticeably, or the last by a gain, are less."""
+    for one, other in zip(new[:-1], old, strict=False):
+        if abs(one - other) > WORTH:
+            return one < other
+    return new[-1] < old[-1] - gain
+
+
+def least(new: Values, old: Values) -> Values:
+    """Return new means, none but the last above an old one by chance: small losses add up."""
+    pairs = zip(new[:-1], old, strict=False)
+    return (*(min(a, b) if abs(a - b) <= WORTH else a for a, b in pairs), new[-1])
+
+
+def levels_of(part: Instance, levels: Levels | None = None) -> Levels:
+    """Return the weights in means that concern jobs of a part; their own if there are no others.
+
+    All are 1 if all are 0.
+    """
+    names = [job.name for job in part.jobs]
+    given = levels or ({job.name: job.weight for job in part.jobs},)
+    concerned = tuple({name: level[name] for name in names} for level in given)
+    kept = tuple(level for level in concerned if any(level.values()))
+    return kept or (dict.fromkeys(names, 1),)
 
 
 class Player:
@@ -80,11 +112,13 @@ class Player:
         needs none.
     workers
         Threads for the plays.
+    levels
+        Weights in the means of slowdowns that count; those of the jobs if left out.
 
     Attributes
     ----------
     weights
-        Of the jobs, shape (jobs,); they add up to 1.
+        Of the jobs in these means, shape (means, jobs); those of a mean add up to 1.
     """
 
     def __init__(
@@ -97,6 +131,7 @@ class Player:
         lateness: Lateness = Lateness.YIELD,
         cushion_ms: float = 0.0,
         workers: int = 1,
+        levels: Levels | None = None,
     ) -> None:
         self.instance = instance
         self._manner, self._cushion_ms = lateness, cushion_ms
@@ -108,9 +143,8 @@ class Player:
         longest = float(max(job.period for job in instance.jobs) * instance.slot_ms)
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
         self._own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
-        weights = np.array([float(job.weight) for job in instance.jobs])
-        self.weights = weights if weights.any() else np.ones_like(weights)
-        self.weights /= self.weights.sum()
+        rows = [[float(w) for w in level.values()] for level in levels_of(instance, levels)]
+        self.weights = np.array(rows) / np.sum(rows, axis=1, keepdims=True)
 
     @property
     def events(self) -> float:
@@ -139,8 +173,12 @@ class Player:
         return np.array([np.mean(each, axis=0) for each in by.values()])
 
     def value(self, slowdowns: Floats) -> float:
-        """Return the weighted mean of slowdowns; unweighted if all weights are 0."""
-        return float(self.weights @ slowdowns)
+        """Return the first of the weighted means."""
+        return self.values(slowdowns)[0]
+
+    def values(self, slowdowns: Floats) -> Values:
+        """Return the weighted means of slowdowns; unweighted if all weights are 0."""
+        return tuple((self.weights @ slowdowns).tolist())
 
     def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
         """Return the rates on all links, as `Engine.traced` has them, in the first play."""
@@ -189,8 +227,16 @@ class Player:
 class Judge:
     """Weighted mean slowdown, and a penalty if a job is harmed.
 
-    A job is harmed if it is slower than unshifted in the mean over ways of sharing; and if, under
-    one of them, it is slower by twice as much both than unshifted and than its slots are apart.
+    A job is harmed if it is slower than unshifted in the mean over ways of sharing by more than
+    1 %; and if, under one of them, by more than 2 % both than unshifted and than its slots are
+    apart.
+
+    Parameters
+    ----------
+    levels
+        As of `Player`.
+    tolerance
+        The share by which jobs of less than the largest weight may be slower instead of 1 %.
 
     Attributes
     ----------
@@ -207,27 +253,36 @@ class Judge:
         *,
         workers: int = 1,
         periods: int = PERIODS,
+        levels: Levels | None = None,
+        tolerance: float = 0.0,
     ) -> None:
-        self.player = Player(instance, plays, workers=workers, periods=periods)
+        self.player = Player(instance, plays, workers=workers, periods=periods, levels=levels)
         self._names = [job.name for job in instance.jobs]
         self._played: dict[tuple[tuple[int, int | None], ...], Floats] = {}
         self._unshifted = self._by_sharing(Plan(instance.unshifted))
         self.unshifted: Floats = self._unshifted.mean(axis=0)
-        self.most: Floats = self.unshifted * (1 + _HARM)
+        largest = max(job.weight for job in instance.jobs)
+        lighter = np.array([job.weight < largest for job in instance.jobs])
+        self._harm = np.where(lighter, max(tolerance, _HARM), _HARM)
+        self.most: Floats = self.unshifted * (1 + self._harm)
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the slowdown of each job."""
         return np.asarray(self._by_sharing(plan).mean(axis=0))
 
-    def mean(self, plan: Plan) -> float:
-        """Return the weighted mean slowdown, without a penalty."""
-        return self.player.value(self.slowdowns(plan))
+    def means(self, plan: Plan) -> Values:
+        """Return the weighted mean slowdowns, without a penalty."""
+        return self.player.values(self.slowdowns(plan))
 
     def value(self, plan: Plan) -> float:
-        """Return the value of a plan."""
-        by_sharing = self._by_sharing(plan)
-        value = self.player.value(by_sharing.mean(axis=0))
-        return value + _PENALTY * max(0.0, self._beyond(plan, by_sharing))
+        """Return the first of the values of a plan."""
+        return self.values(plan)[0]
+
+    def values(self, plan: Plan) -> Values:
+        """Return the weighted mean slowdowns, the first of them with a penalty."""
+        first, *others = self.means(plan)
+        beyond = self._beyond(plan, self._by_sharing(plan))
+        return (first + _PENALTY * max(0.0, beyond), *others)
 
     def is_harmless(self, plan: Plan) -> bool:
         """Return whether no job is slower than it may be."""
@@ -246,7 +301,7 @@ class Judge:
         """Return by how much the job that is harmed most is slower than it may be."""
         jobs = self.player.instance.jobs
         apart = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
-        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + 2 * _HARM)
+        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + self._harm + _HARM)
         return float(max((by_sharing.mean(axis=0) - self.most).max(), each.max()))
 
 

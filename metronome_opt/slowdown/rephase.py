@@ -3,8 +3,7 @@
 Of each connected component of jobs these are simulated: to leave everything as it is; the corrected
 claims where they are; a plan of minimum slowdown, rotated so that jobs wait little for it; and no
 job gated. A later one is taken over an earlier only if iterations become noticeably shorter, with
-the cost of waiting once counted in. No job may become slower than it is or would be without any
-slots, unless a more important one gains as much.
+the cost of waiting once counted in. No job may become slower than both now and without any slots.
 """
 
 from __future__ import annotations
@@ -256,7 +255,7 @@ class _Group:
     def _moves(self, plan: Plan) -> Fraction:
         """Return what it costs to wait once, as a share of an iteration of all jobs."""
         total = Fraction(0)
-        for job, share in zip(self._instance.jobs, self._player.weights.tolist(), strict=True):
+        for job, share in zip(self._instance.jobs, self._player.weights[0].tolist(), strict=True):
             period = plan.periods.get(job.name)
             if period is None or plan is self.stay:
                 continue
@@ -278,21 +277,9 @@ class _Group:
         }
 
     def _is_harmless(self, plan: Plan) -> bool:
-        """Return whether whoever becomes slower does so for a more important job.
-
-        Slower than it is now, and than if nobody kept slots: that much is everybody's due.
-        """
+        """Return whether no job becomes slower than both as it is now and with no job gated."""
         due = np.maximum(self._slowdowns(self.stay), self._slowdowns(self._free))
-        loses = (self._slowdowns(plan) - due).tolist()
-        jobs = self._instance.jobs
-        return all(
-            loss <= _HARM
-            or any(
-                other.weight > job.weight and -gain >= loss
-                for other, gain in zip(jobs, loses, strict=True)
-            )
-            for job, loss in zip(jobs, loses, strict=True)
-        )
+        return bool((self._slowdowns(plan) - due <= _HARM).all())
 
     def told(self, plan: Plan) -> str:
         """Return in words what the jobs lose as things are, and with a plan."""

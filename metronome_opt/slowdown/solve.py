@@ -10,12 +10,12 @@ from functools import cache
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.objectives import SLOWDOWN
+from metronome_opt.objectives import DELAY, SLOWDOWN, STRICT, Levels, simulated_levels
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
-from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
+from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, SHARINGS, Player, plays, waits
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
@@ -41,6 +41,9 @@ def solve_slowdown(
     sharing: str | None = None,
     cushion_slots: int = 0,
     hyperperiod: int | None = None,
+    tolerance: Exact | None = None,
+    names: Sequence[str] = (SLOWDOWN,),
+    levels: Levels | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
@@ -48,7 +51,11 @@ def solve_slowdown(
     ----------
     hyperperiod
         Slots that periods of gated jobs have to divide; None for any periods.
-    arguments, stretch_limit, sharing, cushion_slots
+    names
+        Objectives that `are_simulated`.
+    levels
+        Weights in the means that are minimised instead of those of the objectives.
+    arguments, stretch_limit, sharing, cushion_slots, tolerance
         As of `metronome_opt.solve`.
 
     Returns
@@ -60,7 +67,7 @@ def solve_slowdown(
     Raises
     ------
     InputError
-        If the stretch limit or the sharing makes no sense, or jobs have to be stretched.
+        If an argument makes no sense, or jobs have to be stretched.
     """
     instance, start, budget = arguments.instance, arguments.start, arguments.budget
     if instance.needs_stretch:
@@ -68,13 +75,16 @@ def solve_slowdown(
             f"{instance.name}: jobs have to be stretched before links have hyperperiods; "
             "name an objective: contention with stretch"
         )
+    weights = {job.name: job.weight for job in instance.jobs}
     terms = Terms(
-        stretch_limit=_share(stretch_limit),
+        stretch_limit=None if stretch_limit is None else _share("stretch_limit", stretch_limit),
         cushion_slots=cushion_slots,
         workers=arguments.workers,
         sharings=_sharings(sharing),
         start=None if start is None else Plan.of(instance, start),
         hyperperiod=hyperperiod,
+        tolerance=_share("tolerance", tolerance or 0),
+        levels=levels or simulated_levels(names, weights),
     )
     bound = slowdown_bound(instance)
     minimum = _min_time(instance)
@@ -89,7 +99,7 @@ def solve_slowdown(
         budget.note(event)
 
     outcome = minimise(instance, terms, budget, report)
-    return _simulated(arguments, outcome, terms, bound, trajectory)
+    return _simulated(arguments, outcome, terms, bound, trajectory, names)
 
 
 def _without_simulation(arguments: Arguments, terms: Terms, bound: Bound, enough_s: int) -> Result:
@@ -107,7 +117,7 @@ def _without_simulation(arguments: Arguments, terms: Terms, bound: Bound, enough
         arguments,
         found.offsets,
         {},
-        {SLOWDOWN: None, **evaluation.objectives},
+        {SLOWDOWN: None, DELAY: None, **evaluation.objectives},
         bound.value,
         bound_prices=bound.prices or None,
         proved=False,
@@ -139,11 +149,11 @@ def load_player() -> None:
     minimise(three.replace(jobs=three.jobs[:2]), Terms(), Budget())
 
 
-def _share(value: Exact | None) -> Fraction | None:
-    """Return the stretch limit as a number; one that is negative is refused."""
-    limit = None if value is None else exact("stretch_limit", value)
-    if limit is not None and limit < 0:
-        raise InputError(f"stretch_limit: must be at least 0, got {quote(str(value))}")
+def _share(name: str, value: Exact) -> Fraction:
+    """Return a limit as a number; one that is negative is refused."""
+    limit = exact(name, value)
+    if limit < 0:
+        raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
     return limit
 
 
@@ -169,6 +179,7 @@ def _simulated(
     terms: Terms,
     bound: Bound,
     trajectory: list[Event],
+    names: Sequence[str],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
     stretch = plan.stretch(instance)
@@ -190,7 +201,7 @@ def _simulated(
         arguments,
         plan.offsets,
         stretch,
-        {SLOWDOWN: value, **evaluation.objectives},
+        {SLOWDOWN: value, DELAY: delay(instance, expected), **evaluation.objectives},
         min(bound.value, value),  # in finite plays chance may bring the value below the bound
         bound_prices=bound.prices or None,
         proved=proved,
@@ -199,6 +210,7 @@ def _simulated(
         stretch_limit=limit,
         expected_ms=expected,
     )
+    stated = [SLOWDOWN if name == STRICT else name for name in names]
     simulated = Simulated(
         unshifted_ms={
             job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
@@ -214,9 +226,20 @@ def _simulated(
         build_s=0.0,
         solve_s=schedule.runtime_s,
         trajectory=tuple(trajectory),
-        levels=(Level(SLOWDOWN, value, proved),),
+        levels=tuple(Level(name, schedule.objectives[name], proved) for name in stated),
+        notes=(_by_weight(instance, expected),) if STRICT in names else (),
         simulated=simulated,
     )
+
+
+def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
+    """Return the mean slowdown of the jobs of each weight as text, that of the heaviest first."""
+    texts = []
+    for weight in sorted({job.weight for job in instance.jobs}, reverse=True):
+        jobs = tuple(job for job in instance.jobs if job.weight == weight)
+        mean = mean_slowdown(instance.replace(jobs=jobs), times_ms)
+        texts.append(f"{float(mean):.4f} of weight {weight}")
+    return f"slowdown by weight: {', '.join(texts)}"
 
 
 def _waits(instance: Instance, outcome: Outcome) -> dict[str, Mapping[str, float]]:

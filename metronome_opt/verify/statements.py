@@ -20,7 +20,7 @@ from metronome_opt.verify.evaluation import (
     too_long,
 )
 
-_SLOWDOWN = "slowdown"  # simulated, so that `evaluate` does not have it
+_SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
 _ROOT = 10**12  # a square root is rounded down to a multiple of one over this, or finer
 
 
@@ -102,17 +102,20 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
             stretch_limit=schedule.stretch_limit,
         )
         truth.update(evaluation.objectives)
+    times = schedule.expected_ms or {}
+    whole = all(job.name in times for job in instance.jobs)  # else that is the fault
+    alike = not any(job.weight for job in instance.jobs)
     if _SLOWDOWN in schedule.objectives:
-        times = schedule.expected_ms or {}
-        whole = all(job.name in times for job in instance.jobs)  # else that is the fault
         stated = schedule.objectives[_SLOWDOWN]
-        truth[_SLOWDOWN] = _slowdown(instance, times) if whole else stated
+        truth[_SLOWDOWN] = _slowdown(instance, times, alike=alike) if whole else stated
+    if _DELAY in schedule.objectives:
+        stated = schedule.objectives[_DELAY]
+        truth[_DELAY] = _slowdown(instance, times, alike=True) - 1 if whole else stated
     return truth
 
 
-def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction]) -> Fraction:
-    """Return the weighted mean of iteration time over period, unweighted if all weights are 0."""
-    alike = not any(job.weight for job in instance.jobs)
+def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction], *, alike: bool) -> Fraction:
+    """Return the mean of iteration time over period, weighted unless all jobs count alike."""
     weights = {job.name: 1 if alike else job.weight for job in instance.jobs}
     total = sum(
         (
@@ -163,7 +166,8 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violati
     """Yield impossible iteration times: no job is faster than alone, or than its slots."""
     expected_ms = schedule.expected_ms
     if expected_ms is None:
-        if schedule.objectives.get(_SLOWDOWN) is not None:  # None: it was not simulated
+        stated = [schedule.objectives.get(name) for name in (_SLOWDOWN, _DELAY)]
+        if stated != [None, None]:  # None: it was not simulated
             yield Violation("expected_ms", "nothing", "a slowdown is that of these times")
         return
     wrong = list(_naming_faults(instance, "expected_ms", expected_ms))

@@ -16,6 +16,7 @@ from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.scenario import Places, Search, allocate
+from metronome_opt.objectives import simulated_levels
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.solvers.budget import Budget
 
@@ -142,17 +143,18 @@ def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
     return (lost, price(found)), cheapest(jobs, search.occupancy())
 
 
-def compare_slowdowns(scenario: Scenario) -> tuple[float, float] | None:
-    """Return the slowdown of `allocate`, and the least of all places.
+def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float, float] | None:
+    """Return the slowdown of `allocate`, and the least of all places; of the heaviest if strict.
 
     None if not all jobs have room.
     """
-    problem = allocate(scenario, Budget(60))
+    levels = simulated_levels([name], {job.name: job.priority for job in scenario.jobs})
+    problem = allocate(scenario, Budget(60), levels=levels)
     if problem.waiting or problem.places is None:
         return None
-    search = Search(scenario)
-    every = [search.slowdown(places, _FRESH) for places in all_places(scenario)]
-    return search.slowdown(problem.places, _FRESH), min(every)
+    search = Search(scenario, levels)
+    every = [search.values(places, _FRESH)[0] for places in all_places(scenario)]
+    return search.values(problem.places, _FRESH)[0], min(every)
 
 
 def main(cases: int) -> None:

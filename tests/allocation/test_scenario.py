@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.allocation.scenario import Search, allocate
+from benchmarks.stored import SUITES
+from metronome_opt.allocation.scenario import _UNSEEN, Search, allocate
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import Scenario
+from metronome_opt.objectives import simulated_levels
+from metronome_opt.scenario import Scenario, read_scenario
 from metronome_opt.scenario.build import Problem
 from metronome_opt.solvers.budget import Budget
+from tests.allocation.enumeration import draw_scenario
 from tests.simulate.scenes import switch
 
 BURST = {"start_ms": 100, "length_ms": 150, "rate_mbps": 100}
@@ -23,6 +26,32 @@ def allocated(
     document = {"format": "metronome-scenario/1", "name": "small", "slot_ms": 10}
     document |= {"cluster": cluster, "jobs": [{**sending, **job} for job in jobs]}
     return allocate(Scenario.from_dict(document), budget or Budget())
+
+
+def test_strict_order_gives_heavier_jobs_the_better_places() -> None:
+    scenario = read_scenario(SUITES / "allocation" / "allocation-8-tune-1.json")
+    levels = simulated_levels(["strict"], {job.name: job.priority for job in scenario.jobs})
+    search = Search(scenario, levels)
+    found = [allocate(scenario, Budget(), levels=each) for each in (None, levels)]
+    (heavy, middle, _), strict = (search.values(each.places or {}, 7000) for each in found)
+    assert strict[0] < heavy + 0.002
+    assert strict[1] < middle - 0.002
+
+
+def test_places_are_compared_with_the_nearest_in_unseen_plays() -> None:
+    """By prices the jobs of some clusters fare worse than at the nearest places."""
+    for seed in range(25):
+        scenario = draw_scenario(seed)
+        found, search = allocate(scenario, Budget()), Search(scenario)
+        if not found.waiting:
+            reached, near = (
+                search.slowdown(places, _UNSEEN)
+                for places in (found.places or {}, search.nearest())
+            )
+            assert reached <= near
+            assert found.comparison.endswith(
+                f"seen: {reached:.4f} at these places, {near:.4f} at the nearest"
+            )
 
 
 def job(name: str, workers: int, **fields: Any) -> dict[str, Any]:

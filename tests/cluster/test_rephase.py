@@ -52,9 +52,7 @@ def times(fleet: Fleet) -> dict[str, float]:
 
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_job_is_slower_than_without_monitor_only_for_a_more_important_one(
-    event: Callable[[Fleet], None], seed: int
-) -> None:
+def test_no_job_is_slower_than_without_monitor(event: Callable[[Fleet], None], seed: int) -> None:
     means = []
     fleets = [three(measured=measured, seed=seed) for measured in (True, False)]
     for fleet in fleets:
@@ -66,9 +64,7 @@ def test_job_is_slower_than_without_monitor_only_for_a_more_important_one(
     weights = {name: worker.weight for name, worker in fleets[0].workers.items()}
     assert sum(weights[name] * loss for name, loss in losses.items()) <= 0
     # By how much jobs that keep no slots meet is a matter of chance, so that 5 % are nothing.
-    for name, loss in losses.items():
-        gains = [-losses[other] for other in losses if weights[other] > weights[name]]
-        assert loss <= max([0.05 * alone[name], *gains])
+    assert all(loss <= 0.05 * alone[name] for name, loss in losses.items())
     assert len(fleets[0].rephasings) <= 7
 
 

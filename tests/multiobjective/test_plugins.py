@@ -14,6 +14,7 @@ from metronome_opt import solve
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job
 from metronome_opt.multiobjective.pareto import pareto
+from metronome_opt.objectives import JobObjective
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARMLESS, job, network
 from tests.multiobjective.enumeration import contested
@@ -85,6 +86,13 @@ def toy(job: Job, offset: int) -> int:
     return job.weight * abs(offset - 2)
 
 
+class Given(JobObjective):
+    name, unit = "given", "weight x slots"
+
+    def cost(self, job: Job, offset: int) -> int:
+        return toy(job, offset)
+
+
 def value(instance: Instance, offsets: dict[str, int]) -> Fraction:
     return Fraction(sum(toy(each, offsets[each.name]) for each in instance.jobs))
 
@@ -110,6 +118,18 @@ def test_plugin_objective_is_optimised_and_held(instance: Instance) -> None:
     assert "toy" not in first.schedule.objectives
     second = solve(instance, objective=["contention", "toy"], workers=1)
     assert tuple(level.value for level in second.levels) == min((b, a) for a, b in schedules)
+
+
+def test_objective_is_a_name_or_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = network(job("a", 8, (0, 2, 60)), job("b", 8, (0, 2, 60), weight=3))
+    ours, known = (
+        solve(instance, objective=["contention", each], workers=1) for each in (Given(), "toy")
+    )
+    assert [level.value for level in ours.levels] == [level.value for level in known.levels]
+    assert str(solve(instance, objective=Given(), workers=1).levels[0]) == "given 0 (proved)"
+    monkeypatch.setattr(Given, "name", "wait")
+    with pytest.raises(InputError, match="wait: is known already; take another name"):
+        solve(instance, objective=Given())
 
 
 def test_plugin_objective_in_sum_is_divided_by_1() -> None:

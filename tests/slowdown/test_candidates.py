@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.builders import job, network
 from tests.slowdown.cases import NESTED
 
 
-def plans(instance: Instance, limit: Fraction, **options: int) -> list[Plan]:
+def plans(instance: Instance, limit: Fraction, **options: Any) -> list[Plan]:
     longest = {each.name: int(each.period * (1 + limit)) for each in instance.jobs}
     return list(Candidates(instance, longest, 0, lambda _: True, Budget(), **options).plans())
 

@@ -55,6 +55,16 @@ def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
     assert f"stated {longest}, but it must be in [0, 0]" in capsys.readouterr().err
 
 
+def test_delay_and_its_front_are_stated(tmp_path: Path, capsys: Captured) -> None:
+    path, out = file_of(ALTERNATING, tmp_path), tmp_path / "front"
+    lines = solved(capsys, path, "--objectives", "slowdown,delay", "--tolerance", "5%")
+    assert [line[:3] for line in lines if line[1:3] == ". "] == ["1. ", "2. "]
+    front = ["--objectives", "slowdown,delay", "--output", str(out), "--workers", "1"]
+    assert main(["pareto", path, *front, "--time-limit", "60"]) == 0
+    assert main(["verify", path, str(out / "point-001.json")]) == 0
+    assert (out / "front.csv").read_text().startswith("point,schedule,slowdown,")
+
+
 @pytest.mark.slow
 def test_loading_does_not_use_time_limit(tmp_path: Path) -> None:
     arguments = ["solve", file_of(ALTERNATING, tmp_path), "--time-limit", "2", "--workers", "1"]

@@ -32,7 +32,7 @@ export function percent(value) {
 // The value of an objective; null is a cushion without limit, or a score without shared links.
 export function stated(name, value) {
   if (value === null) return name === "cushion" ? "no limit" : "–";
-  return name === "latency" ? percent(value) : shown(value);
+  return ["latency", "delay"].includes(name) ? percent(value) : shown(value);
 }
 
 export function milliseconds(slots, slotMs) {
