@@ -147,6 +147,9 @@ def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]
         Of the document, if known: of its fields the one is named that is most like an unknown one.
     """
     details = error.errors(include_url=False)
+    inner = {fault["loc"][:length] for fault in details for length in range(len(fault["loc"]))}
+    # A list of what is wrong itself counts as empty.
+    details = [each for each in details if each["type"] != "too_short" or each["loc"] not in inner]
     details.sort(key=lambda fault: fault["type"] != "extra_forbidden")
     return [_line(fault, details, cls) for fault in details]
 

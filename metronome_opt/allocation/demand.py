@@ -30,6 +30,8 @@ class Demand:
         How long it still runs with a network of its own; None if it is not known.
     most_racks
         How many racks it may span; None for any number.
+    min_rate
+        Links have to allow each task so many Mbit/s.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Demand:
     weight: int = 1
     length_ms: float | None = None
     most_racks: int | None = None
+    min_rate: int = 1
 
     @property
     def worth(self) -> int:

@@ -148,7 +148,7 @@ class Room:
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
         rack tasks fill as few nodes as possible, or are shared out evenly among the emptiest so
         many, or among all; several racks get equal shares, or their nodes do. Links that do not
-        carry 1 Mbit/s for each of its tasks are not used.
+        carry what each of its tasks needs at least are not used.
         """
         room = self.tasks(job.each)
         room = np.where(self._linked | (room >= job.tasks), room, 0)
@@ -166,7 +166,8 @@ class Room:
     def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
         """Return the placement of a job on nodes; None if links or racks do not allow it."""
         placement = self.cluster.placement(nodes, job.allreduce, each=job.each.gpus)
-        if not placement.rate or placement.racks > (job.most_racks or placement.racks):
+        too_slow = placement.limit is not None and placement.rate < job.min_rate
+        if too_slow or placement.racks > (job.most_racks or placement.racks):
             return None
         return placement
 

@@ -24,6 +24,7 @@ from metronome_opt.scenario.model import DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Gpu
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
+    EVENTS_PER_S,
     SAFE,
     WORTH,
     Player,
@@ -37,6 +38,7 @@ from metronome_opt.solvers.budget import Budget
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
 _NEAR = Outlook(exposure=0.0, rack=1e-4)  # no job comes later; racks decide between equals
+_PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
 _SEARCH = 0.5  # of the time, for places by prices; and of the rest, for those that are simulated
 _SIMULATED = 300
 _FIRST_SEED = 400  # of plays that compare placements
@@ -79,15 +81,19 @@ def allocate(
     if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
         return build_scenario(scenario)
     search = Search(scenario, levels)
+    began = budget.elapsed
     near = search.nearest()
     choices = [near]
-    if not budget.stopped:
+    if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    best = _best(search, choices, budget)
+    compared = _has_time(budget, 0.0)
+    if compared:
+        compared = _has_time(budget, 2 * len(choices) * search.seconds(choices[-1]))
+    best = _best(search, choices, compared=compared)
     comparison = ""
-    if not budget.stopped:
+    if compared and not budget.stopped:
         best = search.improved(best, budget.fraction(_SEARCH), seed)
-        best = _best(search, [near, best], budget, _UNSEEN)
+        best = _best(search, [near, best], compared=not budget.stopped, first_seed=_UNSEEN)
         if best.keys() == near.keys():
             here, there = (search.slowdown(each, _UNSEEN) for each in (best, near))
             comparison = (
@@ -235,6 +241,11 @@ class Search:
             self._simulated[key] = self._simulate(places, first_seed)
         return self._simulated[key]
 
+    def seconds(self, places: Places) -> float:
+        """Return about how long it takes to simulate jobs at their places."""
+        instance = build_scenario(self.scenario.at(places)).instance
+        return Player(instance, plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
+
     def _simulate(self, places: Places, first_seed: int) -> tuple[Player, Floats]:
         instance = build_scenario(self.scenario.at(places)).instance
         player = Player(instance, plays(first_seed, 2), levels=self.levels)
@@ -276,14 +287,20 @@ def places_of(occupancy: Occupancy) -> Places:
     return {name: each.placement.nodes for name, each in occupancy.placed.items()}
 
 
+def _has_time(budget: Budget, seconds: float) -> bool:
+    """Return whether a budget has more than some seconds left."""
+    remaining = budget.remaining
+    return not budget.stopped and (remaining is None or remaining > seconds)
+
+
 def _best(
-    search: Search, choices: list[Places], budget: Budget, first_seed: int = _FIRST_SEED
+    search: Search, choices: list[Places], *, compared: bool, first_seed: int = _FIRST_SEED
 ) -> Places:
-    """Return the best of some choices; the last one if there is no time to compare them."""
+    """Return the best of some choices; the last one if these are not to be compared."""
     free = search.free()
     left = [lost([job for job in free if job.name not in places]) for places in choices]
     choices = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
-    if len(choices) == 1 or budget.stopped:
+    if len(choices) == 1 or not compared:
         return choices[-1]
     one, other = choices
     better = is_better(search.values(other, first_seed), search.values(one, first_seed))

@@ -28,7 +28,8 @@ def claims(
     """
     from metronome_opt.kubernetes import VerificationError, export_claims
 
-    source, stated = options.read_source(instance), read_schedule(schedule)
+    stated = read_schedule(schedule)
+    source = options.read_source(instance, stated)
     with options.naming(instance):
         problem, faults = judge(source, stated)
     if problem is None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metronome_opt.instance import Instance
     from metronome_opt.scenario import Problem as Read
     from metronome_opt.scenario import Scenario
+    from metronome_opt.schedule import Schedule
 
 _FILE = (
     "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "
@@ -116,12 +117,15 @@ def read_pairs(option: str, text: str | None) -> dict[str, str]:
     return pairs
 
 
-def read_source(path: Path) -> Scenario | Instance:
-    """Read an instance or a scenario, or the state of a cluster as a scenario."""
+def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Instance:
+    """Read an instance or a scenario, or the state of a cluster as a scenario.
+
+    Jobs of a state are where a schedule moves them.
+    """
     if path.is_dir():
         from metronome_opt.cluster.scenario import read_state
 
-        return read_state(path)
+        return read_state(path, None if schedule is None else schedule.places)
     from metronome_opt.scenario.build import read_source
 
     return read_source(path)

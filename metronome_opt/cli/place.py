@@ -71,6 +71,13 @@ def place(
             "--output", "-o", metavar="FILE", help="Write the state as a scenario, for solve, say."
         ),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw iterations without and with JOB here (.svg, .png or .pdf).",
+        ),
+    ] = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
 ) -> int:
@@ -84,10 +91,7 @@ def place(
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
     _check_alone(job is not None, cluster is not None or bool(changes), remove, take, dry_run)
-    if claims is not None:
-        from metronome_opt.kubernetes import check_folder
-
-        check_folder(claims)
+    _check_outputs(claims, plot, has_job=job is not None)
     new = None
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
@@ -105,7 +109,9 @@ def place(
                 _remove(store.state, remove)
             _print_state(store.state, as_json=as_json)
         else:
-            placed = _place(store.state, gang, remove=remove, dry_run=dry_run, as_json=as_json)
+            placed = _place(
+                store.state, gang, remove=remove, dry_run=dry_run, plot=plot, as_json=as_json
+            )
         is_changed = new is not None or store.state.sequence > before
         options.wrote(state if is_changed else None)
         if output is not None:
@@ -123,6 +129,20 @@ def _check_alone(
         raise InputError("--take: is for a STATE that stays as it is; do all else before or after")
     if dry_run and (not has_job or is_changed):
         raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
+
+
+def _check_outputs(claims: Path | None, plot: Path | None, *, has_job: bool) -> None:
+    """Refuse outputs that cannot be written."""
+    if claims is not None:
+        from metronome_opt.kubernetes import check_folder
+
+        check_folder(claims)
+    if plot is not None:
+        from metronome_opt.plot import check_suffix
+
+        check_suffix(plot)
+        if not has_job:
+            raise InputError("--plot: draws iterations with a JOB; name one")
 
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
@@ -179,7 +199,13 @@ def _read_gang(
 
 
 def _place(
-    state: ClusterState, gang: Gang, *, remove: str | None, dry_run: bool, as_json: bool
+    state: ClusterState,
+    gang: Gang,
+    *,
+    remove: str | None,
+    dry_run: bool,
+    plot: Path | None,
+    as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and print so; return True if there was room."""
     from metronome_opt.cluster.placing import Wait, place_job
@@ -203,7 +229,27 @@ def _place(
         options.print_json(_document(left, decision, reserved=not dry_run))
     else:
         _print_place(left, decision, reserved=not dry_run)
+    if plot is not None:
+        _draw(left, decision, plot)
     return True
+
+
+def _draw(state: ClusterState, decision: Place, path: Path) -> None:
+    """Draw iteration times of the jobs of a state without and with one more, and where they run."""
+    from metronome_opt.cluster.placing import iterations_ms
+    from metronome_opt.plot import plot_placements, save_figure
+    from metronome_opt.report.tables import on_nodes
+
+    name, without = decision.asked.name, iterations_ms(state)
+    claims = {**state.claims, name: decision.claim}
+    changed = {job: after for job, _, after in decision.affected(state)}
+    times = {
+        f"without {name}": {**without, name: decision.alone_ms},
+        f"with {name}": {**without, **changed, name: decision.expected_ms},
+    }
+    where = {job: f"{job}\n{on_nodes(claim.nodes, 2)}" for job, claim in claims.items()}
+    save_figure(plot_placements(times, labels=where), path)
+    options.wrote(path)
 
 
 def _take(state: ClusterState, path: Path) -> None:
@@ -264,7 +310,10 @@ def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> Non
     else:
         typer.echo("no slots: bursts begin when they are ready")
     for name, before, after in decision.affected(state):
-        typer.echo(f"{name}: iteration {after:.0f} ms instead of {before:.0f}")
+        shared = ", ".join(sorted(state.flows(name).keys() & decision.placement.links.keys()))
+        typer.echo(
+            f"{name}: iteration {after:.0f} ms instead of {before:.0f}: also sends on {shared}"
+        )
 
 
 def _print_state(state: ClusterState, *, as_json: bool) -> None:
@@ -307,7 +356,7 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
         )
         state = ClusterState(spec)
         if with_jobs:
-            place_scenario(state, scenario)
+            place_scenario(state, scenario, time.time())
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return state

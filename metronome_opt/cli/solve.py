@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +14,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
-from metronome_opt.errors import counted
+from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
 from metronome_opt.result import Result, Stop
@@ -23,6 +25,9 @@ from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
 from metronome_opt.solving import ScenarioError
 from metronome_opt.solving import solve as run_solver
 from metronome_opt.verify import evaluate
+
+if TYPE_CHECKING:
+    from metronome_opt.allocation.moves import Move
 
 
 def solve(
@@ -52,6 +57,15 @@ def solve(
     sharing: options.Sharing = None,
     tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
+    move_cost: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="S",
+            help="Jobs of a STATE may move if that saves more than these seconds.",
+            show_default="no job moves",
+        ),
+    ] = None,
     output: options.ScheduleOutput = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
@@ -65,7 +79,7 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    source = options.read_source(file)
+    source, moves = _read_moved(file, move_cost)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -90,6 +104,9 @@ def solve(
             tolerance=tolerance,
             cushion_slots=cushion_slots,
         )
+    if moves and isinstance(source, Scenario):
+        there = {"places": {job.name: job.nodes for job in source.jobs}}
+        result = replace(result, schedule=result.schedule.model_copy(update=there))
     places = result.schedule.places
     problem = build_problem(source, places)
     problem = replace(problem, places=places)
@@ -103,8 +120,9 @@ def solve(
         with live_line(f"drawing {plot}", str):
             save_figure(plot_result(result), plot)
     if as_json:
-        print_json(result.schedule.to_dict())
+        print_json({**result.schedule.to_dict(), **_moves_document(moves, move_cost)})
     else:
+        _print_moves(moves, move_cost)
         _print_result(result, problem, source)
     wrote(output, plot)
     if claims is not None:
@@ -116,6 +134,44 @@ def solve(
         wrote(claims)
         note_missing_nodes(problem)
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
+
+
+def _read_moved(file: Path, cost_s: float | None) -> tuple[Scenario | Instance, list[Move]]:
+    """Return the problem, and the moves of jobs that run if these may cost so much."""
+    if cost_s is None:
+        return options.read_source(file), []
+    if not file.is_dir():
+        raise InputError(f"--move-cost: {file} is no folder of a cluster's state; leave it out")
+    from metronome_opt.cluster.scenario import read_moved
+
+    return read_moved(file, cost_s, time.time())
+
+
+def _moves_document(moves: Sequence[Move], cost_s: float | None) -> dict[str, Any]:
+    """Return moves as JSON, nothing if none are wanted."""
+    rows = [
+        {
+            "job": move.job,
+            "from": list(move.before.nodes),
+            "to": list(move.after.nodes),
+            "saves_s": round(move.saves_ms / 1000, 3),
+            "costs_s": cost_s,
+        }
+        for move in moves
+    ]
+    return {} if cost_s is None else {"moves": rows}
+
+
+def _print_moves(moves: Sequence[Move], cost_s: float | None) -> None:
+    from metronome_opt.report.tables import on_nodes
+
+    for move in moves:
+        typer.echo(
+            f"move {move.job}: {on_nodes(move.before.nodes)} -> {on_nodes(move.after.nodes)}: "
+            f"saves {move.saves_ms / 1000:.0f} s, costs {cost_s:g} s"
+        )
+    if cost_s is not None and not moves:
+        typer.echo("no move pays (jobs that state no iterations stay)")
 
 
 def _objective(text: str) -> str | list[str] | dict[str, str]:

@@ -20,7 +20,8 @@ def verify(
     The exit status is 0 only if all are true. A lower bound is checked against the value; its proof
     cannot be seen from the file, unless it is one of slowdown.
     """
-    source, stated = options.read_source(instance), read_schedule(schedule)
+    stated = read_schedule(schedule)
+    source = options.read_source(instance, stated)
     with options.naming(instance):
         _, faults = judge(source, stated)
     if as_json:

@@ -6,7 +6,9 @@ The tasks of a gang are all alike, and so is the traffic of each.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -131,6 +133,16 @@ class Gang(Record):
         changes = {"period": period, "phases": tuple(phases), "max_stretch": stretch}
         return self.model_copy(update=changes)
 
+    def min_rate(self, hyperperiod: int) -> int:
+        """Return the lowest rate in Mbit/s at which its iteration fits the hyperperiod."""
+
+        def fits(rate: int) -> bool:
+            with suppress(InputError):
+                return bool(self.slowed_to(Fraction(rate), hyperperiod))
+            return False
+
+        return 1 + bisect_left(range(1, self.peak), x=True, key=fits)
+
     def stretch_for(self, hyperperiod: int) -> int:
         """Return the fewest idle slots that make the period divide the hyperperiod.
 
@@ -151,7 +163,7 @@ class Gang(Record):
 
 def _divisor(whole: int, minimum: int) -> int | None:
     """Return the smallest divisor of `whole` that is at least `minimum`; None if there is none."""
-    return next((p for p in range(minimum, whole + 1) if whole % p == 0), None)
+    return next((whole // n for n in range(whole // minimum, 0, -1) if whole % n == 0), None)
 
 
 class Reservation(Record):
@@ -210,7 +222,7 @@ class Unreserved(Record):
 
 
 class Revised(Record):
-    """Running jobs changed what they claim, all at once: their offsets, say, or their traffic."""
+    """Running jobs changed what they claim, all at once: their offsets, say, or their nodes."""
 
     event: Literal["revise"] = "revise"
     claims: Annotated[tuple[Reservation, ...], Field(strict=False)]
@@ -259,6 +271,12 @@ class JobFile(DescribedJob):
     most_racks: Positive | None = None
     workloads: Folder | None = None
     measured: Folder | None = None
+
+    @model_validator(mode="after")
+    def _check_nodes(self) -> Self:
+        if self.nodes is not None:
+            refuse("nodes", "a job that asks for a place is given some; leave them out")
+        return self
 
 
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:

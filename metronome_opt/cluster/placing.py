@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
@@ -36,6 +35,9 @@ from metronome_opt.solvers.budget import Budget
 
 MEETINGS = Meetings(SAFE)
 """Slowdowns of pairs of jobs, kept from one decision to the next."""
+
+LATE = 0.05
+"""Remaining length of a job that should have ended: a share of how long it has run."""
 
 _CUSHION = Fraction(2, 100)  # of a period: distance between bursts that keep slots
 _HARM = 0.01  # of an iteration: slots may make a gang slower by so much that meets no other job
@@ -92,13 +94,12 @@ class Place:
 
     def affected(self, state: ClusterState) -> list[tuple[str, float, float]]:
         """Return jobs that become slower, with their iterations in ms without and with the gang."""
-        slot_ms = state.cluster.slot_ms
-        before = {
-            name: float(state.claims[name].iteration * slot_ms)
-            for name in self.delays
-            if name in state.claims  # one that was decided about together with it may not yet be
-        }
-        return [(name, ms, ms * (1 + self.delays[name])) for name, ms in before.items()]
+        before, slot_ms = iterations_ms(state), state.cluster.slot_ms
+        return [
+            (name, before[name], before[name] + by * state.claims[name].iteration * slot_ms)
+            for name, by in self.delays.items()
+            if name in before  # one that was decided about together with it may not yet be
+        ]
 
     @property
     def why_slower(self) -> str:
@@ -120,9 +121,7 @@ class Place:
 def decide(
     state: ClusterState, waiting: Sequence[tuple[Gang, float]], now_s: float | None = None
 ) -> Mapping[str, Decision]:
-    """Decide which gangs start, and where.
-
-    A gang that would be too slow there for the hyperperiod, which `place_job` says, takes no room.
+    """Decide which gangs start, and where: nowhere too slow for the hyperperiod.
 
     Parameters
     ----------
@@ -131,21 +130,12 @@ def decide(
     now_s
         Unix time, by which it is known how long jobs still run; None if nothing is known.
     """
-    slot_ms, decisions = state.cluster.slot_ms, dict[str, Decision]()
-    left, before = list(waiting), len(waiting) + 1
-    while len(left) < before:
-        asked = [Waiting(_demand(gang, slot_ms, _length_ms(state, gang)), ms) for gang, ms in left]
-        decisions |= decide_starts(asked, occupancy_of(state, now_s))
-        before = len(left)
-        left = [each for each in left if _is_possible(state, each[0], decisions[each[0].name])]
-    return decisions
-
-
-def _is_possible(state: ClusterState, gang: Gang, decision: Decision) -> bool:
-    """Return whether the hyperperiod has room for a gang where it starts, if it does."""
-    with suppress(InputError):
-        return decision.placement is None or bool(at_rate(state, gang, decision.placement))
-    return False
+    asked = []
+    for gang, waited_ms in waiting:
+        job = _demand(gang, state.cluster.slot_ms, _length_ms(state, gang))
+        min_rate = gang.min_rate(state.cluster.hyperperiod)
+        asked.append(Waiting(replace(job, min_rate=min_rate), waited_ms))
+    return decide_starts(asked, occupancy_of(state, now_s))
 
 
 def place_job(
@@ -189,8 +179,13 @@ def place_job(
     return Place(gang, claim, alone_ms, expected_ms, placement, worst_first)
 
 
-def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
-    """Return the jobs of a state as allocation sees them, on links as they are."""
+def occupancy_of(
+    state: ClusterState, now_s: float | None = None, outlook: Outlook | None = None
+) -> Occupancy:
+    """Return the jobs of a state as allocation sees them, on links as they are.
+
+    The outlook is that of a cluster as full as it is, if None is given.
+    """
     room = Room(_present(state), state.free - state.others, state.up)
     placed = [
         Placed(
@@ -199,21 +194,50 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
         )
         for claim in state.claims.values()
     ]
-    return Occupancy(room, placed, MEETINGS, Outlook().at(room.busy))
+    return Occupancy(room, placed, MEETINGS, outlook or Outlook().at(room.busy))
+
+
+def iterations_ms(state: ClusterState) -> dict[str, float]:
+    """Return the expected iteration of each job, those of `undelayed` as long as their slots."""
+    occupancy, kept = occupancy_of(state), undelayed(state)
+    iterations: dict[str, float] = {}
+    for name, claim in state.claims.items():
+        delay = 0.0
+        if name not in kept:
+            each = occupancy.remove(name)
+            delay = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
+            occupancy.add(each)
+        iterations[name] = claim.iteration * state.cluster.slot_ms * (1 + delay)
+    return iterations
+
+
+def undelayed(state: ClusterState) -> set[str]:
+    """Return the jobs that keep slots and meet none that does not."""
+    free = {
+        link
+        for job, links in state.crossed.items()
+        if not state.claims[job].gated
+        for link in links
+    }
+    return {
+        job
+        for job, claim in state.claims.items()
+        if claim.gated and free.isdisjoint(state.crossed[job])
+    }
 
 
 def _present(state: ClusterState) -> Cluster:
     """Return the cluster with what links carry now."""
     links = state.cluster.links
     carried = state.capacity.tolist()
-    if [link.capacity for link in links] == carried:
+    if [*state.cluster.capacities.values()] == carried:
         return state.cluster
     fields = {field: getattr(state.cluster, field) for field in Cluster.model_fields}
     now = (
         Link.model_construct(name=link.name, capacity=capacity)  # 0 is no capacity of a file
         for link, capacity in zip(links, carried, strict=True)
     )
-    return Cluster.model_construct(**{**fields, "links": tuple(now)})
+    return Cluster.model_construct(**{**fields, "links": tuple(now), "background": {}})
 
 
 def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:
@@ -242,12 +266,16 @@ def _length_ms(state: ClusterState, gang: Gang) -> float | None:
 
 
 def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> float | None:
-    """Return how long a job still runs; None if it is not known, or it should have ended."""
-    if now_s is None or claim.started is None or claim.gang.iterations is None:
+    """Return how long a job still runs; None if it is not known.
+
+    At its ideal end a job that runs slower by a share has about as large a share of its length
+    left; how much slower this one is was not observed, so that of a usual one is taken.
+    """
+    length = _length_ms(state, claim.gang)
+    if now_s is None or claim.started is None or length is None:
         return None
-    length = _length_ms(state, claim.gang) or 0.0
-    left = length - 1000 * (now_s - claim.started)
-    return left if left > 0 else None
+    ran = 1000 * (now_s - claim.started)
+    return max(length - ran, LATE * ran)
 
 
 # ------------------------------------------------------------------ the claim
@@ -383,6 +411,11 @@ def why_not(state: ClusterState, gang: Gang) -> str:
         faults.append(f"most_racks is {gang.most_racks}")
     if failed:
         faults.append(f"links that carry nothing: {_named(failed)}")
+    if gang.most_racks is None and not failed:
+        faults.append(
+            f"each needs {gang.min_rate(state.cluster.hyperperiod):,} Mbit/s, else its iterations "
+            f"exceed the hyperperiod of {state.cluster.hyperperiod} slots"
+        )
     return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
 
 
@@ -408,11 +441,12 @@ def _more_nodes(state: ClusterState, gang: Gang, tasks: int) -> str:
 # ------------------------------------------------------------------ a whole scenario
 
 
-def place_scenario(state: ClusterState, scenario: Scenario) -> None:
+def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None = None) -> None:
     """Reserve nodes for the jobs of a scenario, those that they name or that `allocate` finds.
 
     Jobs send what they send there, from the offset on that the scenario gives, else as `claim_at`
-    chooses, one after the other. If there is no room for one of them, that is an `InputError`.
+    chooses, one after the other; they begin now, in Unix time. If there is no room for one of
+    them, that is an `InputError`.
     """
     problem = allocate(scenario, Budget(_SECONDS))
     if problem.waiting:
@@ -434,7 +468,7 @@ def place_scenario(state: ClusterState, scenario: Scenario) -> None:
             iterations=work.iterations,
         )
         there = state.cluster.placement(nodes[job.name], work.algorithm, each=work.each.gpus)
-        claim = claim_at(state, gang, there)
+        claim = claim_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         changes = {} if offset is None else {"offset": offset, "gated": True}
         state.reserve(claim.model_copy(update=changes))

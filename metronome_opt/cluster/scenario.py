@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from metronome_opt.allocation.moves import Move
 from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.moves import decide_moves, moved
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
@@ -18,13 +22,34 @@ from metronome_opt.schedule import Schedule
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu"}
 
 
-def read_state(folder: str | Path) -> Scenario:
-    """Read the state of a cluster as a scenario; errors name the folder."""
+def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
+    """Read the state of a cluster as a scenario; errors name the folder.
+
+    Parameters
+    ----------
+    places
+        Of jobs that a schedule moves; if there is no room for them they stay where they are.
+    """
     with Store(folder) as store:
-        try:
-            return scenario_of(store.state)
-        except InputError as error:
-            raise error.within(folder) from None
+        state = store.state
+    with suppress(InputError):
+        state = moved(state, places or {})
+    return _named(folder, state)
+
+
+def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Move]]:
+    """Read the same with jobs moved as `decide_moves` decides, and return the moves."""
+    with Store(folder) as store:
+        moves = decide_moves(store.state, cost_s, now_s)
+        there = moved(store.state, {move.job: move.after.nodes for move in moves})
+    return _named(folder, there), moves
+
+
+def _named(folder: str | Path, state: ClusterState) -> Scenario:
+    try:
+        return scenario_of(state)
+    except InputError as error:
+        raise error.within(folder) from None
 
 
 def scenario_of(state: ClusterState) -> Scenario:
@@ -36,7 +61,9 @@ def scenario_of(state: ClusterState) -> Scenario:
     document = document_of(state)
     if not document["jobs"]:
         raise InputError("no claims of several tasks are in force; place jobs first")
-    spec = ClusterSpec.from_dict({**state.cluster.to_dict(), **document["cluster"]})
+    spec = ClusterSpec.from_dict(
+        {**state.cluster.to_dict(), "background": {}, **document["cluster"]}
+    )
     return Scenario.from_dict({**document, "cluster": spec})
 
 
@@ -44,8 +71,8 @@ def document_of(state: ClusterState) -> dict[str, Any]:
     """Return the same as a document: each job at its nodes, offsets as the current ones.
 
     Periods are those of the jobs, without idle slots. A job of one task sends nothing: it is left
-    out, and its node has so much less. A node that is down has what its jobs hold; a link that has
-    failed carries 1 Mbit/s, since scenarios know no less.
+    out, and its node has so much less. A node that is down has what its jobs hold. Links carry what
+    traffic of others leaves; one that has failed 1 Mbit/s, since scenarios know no less.
     """
     cluster = state.cluster
     held: Counter[tuple[str, str]] = Counter()
@@ -100,22 +127,24 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
 
 
 def take_over(state: ClusterState, schedule: Schedule) -> bool:
-    """Let running jobs have the slots of a schedule of `scenario_of`; return whether any changes.
+    """Let running jobs have slots and places of a schedule of a state; return whether any changes.
 
     Jobs that are not gated keep the period that is claimed for them.
 
     Raises
     ------
     InputError
-        If the schedule is false, is not of this state, or a period does not divide the hyperperiod.
+        If the schedule is false, is not of this state, there is no room at its places, or a period
+        does not divide the hyperperiod.
     """
-    problem, faults = judge(scenario_of(state), schedule)
+    there = moved(state, schedule.places or {})
+    problem, faults = judge(scenario_of(there), schedule)
     if problem is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise InputError(f"{faults[0]}{more}; solve the state anew")
     claims = []
     for job in problem.instance.jobs:
-        claim = state.claims[job.name]
+        claim = there.claims[job.name]
         offset, gated = schedule.offsets[job.name], (schedule.gated or {}).get(job.name, True)
         period = job.period + schedule.stretch.get(job.name, 0) if gated else claim.period
         stretch = period - claim.gang.period

@@ -77,7 +77,7 @@ class ClusterState:
         self.free: Ints = self.total.copy()
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
-        self.capacity: Ints = np.array([link.capacity for link in cluster.links], dtype=np.int64)
+        self.capacity: Ints = np.array([*cluster.capacities.values()], dtype=np.int64)
         self.demand: NDArray[np.int32] = np.zeros(
             (len(cluster.links), cluster.hyperperiod), dtype=np.int32
         )
@@ -173,7 +173,7 @@ class ClusterState:
         Raises
         ------
         InputError
-            If one of them does not run, or would run elsewhere.
+            If one of them does not run, or would move to where there is no room.
         """
         changed = tuple(claim for claim in claims if self.claims.get(claim.job) != claim)
         if changed:
@@ -243,12 +243,19 @@ class ClusterState:
                 raise InputError(f"{claim.job}: node {node}: has less than its tasks take")
 
     def _check_new(self, claim: Reservation) -> None:
-        gang, hosts = claim.gang, self.cluster.hosts
+        gang = claim.gang
         if claim.job in self.claims:
             raise InputError(
                 f"{claim.job}: has other claims in force already; unreserve it first, or rename it"
             )
         self._check_claim(claim)
+        self._check_place(claim, self.free)
+        for link, count in self.placement(claim).links.items():
+            _check_size(link, self.peak(link) + count * gang.peak)
+
+    def _check_place(self, claim: Reservation, free: Ints) -> None:
+        """Refuse a place without room, if each node has so much free, of shape (nodes, 3)."""
+        gang, hosts = claim.gang, self.cluster.hosts
         racks = len({hosts[node].rack for node in claim.nodes})
         if gang.most_racks is not None and racks > gang.most_racks:
             raise InputError(
@@ -257,27 +264,35 @@ class ClusterState:
             )
         for node, count in sorted(Counter(claim.nodes).items()):
             index = self._nodes[node]
-            short = lacking(self.free[index], gang.each, count) if self.up[index] else "is down"
+            short = lacking(free[index], gang.each, count) if self.up[index] else "is down"
             if short is not None:
                 raise InputError(f"{claim.job}: node {node}: {short}")
         for link, count in self.placement(claim).links.items():
             asked, room = count * gang.peak, self.room(link)
             if asked > room:
                 raise InputError(f"{claim.job}: {link}: {asked} Mbit/s asked for, {room} to be had")
-            _check_size(link, self.peak(link) + asked)
 
     def _check_revised(self, claims: Sequence[Reservation]) -> None:
         twice = [job for job, n in Counter(claim.job for claim in claims).items() if n > 1]
         if twice:
             raise InputError(f"{twice[0]}: is revised twice at once")
         grown: Counter[str] = Counter()
+        free, moved = self.free.copy(), []
         for claim in claims:
             before = self.claim(claim.job)
-            if (claim.nodes, claim.gang.each) != (before.nodes, before.gang.each):
-                raise InputError(f"{claim.job}: runs already, and cannot be moved to other nodes")
+            if claim.gang.each != before.gang.each:
+                raise InputError(f"{claim.job}: runs already, and its tasks keep what they have")
             self._check_claim(claim)
             for link, count in self.flows(claim.job).items():
-                grown[link] += count * (claim.gang.peak - before.gang.peak)
+                grown[link] -= count * before.gang.peak
+            for link, count in self.placement(claim).links.items():
+                grown[link] += count * claim.gang.peak
+            if claim.nodes != before.nodes:
+                self._give(before, 1, free)
+                moved.append(claim)
+        for claim in moved:
+            self._check_place(claim, free)
+            self._give(claim, -1, free)
         for link, more in grown.items():
             _check_size(link, self.peak(link) + more)
 
@@ -308,15 +323,11 @@ class ClusterState:
             case Reserved(claim=claim):
                 self.take(claim)
             case Unreserved(job=job):
-                claim = self.claims.pop(job)
-                self._give(claim, 1)
-                self._send(claim, self.crossed.pop(job), -1)
+                self._give_back(self.claims.pop(job))
             case Revised(claims=claims):
                 for claim in claims:
-                    flows = self.crossed[claim.job]
-                    self._send(self.claims[claim.job], flows, -1)
-                    self._send(claim, flows, 1)
-                    self.claims[claim.job] = claim
+                    self._give_back(self.claims[claim.job])
+                    self.take(claim)
             case CapacityChanged(link=link, capacity=capacity):
                 self.capacity[self._links[link]] = capacity
             case NodeChanged(node=node, up=up):
@@ -329,13 +340,17 @@ class ClusterState:
         flows = {self._links[link]: count for link, count in crossed}
         self.claims[claim.job] = claim
         self.crossed[claim.job] = flows
-        self._give(claim, -1)
+        self._give(claim, -1, self.free)
         self._send(claim, flows, 1)
 
-    def _give(self, claim: Reservation, sign: int) -> None:
+    def _give_back(self, claim: Reservation) -> None:
+        self._give(claim, 1, self.free)
+        self._send(claim, self.crossed.pop(claim.job), -1)
+
+    def _give(self, claim: Reservation, sign: int, free: Ints) -> None:
         each = sign * np.array(claim.gang.each.vector, dtype=np.int64)
         for node in claim.nodes:
-            self.free[self._nodes[node]] += each
+            free[self._nodes[node]] += each
 
     def _send(self, claim: Reservation, flows: Mapping[int, int], sign: int) -> None:
         """Add a job to the demand of links, by index, or take it away with a `sign` of -1."""

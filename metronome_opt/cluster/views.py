@@ -53,15 +53,15 @@ class StateSnapshot(Record):
 
 def snapshot_of(state: ClusterState) -> StateSnapshot:
     """Return a state as a document."""
-    links, nodes = state.cluster.links, state.cluster.nodes
+    links, nodes = state.cluster.capacities, state.cluster.nodes
     return StateSnapshot(
         cluster=state.cluster,
         sequence=state.sequence,
         claims=tuple(state.claims.values()),
         capacities={
-            link.name: carries
-            for link, carries in zip(links, state.capacity.tolist(), strict=True)
-            if link.capacity != carries
+            link: carries
+            for (link, nominal), carries in zip(links.items(), state.capacity.tolist(), strict=True)
+            if nominal != carries
         },
         down=tuple(node.name for node, up in zip(nodes, state.up, strict=True) if not up),
     )

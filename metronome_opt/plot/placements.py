@@ -17,13 +17,20 @@ _SHARE = 0.8  # of the distance between jobs that their bars take
 
 
 @rc_context(style.SHEET)
-def plot_placements(times: Mapping[str, Mapping[str, float]], *, ax: Axes | None = None) -> Axes:
+def plot_placements(
+    times: Mapping[str, Mapping[str, float]],
+    *,
+    labels: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw how long an iteration of each job takes, a bar for each placement.
 
     Parameters
     ----------
     times
         By placement and job, in ms; the jobs of the first placement are drawn.
+    labels
+        Text below each job, such as where it runs; its name if None.
     ax
         Axes to draw on; new ones if None.
     """
@@ -36,7 +43,8 @@ def plot_placements(times: Mapping[str, Mapping[str, float]], *, ax: Axes | None
         colour = _COLOURS[number % len(_COLOURS)]
         bars = ax.bar(left, heights, width, label=label, color=colour)
         ax.bar_label(bars, fmt="%.0f", fontsize="x-small")
-    ax.set_xticks(range(len(jobs)), [style.shorten(job, 16) for job in jobs])
+    texts = [style.shorten(job, 16) if labels is None else labels[job] for job in jobs]
+    ax.set_xticks(range(len(jobs)), texts)
     ax.set_ylabel("iteration (ms)")
     ax.legend(ncols=len(times), loc="upper left", frameon=False)
     ax.margins(y=0.2)

@@ -269,7 +269,7 @@ def build_scenario(scenario: Scenario) -> Problem:
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
         "slot_ms": scenario.slot_ms,
-        "links": [link.model_dump() for link in cluster.links],
+        "links": [{"name": name, "capacity": left} for name, left in cluster.capacities.items()],
         "jobs": jobs,
     }
     try:

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Link
 from metronome_opt.records import (
+    FrozenDict,
     Name,
     Positive,
     Record,
@@ -26,7 +27,17 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.network import MAX_NODES, Cluster, Distance, Gpu, Host, Rack, Resources
+from metronome_opt.scenario.network import (
+    MAX_NODES,
+    Background,
+    Cluster,
+    Distance,
+    Gpu,
+    Host,
+    Rack,
+    Resources,
+    check_background,
+)
 from metronome_opt.scenario.workload import Rational, megabits
 
 CLUSTER_FORMAT = "metronome-cluster/1"
@@ -68,6 +79,8 @@ class UniformCluster(Record):
         What the nodes of a rack can send together over what its uplink carries.
     gpu
         The kind of GPU in all nodes; only jobs by model need it.
+    background
+        As in `Cluster`; the uplink of ``rack-0`` is ``rack-0-uplink``.
     """
 
     topology: Literal["single-switch", "leaf-spine"]
@@ -78,15 +91,23 @@ class UniformCluster(Record):
     racks: Annotated[int, Field(ge=1, le=_MAX_RACKS)] | None = None
     oversubscription: _Ratio | None = None
     gpu: Gpu | None = None
+    background: Background = Field(default_factory=FrozenDict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         megabits("nic", self.nic_gbps, self.nic_mbps)
+        self._check_tree()
+        if self.background:
+            links = self.model_copy(update={"background": {}}).listed.capacities
+            check_background(self.background, links)
+        return self
+
+    def _check_tree(self) -> None:
         if self.topology == "single-switch":
             for field in ("racks", "oversubscription"):
                 if getattr(self, field) is not None:
                     refuse(field, "a single switch has none; leave it out or use leaf-spine")
-            return self
+            return
         if self.racks is None:
             refuse("racks", "missing; a leaf-spine network needs the number of racks")
         if self.nodes % self.racks:
@@ -100,7 +121,6 @@ class UniformCluster(Record):
             refuse("oversubscription", f"{ratio}: must be at least 1, write 2:1 for half the rate")
         if not self.uplink:
             refuse("oversubscription", f"{ratio}: leaves an uplink less than 1 Mbit/s")
-        return self
 
     @property
     def nic(self) -> int:
@@ -148,6 +168,7 @@ class UniformCluster(Record):
                 for one, other in permutations(racks, 2)
             ),
             gpu=self.gpu,
+            background=self.background,
         )
 
 
@@ -236,7 +257,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
         Of the cluster.
     slot_ms, hyperperiod
         Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
-    nodes, racks, links, zone_costs, gpu
+    nodes, racks, links, zone_costs, gpu, background
         As in `Cluster`.
     """
 

@@ -169,8 +169,8 @@ class DescribedJob(Record):
 
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
-        if not self.each.gpus:
-            refuse("each.gpus", "0: a worker needs at least 1")
+        if not self.each.gpus and (self.stated is None or self.nodes is None):
+            refuse("each.gpus", "0: a worker needs at least 1, unless traffic and nodes are stated")
         for field in ("nodes", "pods"):
             given = getattr(self, field)
             if given is not None and len(given) != self.workers:

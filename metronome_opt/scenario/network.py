@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +11,47 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, format_path, quote
 from metronome_opt.instance import Link
-from metronome_opt.records import Name, NonNegative, Record, check_unique, refuse
+from metronome_opt.records import (
+    FrozenDict,
+    FrozenMap,
+    Name,
+    NonNegative,
+    Record,
+    check_unique,
+    refuse,
+)
 from metronome_opt.scenario.workload import Speed
 
 MAX_NODES = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
 _MAX_PARTS = 1024  # into which what a task sends is divided
+_TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
+_UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
 
 AllReduce = Literal["tasks", "ring", "hierarchical"]
 """The tasks of a job that send over the network: all of them in full, or as in rings."""
 
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]
+
+
+def _taken(value: Any) -> Any:
+    """Read a share or a rate of a link."""
+    if not isinstance(value, str) or _TAKEN.fullmatch(value) is None:
+        raise PydanticCustomError("taken", "must be a share such as 30% or a rate such as 5 Gbit/s")
+    return value
+
+
+# By link. Left out of documents where there is none, so that their checksums stay.
+Background = Annotated[
+    FrozenMap[Name, Annotated[str, BeforeValidator(_taken, json_schema_input_type=str)]],
+    Field(exclude_if=lambda taken: not taken),
+]
 
 
 class Resources(Record):
@@ -97,8 +123,11 @@ class Host(Record):
     def rails_near(self, first: int, gpus: int) -> tuple[str, ...]:
         """Return the links next to so many of its GPUs, from one on; next to each is one at least.
 
-        That is how machines with several interfaces are built, and what NCCL looks for.
+        That is how machines with several interfaces are built, and what NCCL looks for. Without
+        GPUs all links are as near.
         """
+        if not gpus:
+            return self.rails
         total = max(1, self.has.gpus)
         end = -(-(first + gpus) * len(self.rails) // total)
         return self.rails[first * len(self.rails) // total : end]
@@ -174,6 +203,8 @@ class Cluster(Record):
         Network costs between racks, as a NetworkTopology has them.
     gpu
         The kind of GPU in all nodes; only jobs that are asked for by model need it.
+    background
+        Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
     """
 
     topology: Literal["listed"] = "listed"
@@ -182,6 +213,7 @@ class Cluster(Record):
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
     gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
+    background: Background = Field(default_factory=FrozenDict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -190,6 +222,7 @@ class Cluster(Record):
         _check_ways(self)
         _check_racks(self)
         _check_costs(self.zone_costs, set(self.uplinks))
+        check_background(self.background, {link.name: link.capacity for link in self.links})
         return self
 
     @cached_property
@@ -209,8 +242,10 @@ class Cluster(Record):
 
     @cached_property
     def capacities(self) -> Mapping[str, int]:
-        """Mbit/s per link, in the order of the links."""
-        return {link.name: link.capacity for link in self.links}
+        """Mbit/s per link that others leave, in the order of the links."""
+        return {
+            link.name: _left(link.capacity, self.background.get(link.name)) for link in self.links
+        }
 
     @cached_property
     def rack_cost(self) -> Mapping[tuple[str, str], int]:
@@ -294,6 +329,24 @@ def _around(
         (task, tuple(rails[homes[task].name]), homes[task].rack != homes[following].rack)
         for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
     ]
+
+
+def check_background(background: Mapping[str, str], capacities: Mapping[str, int]) -> None:
+    """Refuse traffic of others on links that are not there, or that leaves nothing of one."""
+    for link, taken in background.items():
+        where = format_path(["background", link])
+        if link not in capacities:
+            refuse(where, f"there is no link {quote(link)}")
+        if _left(capacities[link], taken) < 1:
+            refuse(where, f"{taken}: leaves nothing of its {capacities[link]:,} Mbit/s; state less")
+
+
+def _left(capacity: int, taken: str | None) -> int:
+    """Return what others leave of a link, in whole Mbit/s, rounded down."""
+    match = _TAKEN.fullmatch(taken or "0%")
+    assert match is not None  # noqa: S101 (checked when it was read)
+    share = Fraction(capacity, 100) if match[2] == "%" else _UNITS[match[2]]
+    return math.floor(capacity - Fraction(match[1]) * share)
 
 
 def _check_ways(fabric: Cluster) -> None:

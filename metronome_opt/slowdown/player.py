@@ -40,6 +40,8 @@ class Play(NamedTuple):
 SHARINGS = (*get_args(Sharing), "gated")
 SAFE: tuple[Sharing, ...] = ("fair", "tcp")
 """A plan that is good under both is good on networks that were not set up for it."""
+EVENTS_PER_S = 200_000
+"""Events that are simulated in a second, at least."""
 
 
 def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play, ...]:

@@ -16,7 +16,7 @@ from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
-from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
+from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, SHARINGS, Player, plays, waits
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -31,7 +31,6 @@ from metronome_opt.verify import evaluate
 
 _MAX_WAITING = 100  # jobs of which it is said which ones delay which
 _NOTICEABLE = 0.005  # of an iteration
-_EVENTS_PER_S = 200_000  # that are simulated, at least
 _VALUES = 3  # of all simulations that there has to be time for
 
 
@@ -171,7 +170,7 @@ def _sharings(sharing: str | None) -> Sequence[str]:
 def _min_time(instance: Instance) -> float:
     """Return about how many seconds it takes to judge a plan at all."""
     player = Player(instance, plays(0, 4), periods=long_periods(instance))
-    return _VALUES * player.events / _EVENTS_PER_S
+    return _VALUES * player.events / EVENTS_PER_S
 
 
 def _simulated(

@@ -7,8 +7,10 @@ jobs, or computes what they put on links.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from metronome_opt.errors import counted, quote
@@ -112,7 +114,11 @@ def _flow_faults(
     scenario: Document, places: Mapping[str, Sequence[str]], instance: Instance
 ) -> Iterator[Violation]:
     cluster = scenario["cluster"]
-    capacities = {link["name"]: link["capacity"] for link in cluster["links"]}
+    taken = cluster.get("background", {})
+    capacities = {
+        link["name"]: _left(link["capacity"], taken.get(link["name"], "0%"))
+        for link in cluster["links"]
+    }
     stated = {link.name: link.capacity for link in instance.links}
     for name in sorted({*capacities, *stated}):
         if capacities.get(name) != stated.get(name):
@@ -134,6 +140,13 @@ def _flow_faults(
             if flows[link] != given[name].get(link, 0):
                 numbers = (given[name].get(link, 0), flows[link])
                 yield Violation(f"places.{name}: {link}", *(counted(n, "flow") for n in numbers))
+
+
+def _left(capacity: int, taken: str) -> int:
+    """Return the whole Mbit/s of a link that a share or a rate of other traffic leaves."""
+    number, unit = re.findall(r"[0-9.]+|\S+$", taken.replace(" ", ""))
+    units = {"%": Fraction(capacity, 100), "M": Fraction(1), "G": Fraction(10**3)}
+    return math.floor(capacity - Fraction(number) * units.get(unit[0], Fraction(10**6)))
 
 
 def _flows(
@@ -178,9 +191,14 @@ def _flows(
 
 
 def _rails(host: Document, first: int, gpus: int) -> Sequence[str]:
-    """Return the interfaces of a node beside some GPUs, where each is next to an equal share."""
+    """Return the interfaces of a node beside some GPUs, where each is next to an equal share.
+
+    Tasks without GPUs are beside all of them.
+    """
     rails: Sequence[str] = host["interfaces"] or [host["interface"]]
     total = max(1, host["has"]["gpus"])
+    if not gpus:
+        return rails
     return [
         rail
         for index, rail in enumerate(rails)

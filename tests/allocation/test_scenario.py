@@ -19,11 +19,13 @@ from tests.simulate.scenes import switch
 BURST = {"start_ms": 100, "length_ms": 150, "rate_mbps": 100}
 
 
-def allocated(cluster: dict[str, Any], *jobs: dict[str, Any]) -> Problem:
+def allocated(
+    cluster: dict[str, Any], *jobs: dict[str, Any], budget: Budget | None = None
+) -> Problem:
     sending = {"traffic": {"period_ms": 300, "phases": [BURST]}}
     document = {"format": "metronome-scenario/1", "name": "small", "slot_ms": 10}
     document |= {"cluster": cluster, "jobs": [{**sending, **job} for job in jobs]}
-    return allocate(Scenario.from_dict(document), Budget())
+    return allocate(Scenario.from_dict(document), budget or Budget())
 
 
 def test_strict_order_gives_heavier_jobs_the_better_places() -> None:
@@ -74,3 +76,15 @@ def test_less_weight_waits_rather_than_fewer_jobs() -> None:
 def test_links_that_are_too_narrow_are_named() -> None:
     with pytest.raises(InputError, match="node-00: its 6 Mbit/s are less than 1 Mbit/s for each"):
         allocated(switch(2, 8, nic_mbps=6), job("a", 16))
+
+
+@pytest.mark.parametrize(("seconds", "step"), [(0.0, "assigned"), (60.0, "_simulate")])
+def test_steps_without_time_are_left_out(
+    seconds: float, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Simulations of 100 s are not begun in 60, nor a search without any time."""
+    monkeypatch.setattr(Search, "seconds", lambda *_: 100.0)
+    monkeypatch.delattr(Search, step)
+    found = allocated(switch(4, 2), job("a", 2), job("b", 4), budget=Budget(seconds))
+    assert found.places is not None
+    assert set(found.places) == {"a", "b"}

@@ -168,6 +168,22 @@ def test_iteration_times_are_told_with_who_shares_links(folder: Folder, capsys: 
     assert folder.place("--remove", "a", job("b", each=LARGE), "--json") == 0
 
 
+def test_jobs_that_become_slower_are_printed_and_drawn(folder: Folder, capsys: Captured) -> None:
+    """Bursts of 200 of 300 slots do not fit beside those of 150; at 40 of 50 Gbit/s both suffer."""
+    phases = [{"start": 0, "length": 150, "rate": 40_000}]
+    assert folder.place(job("a", each=LARGE, phases=phases)) == 0
+    longer = job("b", each=REST, phases=[{"start": 0, "length": 200, "rate": 40_000}])
+    picture = folder.path / "p.svg"
+    capsys.readouterr()
+    assert folder.place(longer, "--plot", str(picture), "--dry-run") == 0
+    *_, affected = capsys.readouterr().out.splitlines()
+    name, ms = affected.split(" ms instead of 1500: ")
+    assert ms == "also sends on node-00, node-01"
+    assert 1500 < int(name.removeprefix("a: iteration ")) < 2500
+    drawn = picture.read_text()
+    assert all(text in drawn for text in ("without b", "with b", "node-00, node-01"))
+
+
 def test_state_is_a_scenario_for_other_commands(folder: Folder, capsys: Captured) -> None:
     scenario = str(folder.path / "now.json")
     assert folder.place("--output", scenario) == 0

@@ -116,6 +116,10 @@ SWITCH = {"topology": "listed", "nodes": [{"name": "n", "has": {"gpus": 28}, "in
             "jobs[1].nodes: node-00 has room for 0 of its 1 task there; move a job elsewhere",
         ),
         ({"cluster": {**SWITCH, "links": []}}, "cluster.nodes[0].interface: there is no link 'n'"),
+        (
+            {"cluster": {**SWITCH, "nodes": [{"name": "n", "has": {"gpus": 28}}], "links": []}},
+            "cluster.nodes[0].interface: give either interface or interfaces",
+        ),
     ],
 )
 def test_what_cannot_be_placed_is_one_line(
@@ -143,6 +147,33 @@ def test_unusual_input_has_an_answer(
     assert metronome("verify six.yaml s.json") == 0
 
 
+@pytest.mark.parametrize(
+    ("job", "status", "said"),
+    [
+        (
+            {"workers": 29},
+            1,
+            "x waits: 28 of 29 tasks find room; needs 1 more node with 1 GPU free",
+        ),
+        ({"workers": 4, "nodes": ["n"] * 4}, 2, "nodes: a job that asks for a place is given some"),
+        ({"workers": 4, "each": {"gpus": 0}}, 2, "each.gpus: 0: a worker needs at least 1"),
+        ({"workers": 28}, 0, "x: placed on n x 28; 1 rack"),
+    ],
+)
+def test_a_job_that_asks_one_node_gets_an_answer_in_one_line(
+    job: dict[str, Any], status: int, said: str, capsys: Captured
+) -> None:
+    write(cluster={**SWITCH, "links": [{"name": "n", "capacity": 100_000}]})
+    assert metronome("place state --cluster six.yaml") == 0
+    document = {"format": "metronome-job/1", "name": "x", "traffic": T, **job}
+    Path("job.yaml").write_text(yaml.safe_dump(document))
+    capsys.readouterr()
+    assert metronome("place state job.yaml") == status
+    printed = capsys.readouterr()
+    assert said in (printed.err if status else printed.out).splitlines()[0]
+    assert status == 0 or len(printed.err.splitlines()) == 1
+
+
 def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert metronome("place state --cluster two-racks --with-jobs") == 0
     lines = printed(capsys, "solve state --time-limit 4 --output s.json")
@@ -159,3 +190,47 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     said = "--take: is for a STATE that stays as it is"
     assert said in error_of(capsys, "place state --take s.json --down node-00")
     assert "state.json" in error_of(capsys, "solve .")
+
+
+# At 100 Gbit/s for 250 of 300 ms: two of them together take twice 250 ms, or nearly so.
+BUSY = {"period_ms": 300, "phases": [{"start_ms": 50, "length_ms": 250, "rate_gbps": 100}]}
+
+
+def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
+    """Alone bert and vgg would run for 300 s; together each takes about 200 s longer."""
+    tree = {"topology": "single-switch", "nodes": 4, "gpus": 2, "nic_gbps": 100}
+    nodes = ["node-00", "node-01"]
+    fields = {"workers": 2, "traffic": BUSY, "nodes": nodes, "iterations": 1000}
+    document = {
+        "format": "metronome-scenario/1",
+        "name": "four",
+        "slot_ms": 10,
+        "hyperperiod_ms": 6000,
+        "cluster": tree,
+        "jobs": [{"name": name, **fields} for name in ("bert", "vgg")],
+    }
+    Path("four.yaml").write_text(yaml.safe_dump(document))
+    assert metronome("place state --cluster four.yaml --with-jobs") == 0
+    solve = "solve state --time-limit 2 --output s.json --move-cost"
+    assert "no move pays (jobs that state no iterations stay)" in printed(capsys, f"{solve} 600")
+    assert read_schedule("s.json").places is None
+    lines = printed(capsys, f"{solve} 60")
+    (line,) = [line for line in lines if line.startswith("move ")]
+    start, saves, costs = line.replace(":", ",").rsplit(", ", 2)
+    assert start in {
+        f"move {job}, node-00, node-01 -> node-0{node} x 2"
+        for job in ("bert", "vgg")
+        for node in (2, 3)
+    }
+    assert 380 < int(saves.split()[1]) < 420
+    assert costs == "costs 60 s"
+    (move,) = json.loads("".join(printed(capsys, f"{solve} 60 --json")))["moves"]
+    assert (move["from"], move["costs_s"]) == (nodes, 60)
+    use("state", capsys)
+    assert metronome("place state --take s.json") == 0
+    moved = read_schedule("s.json").places
+    taken = json.loads("".join(printed(capsys, "place state --json")))["claims"]
+    assert {each["gang"]["name"]: tuple(each["nodes"]) for each in taken} == moved
+    assert "no move pays" in "\n".join(printed(capsys, f"{solve} 0"))
+    said = "--move-cost: four.yaml is no folder of a cluster's state; leave it out"
+    assert said in error_of(capsys, "solve four.yaml --move-cost 60")

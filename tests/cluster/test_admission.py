@@ -66,7 +66,12 @@ def test_a_failed_link_has_room_for_nobody() -> None:
         ([B, running("c", "n1")], "there is no job 'c' with claims in force"),
         ([B, B.model_copy(update={"offset": 1})], "b: is revised twice at once"),
         ([B, A.model_copy(update={"offset": 12})], "a: offset: 12 must be below the period of 12"),
-        ([running("b", "n0 n3", gpus=1), A], "b: runs already, and cannot be moved to other nodes"),
+        ([running("b", "n0 n0", gpus=1), A], "b: node n0: GPUs: 1 free, 2 needed"),
+        (
+            [running("b", "n0 n1", gpus=1), A.model_copy(update={"nodes": ("n1", "n1")})],
+            "a: node n1: GPUs: 1 free, 2 needed",
+        ),
+        ([running("b", "n0 n2", gpus=2), A], "b: runs already, and its tasks keep what they have"),
         (
             [A.model_copy(update={"gang": gang(3, name="a", each=Resources(gpus=1))})],
             "a: 2 nodes for 3 tasks",

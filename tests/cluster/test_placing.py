@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.cluster.gang import Gang
-from metronome_opt.cluster.placing import Place, Wait, decide, place_job
+from metronome_opt.cluster.placing import Place, Wait, decide, occupancy_of, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
@@ -63,11 +63,19 @@ def test_ring_leaves_a_node_once() -> None:
     assert decision.claim.gated
 
 
-def test_job_too_slow_for_the_hyperperiod_is_refused() -> None:
+def test_job_too_slow_for_the_hyperperiod_is_placed_elsewhere() -> None:
+    # 4 slots at 60 take 16 at 15, and the 8 others: 24 slots, all that there are.
+    decision = waits(state_of(cluster([2], interface=20)), gang(4, (0, 4, 60)))
+    assert decision.reason == (
+        "no room for 4 tasks together; each needs 15 Mbit/s, else its iterations exceed the "
+        "hyperperiod of 24 slots"
+    )
+    assert not decision.by_choice
     state = state_of(cluster([2], interface=20, gpus=1))
-    with pytest.raises(InputError, match="new: period: 32 slots, with 10 Mbit/s for each task"):
-        placed(state_of(cluster([2], interface=20)), gang(4, (0, 4, 60)))
     assert placed(state, gang(2)).claim.gang.period == 20
+    # Nearest are two tasks on either node of a rack, at 10; one on each of four nodes is fast.
+    state = state_of(cluster([4], interface=20, hyperperiod=24))
+    assert set(placed(state, gang(4)).claim.nodes) == {"n0", "n1", "n2", "n3"}
 
 
 def test_job_that_runs_is_refused() -> None:
@@ -138,6 +146,16 @@ def test_job_waits_rather_than_slow_down_a_more_important_one() -> None:
     assert isinstance(place_job(state, asked), Place)
 
 
+@pytest.mark.parametrize(
+    ("now_s", "left"), [(120, 40), (159, 2.95), (160, 3), (260, 8), (None, None)]
+)
+def test_a_late_job_has_a_share_of_its_time_left(now_s: float | None, left: float | None) -> None:
+    """It has 60 s: as many more as it has not run, at least a twentieth of those that it has."""
+    claim = running("late", "n0 n1", iterations=1000).model_copy(update={"started": 100})
+    job = occupancy_of(state_of(cluster([2]), claim), now_s).placed["late"].job
+    assert job.length_ms == (None if left is None else pytest.approx(1000 * left))
+
+
 def test_reasons_say_how_many_nodes_lack_what() -> None:
     state = state_of(cluster([3, 2], gpus=[1, 1, 1, 2, 2], uplink=None))
     state.set_node("n0", up=False)
@@ -179,6 +197,7 @@ def test_gang_that_would_be_too_slow_takes_no_room() -> None:
     """Two tasks on an interface of 100 Mbit/s have 13 slots; the hyperperiod has 12."""
     state, slow, other = state_of(cluster([2], hyperperiod=12)), gang(4), gang(2, name="other")
     decisions = decide(state, [(slow, 0.0), (other, 0.0)])
-    with pytest.raises(InputError, match="13 slots, with 50 Mbit/s for each task, are longer"):
-        place_job(state, slow, decisions["new"])
+    refused = place_job(state, slow, decisions["new"])
+    assert isinstance(refused, Wait)
+    assert "each needs 60 Mbit/s, else its iterations exceed" in refused.reason
     assert isinstance(place_job(state, other, decisions["other"]), Place)

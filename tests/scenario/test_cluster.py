@@ -118,6 +118,10 @@ def test_no_gpu_is_given_twice(free: dict[str, int], wanted: list[tuple[int, int
             "r1",
             "zone_costs[0]: 'r1' is both of its ends; leave it out",
         ),
+        ("background", {"eth-x": "5%"}, "background.eth-x: there is no link 'eth-x'"),
+        ("background", {"up": "101%"}, "background.up: 101%: leaves nothing of its "),
+        ("background", {"up": "-5%"}, "background.up: must be a share such as 30% or a rate such"),
+        ("background", {"up": 5}, "background.up: must be a share such as 30% or a rate such"),
     ],
 )
 def test_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
@@ -145,5 +149,6 @@ def test_leaf_spine_in_full() -> None:
     assert [node.rack for node in network.nodes] == ["rack-0"] * 3 + ["rack-1"] * 3
     assert network.links_of(network.nodes[3]) == ("node-03", "rack-1-uplink")
     assert network.rack_cost == {("rack-0", "rack-1"): 2, ("rack-1", "rack-0"): 2}
+    assert alike(background={"rack-0-uplink": "40%"}).capacities["rack-0-uplink"] == 45_000
     # 16 cores and 128 GiB for each GPU.
     assert network.nodes[0].has.vector == (2, 32_000, 262_144)

@@ -116,7 +116,7 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
         ({"traffic": None}, "jobs[0].model: missing; name a workload, or state the traffic"),
         ({"traffic": None, "model": "VGG16"}, "jobs[0].batch: missing; say how many samples"),
         ({"model": "VGG16"}, "jobs[0].model: the job states its traffic; leave one of the two"),
-        ({"each": {"gpus": 0}}, "jobs[0].each.gpus: 0: a worker needs at least 1"),
+        ({"each": {"gpus": 0}, "nodes": None}, "jobs[0].each.gpus: 0: a worker needs at least 1"),
         ({"pods": ["a"]}, "jobs[0].pods: names 1 pod, but workers is 3"),
         ({"pods": ["a", "b", "a"]}, "jobs[0].pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
         ({"traffic": {"period_ms": 0, "phases": []}}, "jobs[0].traffic.period_ms: must be betw"),

@@ -19,6 +19,7 @@ from metronome_opt.scenario.network import Resources
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SPEED = f"{DEFAULT_GROUP}/sustained-tflops"
+_BACKGROUND = f"{DEFAULT_GROUP}/background"  # traffic of others on the interfaces of a node
 
 _Link = tuple[str, int]  # name and Mbit/s
 
@@ -193,6 +194,12 @@ def cluster_document(
             for rack in zones
         ],
         "gpu": _read_gpu(machines),
+        "background": {
+            link: machine.source.annotations[_BACKGROUND].strip()
+            for machine in machines.values()
+            for link, _ in machine.interfaces
+            if _BACKGROUND in machine.source.annotations
+        },
     }
     return {name: value for name, value in document.items() if value}
 

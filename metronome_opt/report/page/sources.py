@@ -102,7 +102,8 @@ def find_problem(
 
 def _judge(points: Sequence[Point], path: str | Path) -> tuple[Problem | None, str | None]:
     """Return what schedules of one placement solve, and what is false of the first false one."""
-    source = read_state(path) if Path(path).is_dir() else read_source(path)
+    places = points[0].schedule.places
+    source = read_state(path, places) if Path(path).is_dir() else read_source(path)
     problem: Problem | None = None
     for point in points:
         status = point.schedule.status

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.clusters import make_cluster
 from metronome_opt.allocation.places import Room
-from metronome_opt.cluster.placing import MEETINGS
+from metronome_opt.cluster.placing import LATE, MEETINGS
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.scenario import Scenario
@@ -89,8 +89,9 @@ class Known(SimState):
     def left_ms(self, index: int) -> float:
         placed = self.running[index]
         length = placed.job.iterations * placed.job.pattern(placed.placement.rate).alone_ms
-        left = length - (self.now - self.began[index])
-        return left if self.lengths_known and left > 0 else None  # type: ignore[return-value]
+        ran = self.now - self.began[index]
+        left = max(length - ran, LATE * ran)
+        return left if self.lengths_known else None  # type: ignore[return-value]
 
 
 def simulated(told: Story) -> Iterator[Places]:

@@ -107,6 +107,14 @@ def test_the_speed_of_gpus_is_stated_by_nodes() -> None:
     assert speed_of(made) == 23.5
 
 
+def test_nodes_state_what_others_send() -> None:
+    objects = machines()
+    objects[0]["metadata"]["annotations"] = {f"{GROUP}/background": "40%"}
+    left = imported(*objects, job()).problem.instance.links
+    full = imported(*machines(), job()).problem.instance.links
+    assert [link.capacity for link in left][:2] == [full[0].capacity * 3 // 5, full[1].capacity]
+
+
 def speed_of(made: Imported) -> float:
     speed: float = made.document["cluster"]["gpu"]["sustained_tflops"]["value"]
     return speed

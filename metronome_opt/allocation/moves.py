@@ -1,0 +1,70 @@
+"""Moves of running jobs: checkpoint and restart elsewhere, where that saves more than it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.scenario.network import Placement
+
+
+class Move(NamedTuple):
+    """A move of a running job.
+
+    Attributes
+    ----------
+    before, after
+        Its placements.
+    saves_ms
+        Time that it saves itself and the jobs that it meets, theirs by weight over its own.
+    worth
+        The weight of its time.
+    """
+
+    job: str
+    before: Placement
+    after: Placement
+    saves_ms: float
+    worth: int
+
+
+def decide_moves(occupancy: Occupancy, cost_ms: float, kept: Mapping[str, float]) -> list[Move]:
+    """Decide which running jobs move, and where, once it is decided which jobs start.
+
+    The move that gains most comes first, until none pays; no job moves twice. A job stays if it is
+    not known how long it still runs.
+
+    Parameters
+    ----------
+    cost_ms
+        Time that a move costs its job.
+    kept
+        By what share jobs are slower than alone whose slots no other job delays.
+    """
+    occupancy, moves = occupancy.copy(), list[Move]()
+    movable = [name for name, each in occupancy.placed.items() if each.job.length_ms is not None]
+    while True:
+        found = [_best_move(occupancy, name, cost_ms, kept.get(name)) for name in movable]
+        paying = [move for move in found if move is not None]
+        if not paying:
+            return moves
+        best = max(paying, key=lambda move: move.worth * (move.saves_ms - cost_ms))
+        occupancy.add(Placed(occupancy.remove(best.job).job, best.after))
+        movable.remove(best.job)
+        moves.append(best)
+
+
+def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | None) -> Move | None:
+    """Return the move of a job that gains most; None if none pays."""
+    each = occupancy.remove(name)
+    job, here = each.job, each.placement
+    alone = job.worth * job.expected_ms
+    now = occupancy.start(job, here).cost if kept is None else alone * kept
+    start = occupancy.best(job) if now > job.worth * cost_ms else None
+    if start is not None:
+        start = occupancy.exchanged(job, start)
+    occupancy.add(each)
+    if start is None or now - start.cost <= job.worth * cost_ms:
+        return None
+    return Move(name, here, start.placement, (now - start.cost) / job.worth, job.worth)
