@@ -18,6 +18,7 @@ from benchmarks.testbed.cases import STORED, TABLE, Case, Congestion, read_cases
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_case
+from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, run_case
 from metronome_opt.documents import make_folder
 from metronome_opt.engine.conditions import Sharing, TcpShares
@@ -163,6 +164,17 @@ def table(
     if picture is not None:
         save_figure(draw_case(chosen[1], runs, _TABLE_MODES), picture)
         typer.echo(f"wrote {picture}")
+
+
+@app.command()
+def places(
+    records: Annotated[Path, typer.Argument(help="Of `run` on placed.yaml; may be compressed.")],
+) -> None:
+    """Show the slowdown of clusters whose jobs are spread, at the nearest nodes, and solved."""
+    runs = usable(read_journal([records], BedRun))
+    for sharing in (None, *_SHARING):
+        typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
+        typer.echo(summary(runs, sharing).round(3).to_string())
 
 
 def _table_runs(cases: Sequence[Case]) -> list[BedRun]:

@@ -13,7 +13,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.slowdown.plan import Plan
 
 UsualMode = Literal["free", "gated", "gated-2", "gated-4", "kept"]
-Mode = Literal[UsualMode, "kept-2", "paced", "start", "weighted", "strict", "gated-first"]
+Mode = Literal[UsualMode, "kept-2", "paced", "solved", "start", "weighted", "strict", "gated-first"]
 
 USUAL: tuple[Mode, ...] = get_args(UsualMode)
 UNGATED: tuple[Mode, ...] = ("free", "start", "weighted", "strict")
@@ -27,6 +27,7 @@ _ASKED: Mapping[Mode, tuple[str | None, str | None]] = {
     "kept": ("0%", None),
     "kept-2": ("2%", None),
     "paced": ("20%", "tcp"),
+    "solved": (None, None),
     "start": ("0%", None),
     "gated-first": ("0%", "gated"),
 }

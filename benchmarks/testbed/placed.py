@@ -1,61 +1,135 @@
-"""Four jobs whose places are chosen: ``python -m benchmarks.testbed.placed`` writes the cases.
+"""Clusters whose jobs have no places: ``python -m benchmarks.testbed.placed`` writes the cases.
 
-Each of four racks has room for two ranks, and each job has two ranks in different racks. So jobs
-meet two by two, on both uplinks, or in a ring of four: six ways up to the names of racks. Draws of
-jobs are kept that fit where they are without contention, and not where a scheduler that spreads
-ranks puts them.
+Three clusters of four racks are drawn, each with four to six jobs, and placed in three ways: spread
+by free GPUs, at the nearest nodes, and as `metronome_opt.solve` does. On the test bed run the jobs
+that use uplinks; one inside a rack is as fast as alone, since interfaces have room for all.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 import yaml
 
-from benchmarks.testbed.cases import FORMAT, BedJob, Case
-from metronome_opt.compatible import decide
+from benchmarks.testbed.agreement import compare
+from benchmarks.testbed.cases import FORMAT, BedJob, Case, read_cases
+from benchmarks.testbed.network import GOODPUT
+from benchmarks.testbed.run import BedRun
+from metronome_opt import solve
+from metronome_opt.allocation.scenario import nearest
+from metronome_opt.engine.conditions import Sharing
+from metronome_opt.scenario import Scenario, build_scenario
 
 FILE = Path(__file__).with_name("placed.yaml")
 
-Racks = Mapping[str, tuple[int, int]]
+_CLUSTERS, _RACKS, _NODES_OF_A_RACK, _GPUS = 3, 4, 3, 2
+_WORKERS = (2, 3, 4, 7, 8)
+_PERIODS, _SHARES = (300, 360, 400, 450), (0.25, 0.35, 0.45)  # ms, and of the period
+_MBPS = round(200 * GOODPUT)  # of an uplink, and of a job; an interface has room for two jobs
+_LIMIT_S = 20.0
 
-WAYS: tuple[Racks, ...] = tuple(
-    dict(zip(names, places, strict=True))
-    for names in ("acbd", "abdc", "adcb")
-    for places in (((0, 1), (0, 1), (2, 3), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3)))
-)
-"""The racks of each job. In the first, each job is where most is free when it comes."""
 
-_DRAWS = 3
-_PERIODS, _SHARES = (300, 400, 600), (0.3, 0.4, 0.5, 0.6)
+def draw_jobs(seed: int) -> Mapping[str, tuple[int, BedJob]]:
+    """Return jobs and how many workers each has.
+
+    Together they need all GPUs, or all but one; at least three are larger than a rack.
+    """
+    draw = random.Random(seed)
+    rack = _NODES_OF_A_RACK * _GPUS
+    workers: list[int] = []
+    while _RACKS * rack - sum(workers) not in (0, 1) or sum(n > rack for n in workers) < 3:
+        workers = [draw.choice(_WORKERS) for _ in range(draw.randint(4, 6))]
+    jobs = {}
+    for name, count in zip("abcdef", workers, strict=False):
+        period = draw.choice(_PERIODS)
+        length = 10 * round(period * draw.choice(_SHARES) / 10)
+        jobs[name] = count, BedJob(period=period, bursts=((0, length),))
+    return jobs
+
+
+def scenario(name: str, jobs: Mapping[str, tuple[int, BedJob]]) -> Scenario:
+    """Return the cluster with the jobs, which say nothing of places."""
+    bursts = {
+        each: [
+            {"start_ms": start, "length_ms": length, "rate_gbps": _MBPS / 1000}
+            for start, length in job.bursts
+        ]
+        for each, (_, job) in jobs.items()
+    }
+    return Scenario.from_dict(
+        {
+            "format": "metronome-scenario/1",
+            "name": name,
+            "slot_ms": 10,
+            "cluster": {
+                "topology": "leaf-spine",
+                "nodes": _RACKS * _NODES_OF_A_RACK,
+                "racks": _RACKS,
+                "gpus": _GPUS,
+                "nic_gbps": _GPUS * _MBPS / 1000,
+                "oversubscription": f"{_GPUS * _NODES_OF_A_RACK}:1",
+            },
+            "patterns": {
+                each: {"period_ms": job.period, "phases": bursts[each]}
+                for each, (_, job) in jobs.items()
+            },
+            "jobs": [
+                {"name": each, "traffic": each, "workers": workers, "allreduce": "ring"}
+                for each, (workers, _) in jobs.items()
+            ],
+        }
+    )
 
 
 def cases() -> Iterator[Case]:
-    """Yield three draws of jobs, where they are spread and where they fit."""
-    found = 0
-    for seed in count():
-        draw = random.Random(seed)
-        periods = [draw.choice(_PERIODS) for _ in range(4)]
-        jobs = [BedJob(period=p, bursts=((0, round(p * draw.choice(_SHARES))),)) for p in periods]
-        made = [_case(f"draw-{found}", jobs, way) for way in WAYS]
-        fitting = [case for case in made if decide(case.instance()).offsets is not None]
-        if not fitting or made[0] in fitting:
-            continue
-        for name, case in (("spread", made[0]), ("chosen", fitting[0])):
-            yield case.model_copy(update={"name": f"{case.name}-{name}"})
-        found += 1
-        if found == _DRAWS:
-            return
+    """Yield the cases: each cluster, placed in each way."""
+    for seed in range(_CLUSTERS):
+        jobs = draw_jobs(seed)
+        asked = scenario(f"cluster-{seed}", jobs)
+        racks = {node.name: node.rack for node in asked.cluster.nodes}
+        order = list(dict.fromkeys(racks.values()))
+        for way, nodes in _ways(asked).items():
+            placed = []
+            for name, (_, job) in jobs.items():
+                used = sorted({order.index(racks[node]) for node in nodes[name]})
+                if len(used) > 1:
+                    placed.append(job.model_copy(update={"racks": tuple(used)}))
+            yield Case(
+                name=f"{asked.name}-{way}", split="test", network="four-racks", jobs=tuple(placed)
+            )
 
 
-def _case(name: str, jobs: list[BedJob], way: Racks) -> Case:
-    placed = tuple(
-        job.model_copy(update={"racks": way[who]}) for who, job in zip("abcd", jobs, strict=True)
+def _ways(asked: Scenario) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Return the nodes of each job's tasks: spread, nearest, and as they are solved."""
+    ways: dict[str, Mapping[str, Sequence[str]]] = {}
+    for way, problem in (("spread", build_scenario(asked)), ("nearest", nearest(asked))):
+        nodes: dict[str, list[str]] = defaultdict(list)
+        for task in problem.deployment.tasks:
+            nodes[task.job].append(task.node)
+        ways[way] = nodes
+    solved = solve(asked, time_limit=_LIMIT_S, seed=0, workers=2).schedule
+    return ways | {"ours": solved.places or {}}
+
+
+def summary(runs: Sequence[BedRun], sharing: Sharing | None = None) -> pd.DataFrame:
+    """Return the mean slowdown of all jobs of a cluster, by its placement and the mode.
+
+    It is that of the test bed, without the first iterations, in which gated jobs wait for their
+    slots; or that of the simulator, if it is told how links are shared.
+    """
+    cases = {case.name: case for case in read_cases(FILE)}
+    table = compare([*cases.values()], runs, sharing or "tcp", seeds=9, skip=1)
+    times = table["real_ms" if sharing is None else "simulated_ms"] / table["period_ms"]
+    table["cluster"], _, table["placed"] = zip(
+        *table["case"].str.rpartition("-").values, strict=True
     )
-    return Case(name=name, split="test", network="four-racks", jobs=placed)
+    rows = table.assign(extra=times - 1).groupby(["cluster", "placed", "mode"])["extra"].sum()
+    counts = [len(draw_jobs(int(name[0].removeprefix("cluster-")))) for name in rows.index]
+    return (1 + rows / counts).unstack("cluster")
 
 
 def main() -> None:
