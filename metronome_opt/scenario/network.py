@@ -21,8 +21,8 @@ MAX_NODES = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
 _MAX_PARTS = 1024  # into which what a task sends is divided
 
-AllReduce = Literal["tasks", "ring", "hierarchical"]
-"""The tasks of a job that send over the network: all of them in full, or as in rings."""
+AllReduce = Literal["tasks", "ring"]
+"""The tasks of a job that send over the network: all of them in full, or as in a ring."""
 
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]
