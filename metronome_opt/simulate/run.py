@@ -16,7 +16,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Placement
-from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
+from metronome_opt.simulate.measures import Facts, Run, make_run
 from metronome_opt.simulate.policies import find_policy, is_plugin
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
@@ -30,7 +30,6 @@ def simulate(
     *,
     seed: int = 0,
     conditions: Conditions | None = None,
-    sample_s: float | None = None,
     watch: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Run:
@@ -49,8 +48,6 @@ def simulate(
         Seed of all random numbers, which do not depend on the policy.
     conditions
         Disturbances; none if None.
-    sample_s
-        Time between two samples; None for none.
     watch
         Links whose rates are traced.
     progress
@@ -63,7 +60,7 @@ def simulate(
     """
     conditions = conditions or Conditions()
     with guarded(f"policy {policy}", foreign=is_plugin(policy)):
-        return _Simulation(scenario, policy, seed, conditions, sample_s, watch).run(progress)
+        return _Simulation(scenario, policy, seed, conditions, watch).run(progress)
 
 
 class _Simulation:
@@ -73,17 +70,12 @@ class _Simulation:
         policy: str,
         seed: int,
         conditions: Conditions,
-        sample_s: float | None,
         watch: Sequence[str],
     ) -> None:
         self._policy = find_policy(policy, seed)
         self._room = Room(scenario.cluster)
         self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario, conditions.claim_error, seed)
-        if sample_s is not None and not 0 < sample_s < math.inf:
-            raise InputError(
-                f"sample_s: must be a positive number of seconds, got {quote(sample_s)}"
-            )
         for link in watch:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
@@ -120,10 +112,6 @@ class _Simulation:
         ]
         self._queue: list[int] = []
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
-        self._sample_ms = math.inf if sample_s is None else 1000 * sample_s
-        self._next_sample = self._sample_ms
-        self._samples: list[Sample] = []
-        self._carried = 0.0
         self._used_since: dict[str, float] = {}
         self._used: Counter[str] = Counter()
 
@@ -146,7 +134,7 @@ class _Simulation:
                 self._change(left)
             left, changed = [], False
             arrival = arrivals[-1][0] if arrivals else math.inf
-            until = min(self._end_ms, arrival, self._next_sample)
+            until = min(self._end_ms, arrival)
             if self._queue and not arrivals and not self._state.running:
                 job = self._jobs[self._queue[0]]
                 raise InputError(
@@ -160,19 +148,11 @@ class _Simulation:
                 finished_iterations += self._jobs[index].iterations
                 if progress is not None:
                     progress(finished_iterations / total)
-            elif self._engine.now >= self._next_sample:
-                self._sample()
-                self._next_sample += self._sample_ms
             if self._engine.now >= self._end_ms:
                 break
         for link in list(self._used_since):
             self._stop_using(link)
-        return make_run(
-            self._engine,
-            self._facts,
-            used_ms=self._used,
-            samples=self._samples,
-        )
+        return make_run(self._engine, self._facts, used_ms=self._used)
 
     # ------------------------------------------------------------------ arrivals and departures
 
@@ -247,23 +227,6 @@ class _Simulation:
 
     def _stop_using(self, link: str) -> None:
         self._used[link] += self._engine.now - self._used_since.pop(link)  # type: ignore[assignment]
-
-    # ------------------------------------------------------------------ samples
-
-    def _sample(self) -> None:
-        """Record the volume carried since the last sample, and the jobs that run."""
-        carried = float(self._engine.carried().sum())
-        capacity = sum(self._room.cluster.capacities.values()) * self._sample_ms
-        self._samples.append(
-            (
-                self._engine.now / 1000,
-                (carried - self._carried) / capacity,
-                len(self._state.running),
-                len(self._queue),
-                self._gpus - self._room.free_gpus,
-            )
-        )
-        self._carried = carried
 
 
 def simulate_schedule(

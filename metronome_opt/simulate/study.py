@@ -108,8 +108,6 @@ class Study(Record):
         Policies to compare; those of this package by default.
     seeds
         Number of seeds, counted from 0.
-    sample_s
-        Seconds between samples of the utilisation; None for none.
     """
 
     format: Literal["metronome-study/1"] = "metronome-study/1"
@@ -125,7 +123,6 @@ class Study(Record):
     conditions: Conditions = Conditions()
     policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _OURS
     seeds: Positive = 10
-    sample_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
