@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import Room
@@ -21,8 +21,6 @@ from metronome_opt.simulate.policies import find_policy, is_plugin
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 
-Progress = Callable[[float], None]
-
 
 def simulate(
     scenario: Scenario,
@@ -31,7 +29,6 @@ def simulate(
     seed: int = 0,
     conditions: Conditions | None = None,
     watch: Sequence[str] = (),
-    progress: Progress | None = None,
 ) -> Run:
     """Simulate the jobs of a scenario under a policy.
 
@@ -50,8 +47,6 @@ def simulate(
         Disturbances; none if None.
     watch
         Links whose rates are traced.
-    progress
-        Called with the share of iterations that are done.
 
     Raises
     ------
@@ -60,7 +55,7 @@ def simulate(
     """
     conditions = conditions or Conditions()
     with guarded(f"policy {policy}", foreign=is_plugin(policy)):
-        return _Simulation(scenario, policy, seed, conditions, watch).run(progress)
+        return _Simulation(scenario, policy, seed, conditions, watch).run()
 
 
 class _Simulation:
@@ -115,15 +110,13 @@ class _Simulation:
         self._used_since: dict[str, float] = {}
         self._used: Counter[str] = Counter()
 
-    def run(self, progress: Progress | None) -> Run:
+    def run(self) -> Run:
         """Process all arrivals and departures."""
         arrivals = sorted(
             ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
         )
         left: list[Running] = []
         changed = False
-        total = sum(job.iterations for job in self._jobs)
-        finished_iterations = 0
         while arrivals or self._queue or self._state.running:
             now = self._engine.now
             while arrivals and arrivals[-1][0] <= now:
@@ -145,9 +138,6 @@ class _Simulation:
             index = self._engine.run(until)
             if index is not None:
                 left, changed = [self._leave(index)], True
-                finished_iterations += self._jobs[index].iterations
-                if progress is not None:
-                    progress(finished_iterations / total)
             if self._engine.now >= self._end_ms:
                 break
         for link in list(self._used_since):

@@ -166,9 +166,7 @@ class Study(Record):
         return build(cls, in_folder(data, folder), STUDY_FORMAT)
 
     @classmethod
-    def of_scenario(
-        cls, scenario: Scenario, conditions: Conditions | None = None, seeds: int = 10
-    ) -> Self:
+    def of_scenario(cls, scenario: Scenario) -> Self:
         """Return the study of one scenario, where the seed changes disturbances only."""
         return cls(
             name=scenario.name,
@@ -178,8 +176,6 @@ class Study(Record):
             workloads=scenario.workloads,
             measured=scenario.measured,
             draw=Draw(given=Given(work=scenario.jobs)),
-            conditions=conditions or Conditions(),
-            seeds=seeds,
         )
 
     @cached_property
