@@ -47,7 +47,7 @@ def simulation_speed(small: bool) -> Iterator[Figure]:
         conditions = horizon if small else study.conditions_of(cell)
         simulate(scenario, "default", conditions=horizon)  # compiles, or loads what is compiled
         start = time.thread_time()
-        run = simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)
+        run = simulate(scenario, "default", conditions=conditions)
         seconds = time.thread_time() - start
         yield Figure(f"study fabric-256, {cell.label}, default", run.events, "events")
         yield Figure(

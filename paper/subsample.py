@@ -18,8 +18,7 @@ CASES_KEEP = (
     "of them the last one only, so that nothing is known earlier than it was"
 )
 SIMULATIONS_KEEP = (
-    "no samples over time; of jobs and links the columns that the paper's measures take; "
-    f"numbers to {DIGITS} digits"
+    f"of jobs and links the columns that the paper's measures take; numbers to {DIGITS} digits"
 )
 FIGURES_KEEP = "everything"
 
@@ -41,7 +40,6 @@ def subsample_simulation(record: SimulationRecord) -> SimulationRecord:
         record,
         jobs=None if record.jobs is None else _columns(record.jobs, _JOBS),
         links=None if record.links is None else _columns(record.links, _LINKS),
-        samples=None,
     )
 
 

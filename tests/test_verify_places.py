@@ -139,14 +139,13 @@ UPLINKS = {"rack-0-uplink": 1, "rack-1-uplink": 1}
         ("ring", "0 0 1 2", {"node-00": 1, "node-01": 1, "node-02": 1, **UPLINKS}),
         # Round by round of nodes 0, 2, 1: each step but the last one, 1 to 0, changes the rack.
         ("ring", "0 2 1", {"node-00": 1, "node-01": 1, "node-02": 1, **UPLINKS}),
-        ("hierarchical", "0 0 2 2", {"node-00": 1, "node-02": 1, **UPLINKS}),
+        ("ring", "0 0 2 2", {"node-00": 1, "node-02": 1, **UPLINKS}),
     ],
 )
 def test_flows_follow_from_nodes(allreduce: str, nodes: str, flows: dict[str, int]) -> None:
     names = [f"node-0{number}" for number in nodes.split()]
-    asked = scenario(described("a", len(names), allreduce="tasks"))
+    asked = scenario(described("a", len(names), allreduce=allreduce))
     document = asked.model_dump(mode="json")
-    document["jobs"][0]["allreduce"] = allreduce  # no scenario states hierarchical traffic
     right = Instance(
         name="four",
         slot_ms=10,

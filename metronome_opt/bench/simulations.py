@@ -32,7 +32,7 @@ Columns = FrozenMap[str, Annotated[tuple[Value, ...], Field(strict=False)]]
 Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
 
 _WORKER = "metronome_opt.bench.worker simulation"
-_RESULTS = ("jobs", "links", "samples", "makespan_s", "events")
+_RESULTS = ("jobs", "links", "makespan_s", "events")
 _BEGINNING_S = 0.001
 _SELECTION = {"about", "grid", "conditions", "policies", "seeds"}
 
@@ -50,7 +50,7 @@ class SimulationRecord(CaseRecord):
         Its name, and the checksum of its parts that determine scenarios.
     cell, policy, conditions
         The case; a cell is its settings by name, in the order of the study.
-    jobs, links, samples
+    jobs, links
         The tables of the `Run`, each a list by the name of the column, None for what is not known;
         None if it was not done.
     makespan_s, events
@@ -68,7 +68,6 @@ class SimulationRecord(CaseRecord):
     conditions: Conditions
     jobs: Columns | None
     links: Columns | None
-    samples: Columns | None
     makespan_s: Seconds | None
     events: NonNegative | None
 
@@ -110,7 +109,6 @@ def _case(
             "policy": fields["policy"],
             "seed": fields["seed"],
             "conditions": fields["conditions"].model_dump(mode="json"),
-            "sample_s": study.sample_s,
         }
 
     return Case(SimulationRecord, fields, limits, module, document, _results)
@@ -191,7 +189,7 @@ def plan(
 
 
 def checksum(study: Study) -> str:
-    """Return the SHA-256 of the parts of a study that determine scenarios and samples.
+    """Return the SHA-256 of the parts of a study that determine scenarios.
 
     The grid and other parts that select cases are left out, so that a study can be extended and its
     campaign goes on. Workloads of its own count by their content.

@@ -165,8 +165,7 @@ def _run_simulation(document: dict[str, Any], send: Send) -> None:
         simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=conditions)
         send("ready")
         begin = time.perf_counter()
-        seed, sample_s = document["seed"], document["sample_s"]
-        run = simulate(scenario, policy, seed=seed, conditions=conditions, sample_s=sample_s)
+        run = simulate(scenario, policy, seed=document["seed"], conditions=conditions)
     except InputError as error:
         send("error", kind="refused", text=str(error))
         return
@@ -175,7 +174,6 @@ def _run_simulation(document: dict[str, Any], send: Send) -> None:
         runtime_s=round(time.perf_counter() - begin, 6),
         jobs=columns_of(run.jobs),
         links=columns_of(run.links),
-        samples=columns_of(run.samples),
         makespan_s=float(run.makespan_s),
         events=int(run.events),
     )

@@ -354,10 +354,6 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
 
 def _rate_by_model(job: JobFile, cluster: ClusterSpec) -> int:
     """Return the maximum rate of a worker in Mbit/s: as stated, or its share of an interface."""
-    if job.algorithm == "hierarchical":
-        raise InputError(
-            "allreduce: 'hierarchical': what the job sends would depend on its place; write ring"
-        )
     rate = job.rate or min(
         cluster.capacities[node.rails[0]]
         // (max(1, node.has.gpus) if job.algorithm == "tasks" else 1)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from metronome_opt.records import Record
 
 Sharing = Literal["fair", "strict", "weighted", "tcp"]
-
-
-_RETIRED = (
-    *(("stragglers", 0), ("straggling", 2), ("background", 0), ("control", "slots")),
-    ("cushions", True),
-)
 
 
 class TcpShares(NamedTuple):
@@ -60,14 +54,6 @@ class Conditions(Record):
     claim_error: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = 0.0
     sharing: Sharing | None = None
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_retired(cls, data: Any) -> Any:
-        """Drop removed conditions of earlier records if they disturbed nothing."""
-        if not isinstance(data, dict):
-            return data
-        return {key: value for key, value in data.items() if (key, value) not in _RETIRED}
 
     @property
     def random(self) -> bool:

@@ -1,4 +1,4 @@
-"""Local search: annealing, a walk over local optima, and a third schedule out of two.
+"""Local search: annealing, and a walk over local optima.
 
 *Annealing* takes every offset of a job into account at once. One pass of the sliding window gives
 what a job adds to the contention at all of its offsets. So an offset can be drawn from the
@@ -15,10 +15,6 @@ optimal: it is kept or taken back, and the next kick is made. A worse schedule i
 probability of Metropolis. A kick has its centre at the one of two random jobs that adds more to the
 contention. How many jobs it moves is learnt: of two sizes drawn at random the one is taken that has
 led to more gains per step so far.
-
-To *recombine* is to put a connected part of one schedule into another. Good schedules of an
-instance are alike, but rotated against each other: rotating all jobs by the same amount changes
-nothing. So the second schedule is rotated until many of its jobs agree with the first.
 
 All jobs must be scaled alike: compile with `common_scale`.
 """
@@ -344,75 +340,3 @@ def _dequeue(walk: Walk) -> int:
     walk.counters[WAITING] -= 1
     walk.queued[job] = 0
     return job
-
-
-_ROTATIONS = 64  # that are tried
-_LARGEST_ROTATION = 2**40
-_AGREEMENT = 20  # jobs agree that are no farther apart than their period divided by this
-_STRAY = 16  # one in so many jobs of a part need not be a neighbour of another
-
-
-@kernel
-def recombine(
-    state: DemandState,
-    around: Neighbours,
-    one: Ints,
-    other: Ints,
-    rotatable: bool,
-    generator: np.random.Generator,
-) -> Ints:
-    """Return the offsets of `one` with those of `other` in a part of 30 to 70 % of the free jobs.
-
-    Where no job is fixed, rotating all of them changes nothing, and `other` is `rotatable`.
-    """
-    rotation = _best_rotation(state, around.free, one, other, generator) if rotatable else 0
-    child = one.copy()
-    for job in _draw_part(around, generator):
-        child[job] = (other[job] + rotation) % state.tables.jobs[job]["period"]
-    return child
-
-
-@inner
-def _best_rotation(
-    state: DemandState, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
-) -> int:
-    """Return the rotation of `other`, of some that let a random job agree, at which most do."""
-    jobs = state.tables.jobs
-    best, max_agreeing = 0, -1
-    for _ in range(_ROTATIONS):
-        job = free[generator.integers(0, free.shape[0])]
-        period = jobs[job]["period"]
-        around = generator.integers(0, _LARGEST_ROTATION // period) * period
-        rotation = around + (one[job] - other[job]) % period
-        agreeing = 0
-        for j in free:
-            period = jobs[j]["period"]
-            distance = (one[j] - other[j] - rotation) % period
-            if min(distance, period - distance) * _AGREEMENT <= period:
-                agreeing += 1
-        if agreeing > max_agreeing:
-            best, max_agreeing = rotation, agreeing
-    return best
-
-
-@inner
-def _draw_part(around: Neighbours, generator: np.random.Generator) -> Ints:
-    """Return some free jobs, nearly all of them connected."""
-    free = around.free
-    size = max(1, free.shape[0] * generator.integers(30, 71) // 100)
-    part = np.empty(size, np.int64)
-    inside = np.zeros(around.ptr.shape[0], np.bool_)
-    count = 0
-    while count < size:
-        job = free[generator.integers(0, free.shape[0])]
-        if count > 0 and generator.integers(0, _STRAY) > 0:
-            member = part[generator.integers(0, count)]
-            first, last = around.ptr[member], around.ptr[member + 1]
-            if first == last:
-                continue
-            job = around.other[generator.integers(first, last)]
-        if not inside[job]:
-            inside[job] = True
-            part[count] = job
-            count += 1
-    return part

@@ -64,9 +64,9 @@ def legend_beside(axes: Axes, entries: Sequence[Any]) -> None:
     axes.legend(handles=list(entries), loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
 
 
-def legend_below(figure: Figure, entries: Sequence[Any], columns: int = 4) -> None:
+def legend_below(figure: Figure, entries: Sequence[Any]) -> None:
     """Put a legend below everything in a figure."""
-    figure.legend(handles=list(entries), loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(handles=list(entries), loc="outside lower center", ncols=4, frameon=False)
 
 
 def overload_entry() -> Patch:

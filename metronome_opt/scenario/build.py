@@ -334,7 +334,7 @@ def _traffic(
         raise InputError(
             f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
         )
-    exact = job.iteration(share, source, scenario.cluster.gpu, len(set(placement.nodes)))
+    exact = job.iteration(share, source, scenario.cluster.gpu)
     rounded = job.round(exact, scenario.slot_ms, scenario.hyperperiod_slots)
     return JobTraffic(job, source, job.fastest(share), rounded)
 

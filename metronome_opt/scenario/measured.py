@@ -193,7 +193,7 @@ class MeasuredStep(Record):
                 "leave batch out"
             )
 
-    def iteration(self, workers: int, rate: int, nodes: int | None = None) -> Iteration:
+    def iteration(self, workers: int, rate: int) -> Iteration:
         """Return the iteration of a job.
 
         Parameters
@@ -202,13 +202,10 @@ class MeasuredStep(Record):
             How many devices; a multiple of the stages, which share them evenly.
         rate
             The fastest that a worker may send, in Mbit/s.
-        nodes
-            How many send when gradients are reduced, if nodes reduce them among their workers
-            first; None where each worker does.
         """
         bursts: list[Burst] = []
         delay = end = Fraction(0)  # for how long computing waited; when all so far is sent
-        for send in self._sends(workers, nodes):
+        for send in self._sends(workers):
             burst = Burst(Fraction(0), send.volume, rate)
             begin = max(send.at + delay, end)
             if begin > end or not bursts:
@@ -225,7 +222,7 @@ class MeasuredStep(Record):
         compute = self.microbatches * step + optimizer
         return Iteration(compute, tuple(bursts), rest, is_fine=True)
 
-    def _sends(self, workers: int, nodes: int | None) -> list[_Send]:
+    def _sends(self, workers: int) -> list[_Send]:
         """Return what each worker sends in an iteration, in order."""
         replicas, left = divmod(workers, self.stages)
         if left:
@@ -246,11 +243,10 @@ class MeasuredStep(Record):
             for exchange in self.exchanges
             for begin in begins[exchange.begin]
         ]
-        group = replicas if nodes is None else nodes
         sent += [
             (
                 begins["backward"][-1] + bucket.ready_ms.median,
-                all_reduce(bucket.bytes, group),
+                all_reduce(bucket.bytes, replicas),
                 False,
             )
             for bucket in self.buckets

@@ -116,8 +116,7 @@ class DescribedJob(Record):
         What one worker needs.
     allreduce
         What its workers put on links: ``tasks``, each all that it sends; ``ring``, what a ring in
-        order of rank takes from node to node; ``hierarchical``, the same after each node has
-        reduced inside. Left out, ``tasks``; of measured traffic, ``ring``.
+        order of rank takes from node to node. Left out, ``tasks``; of measured traffic, ``ring``.
     priority
         Weight, larger is more important.
     nodes
@@ -157,8 +156,6 @@ class DescribedJob(Record):
             for field in ("model", "batch"):
                 if getattr(self, field) is not None:
                     refuse(field, "the job states its traffic; leave one of the two out")
-            if self.allreduce == "hierarchical":
-                refuse("allreduce", "'hierarchical': the job states what it sends; write ring")
         elif self.model is None:
             refuse("model", "missing; name a workload, or state the traffic")
         elif self.batch is None and not self.is_measured:
@@ -225,14 +222,11 @@ class DescribedJob(Record):
                 field = f"traffic.period_ms: {float(self.stated.period_ms):g}"
             raise error.within(field) from None
 
-    def iteration(
-        self, rate: int, source: Source, gpu: Gpu | None, nodes: int | None = None
-    ) -> Iteration:
+    def iteration(self, rate: int, source: Source, gpu: Gpu | None) -> Iteration:
         """Return its iteration if each worker may send at `rate` Mbit/s; errors name its field.
 
         A ring visits the GPUs of a worker one after the other, so that a worker with several of
         them sends and receives what one of them would; other exchanges are not of that kind.
-        `nodes` is how many the job runs on, which hierarchical ones need to know.
         """
         rate = self.fastest(rate)
         if isinstance(source, Traffic):
@@ -243,17 +237,14 @@ class DescribedJob(Record):
                     f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
                     f"{GPU_HINT}, or state the job's traffic"
                 )
-            members = self._members(source, nodes)
-            setting = Training(self.gpus, self.batch or 1, gpu.flops, rate, members)
-            return iteration(source, setting)
+            self._check_ring(source)
+            return iteration(source, Training(self.gpus, self.batch or 1, gpu.flops, rate))
         source.check_batch(self.batch)
-        return source.iteration(self.gpus, rate, self._members(source, nodes))
+        self._check_ring(source)
+        return source.iteration(self.gpus, rate)
 
-    def _members(self, source: Workload | MeasuredStep, nodes: int | None) -> int | None:
-        """Return how many nodes reduce with one another; None if the workers themselves do.
-
-        Refuse what is only known of rings if the traffic of the model is something else.
-        """
+    def _check_ring(self, source: Workload | MeasuredStep) -> None:
+        """Refuse what is only known of rings if the traffic of the model is something else."""
         if self.each.gpus > 1 and source.kind not in _RINGS:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {quote(self.model)} sends can be computed for "
@@ -264,7 +255,6 @@ class DescribedJob(Record):
                 f"allreduce: {quote(self.algorithm)}: what {quote(self.model)} sends is more than "
                 "an all-reduce among all workers; write tasks"
             )
-        return None if self.algorithm != "hierarchical" or nodes == 1 else nodes
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")

@@ -33,8 +33,8 @@ _MAX_PARTS = 1024  # into which what a task sends is divided
 _TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
 _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
 
-AllReduce = Literal["tasks", "ring", "hierarchical"]
-"""The tasks of a job that send over the network: all of them in full, or as in rings."""
+AllReduce = Literal["tasks", "ring"]
+"""The tasks of a job that send over the network: all of them in full, or as in a ring."""
 
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]

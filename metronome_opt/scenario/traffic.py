@@ -51,21 +51,12 @@ class Training:
         What a GPU sustains, in floating-point operations per second.
     rate
         The fastest that one worker may send when the job has the network to itself, in Mbit/s.
-    nodes
-        How many of them all-reduce with one another once each has reduced inside; None if the
-        workers themselves do.
     """
 
     workers: int
     batch: int
     flops: Fraction
     rate: int
-    nodes: int | None = None
-
-    @property
-    def members(self) -> int:
-        """The number of members of the ring of an all-reduce."""
-        return self.nodes or self.workers
 
 
 def iteration(workload: Workload, setting: Training) -> Iteration:
@@ -105,7 +96,7 @@ def _data_parallel(
     over more time and lower the peak.
     """
     gradients = workload.parameters.value * spread.gradient_bytes.value
-    volume = all_reduce(gradients, setting.members) * MEGABIT_PER_BYTE
+    volume = all_reduce(gradients, setting.workers) * MEGABIT_PER_BYTE
     return [Burst(3 * forward, volume, setting.rate)]
 
 
@@ -116,7 +107,7 @@ def _tensor_parallel(spread: TensorParallel, setting: Training, forward: Fractio
     computing layer by layer, far below the length of a slot, and is seen as a steady rate.
     """
     size = 2 * spread.layers.value * _activations(spread, setting.workers * setting.batch)
-    volume = all_reduce(size, setting.members) * MEGABIT_PER_BYTE
+    volume = all_reduce(size, setting.workers) * MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
     return [
         _beside(forward, volume, rate),

@@ -1,4 +1,4 @@
-"""The measures of a run, as tidy tables: jobs, links, samples over time."""
+"""The measures of a run, as tidy tables: jobs and links."""
 
 from __future__ import annotations
 
@@ -33,9 +33,6 @@ class Run:
     links
         One row per link: link, capacity_mbps, carried_gbit, used_s (with at least one job placed
         across it), busy_s (with a burst), contended_s (with demand above capacity).
-    samples
-        One row per sample: time_s, utilisation (of all links' capacity, since the last sample),
-        running, queued, gpus_busy.
     trace
         Of the watched links: time_ms, link, job, rate_mbps (of all flows of the job there, from
         then on).
@@ -47,7 +44,6 @@ class Run:
 
     jobs: pd.DataFrame
     links: pd.DataFrame
-    samples: pd.DataFrame
     trace: pd.DataFrame
     makespan_s: float
     events: int
@@ -68,17 +64,8 @@ _COLUMNS = (
     *("waited_s", "rephasings", "score", "predicted_ms", "nodes", "racks"),
 )
 
-Sample = tuple[float, float, int, int, int]
-"""A row of `Run.samples`."""
 
-
-def make_run(
-    engine: Engine,
-    facts: Sequence[Facts],
-    *,
-    used_ms: Mapping[str, float],
-    samples: Sequence[Sample] = (),
-) -> Run:
+def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, float]) -> Run:
     """Return the tables of a finished run.
 
     `facts` has an entry for each runner of the engine; `used_ms` is the time in which jobs were
@@ -104,9 +91,6 @@ def make_run(
     return Run(
         jobs=pd.DataFrame(jobs),
         links=links,
-        samples=pd.DataFrame(
-            list(samples), columns=["time_s", "utilisation", "running", "queued", "gpus_busy"]
-        ),
         trace=engine.trace(),
         makespan_s=makespan,
         events=engine.events,

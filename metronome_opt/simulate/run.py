@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import Room
@@ -16,12 +16,10 @@ from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Placement
-from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
+from metronome_opt.simulate.measures import Facts, Run, make_run
 from metronome_opt.simulate.policies import find_policy, is_plugin
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
-
-Progress = Callable[[float], None]
 
 
 def simulate(
@@ -30,9 +28,7 @@ def simulate(
     *,
     seed: int = 0,
     conditions: Conditions | None = None,
-    sample_s: float | None = None,
     watch: Sequence[str] = (),
-    progress: Progress | None = None,
 ) -> Run:
     """Simulate the jobs of a scenario under a policy.
 
@@ -49,12 +45,8 @@ def simulate(
         Seed of all random numbers, which do not depend on the policy.
     conditions
         Disturbances; none if None.
-    sample_s
-        Time between two samples; None for none.
     watch
         Links whose rates are traced.
-    progress
-        Called with the share of iterations that are done.
 
     Raises
     ------
@@ -63,7 +55,7 @@ def simulate(
     """
     conditions = conditions or Conditions()
     with guarded(f"policy {policy}", foreign=is_plugin(policy)):
-        return _Simulation(scenario, policy, seed, conditions, sample_s, watch).run(progress)
+        return _Simulation(scenario, policy, seed, conditions, watch).run()
 
 
 class _Simulation:
@@ -73,17 +65,12 @@ class _Simulation:
         policy: str,
         seed: int,
         conditions: Conditions,
-        sample_s: float | None,
         watch: Sequence[str],
     ) -> None:
         self._policy = find_policy(policy, seed)
         self._room = Room(scenario.cluster)
         self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario, conditions.claim_error, seed)
-        if sample_s is not None and not 0 < sample_s < math.inf:
-            raise InputError(
-                f"sample_s: must be a positive number of seconds, got {quote(sample_s)}"
-            )
         for link in watch:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
@@ -120,22 +107,16 @@ class _Simulation:
         ]
         self._queue: list[int] = []
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
-        self._sample_ms = math.inf if sample_s is None else 1000 * sample_s
-        self._next_sample = self._sample_ms
-        self._samples: list[Sample] = []
-        self._carried = 0.0
         self._used_since: dict[str, float] = {}
         self._used: Counter[str] = Counter()
 
-    def run(self, progress: Progress | None) -> Run:
+    def run(self) -> Run:
         """Process all arrivals and departures."""
         arrivals = sorted(
             ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
         )
         left: list[Running] = []
         changed = False
-        total = sum(job.iterations for job in self._jobs)
-        finished_iterations = 0
         while arrivals or self._queue or self._state.running:
             now = self._engine.now
             while arrivals and arrivals[-1][0] <= now:
@@ -146,7 +127,7 @@ class _Simulation:
                 self._change(left)
             left, changed = [], False
             arrival = arrivals[-1][0] if arrivals else math.inf
-            until = min(self._end_ms, arrival, self._next_sample)
+            until = min(self._end_ms, arrival)
             if self._queue and not arrivals and not self._state.running:
                 job = self._jobs[self._queue[0]]
                 raise InputError(
@@ -157,22 +138,11 @@ class _Simulation:
             index = self._engine.run(until)
             if index is not None:
                 left, changed = [self._leave(index)], True
-                finished_iterations += self._jobs[index].iterations
-                if progress is not None:
-                    progress(finished_iterations / total)
-            elif self._engine.now >= self._next_sample:
-                self._sample()
-                self._next_sample += self._sample_ms
             if self._engine.now >= self._end_ms:
                 break
         for link in list(self._used_since):
             self._stop_using(link)
-        return make_run(
-            self._engine,
-            self._facts,
-            used_ms=self._used,
-            samples=self._samples,
-        )
+        return make_run(self._engine, self._facts, used_ms=self._used)
 
     # ------------------------------------------------------------------ arrivals and departures
 
@@ -247,23 +217,6 @@ class _Simulation:
 
     def _stop_using(self, link: str) -> None:
         self._used[link] += self._engine.now - self._used_since.pop(link)  # type: ignore[assignment]
-
-    # ------------------------------------------------------------------ samples
-
-    def _sample(self) -> None:
-        """Record the volume carried since the last sample, and the jobs that run."""
-        carried = float(self._engine.carried().sum())
-        capacity = sum(self._room.cluster.capacities.values()) * self._sample_ms
-        self._samples.append(
-            (
-                self._engine.now / 1000,
-                (carried - self._carried) / capacity,
-                len(self._state.running),
-                len(self._queue),
-                self._gpus - self._room.free_gpus,
-            )
-        )
-        self._carried = carried
 
 
 def simulate_schedule(

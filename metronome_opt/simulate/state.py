@@ -157,12 +157,7 @@ class TrainingJob:
 def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[TrainingJob]:
     """Return the jobs of a scenario, their claims off by up to `claim_error`, uniformly."""
     jobs = []
-    for index, (work, source) in enumerate(zip(scenario.jobs, scenario.sources(), strict=True)):
-        if work.algorithm == "hierarchical":
-            raise InputError(
-                f"jobs[{index}].allreduce: 'hierarchical': what a job sends would depend on where "
-                "a policy places it; write ring to simulate it"
-            )
+    for index, source in enumerate(scenario.sources()):
         draw = random.Random(f"claim {seed} {index}")  # noqa: S311 (nothing is kept secret)
         compute, volume = (
             1 + Fraction(claim_error * draw.uniform(-1, 1)).limit_denominator(10**6)

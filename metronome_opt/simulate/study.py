@@ -108,8 +108,6 @@ class Study(Record):
         Policies to compare; those of this package by default.
     seeds
         Number of seeds, counted from 0.
-    sample_s
-        Seconds between samples of the utilisation; None for none.
     """
 
     format: Literal["metronome-study/1"] = "metronome-study/1"
@@ -125,7 +123,6 @@ class Study(Record):
     conditions: Conditions = Conditions()
     policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _OURS
     seeds: Positive = 10
-    sample_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -169,9 +166,7 @@ class Study(Record):
         return build(cls, in_folder(data, folder), STUDY_FORMAT)
 
     @classmethod
-    def of_scenario(
-        cls, scenario: Scenario, conditions: Conditions | None = None, seeds: int = 10
-    ) -> Self:
+    def of_scenario(cls, scenario: Scenario) -> Self:
         """Return the study of one scenario, where the seed changes disturbances only."""
         return cls(
             name=scenario.name,
@@ -181,8 +176,6 @@ class Study(Record):
             workloads=scenario.workloads,
             measured=scenario.measured,
             draw=Draw(given=Given(work=scenario.jobs)),
-            conditions=conditions or Conditions(),
-            seeds=seeds,
         )
 
     @cached_property

@@ -1,9 +1,8 @@
-"""Local search: annealing, walks over local optima, recombination.
+"""Local search: annealing and walks over local optima.
 
 A member of a generation comes out of annealing from high temperature and a walk over local optima.
-Then pairs of members are recombined, and the children walk on; one that is better than the worse of
-its parents takes its place. The next generation takes twice the effort: one long annealing beats
-many short ones, but how long is long enough is not known.
+The next generation goes on from its members with twice the effort: one long annealing beats many
+short ones, but how long is long enough is not known.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from metronome_opt.kernels.perturb import (
     gumbel_noise,
     neighbours_of,
     no_kicks,
-    recombine,
     spreads,
     start_walk,
     take_steps,
@@ -43,8 +41,7 @@ _EFFORT = 100  # steps for each job that a member of the first generation takes
 _MIN_EFFORT = 20  # the same where there is no time for more
 _GROWTH = 2  # of the effort, from generation to generation
 _ANNEALING = 0.4  # of the effort; the rest is the walk's
-_CHILD = 0.3  # of the effort of a member goes into a child
-_USUAL = 10  # efforts of a member that a generation takes, about
+_CHUNK = 0.3  # of the effort of a member goes into each walk from the incumbent at the end
 _LAST = 0.8  # of what time is left if it does not do for a generation goes into one member
 _HOT, _COLD = 0.4, 0.05  # temperatures, in standard deviations of a job's cost over its offsets
 _TOLERANCE = 0.03  # temperature of the walk
@@ -117,7 +114,6 @@ class Population:
         self._around = neighbours_of(compiled)
         self._generator = np.random.default_rng(search.seed)
         self._noise = gumbel_noise(self._generator, int(self._periods.max()))
-        self._rotatable = all(job.fixed_offset is None for job in compiled.instance.jobs)
         self._offsets = np.array(search.best, dtype=np.int64)
         self._state = state_of(compiled, self._offsets)
         self._scale = np.zeros(len(self._offsets))
@@ -157,10 +153,8 @@ class Population:
         if members:
             self._effort = effort
             self._anneal(members)
-        if members == _MEMBERS:
-            self._recombine(patience=_MEMBERS)
-        else:
-            self._recombine(patience=None)
+        if members < _MEMBERS:
+            self._walk_on()
         self.stalled = 0 if self._search.incumbent != before else self.stalled + 1
 
     def _begin(self) -> None:
@@ -179,7 +173,7 @@ class Population:
         first = not self._members
         wanted = _EFFORT * len(self._around.free) if first else _GROWTH * self._effort
         affordable = self.budget.affordable
-        if affordable is None or affordable >= _USUAL * wanted:
+        if affordable is None or affordable >= _MEMBERS * wanted:
             return _MEMBERS, wanted
         last = int(_LAST * affordable)
         return (1, last) if last >= self._effort else (0, 0)
@@ -224,37 +218,11 @@ class Population:
                 return
             self._add(self._walk(self._effort - steps, "annealing"))
 
-    def _recombine(self, patience: int | None) -> None:
-        """Let children take the places of their parents, until that many in a row did not.
-
-        With None go on as long as there is time.
-        """
-        effort = int(_CHILD * self._effort)
-        idle = 0
-        while not self.budget.stopped and (patience is None or idle < patience):
-            idle += 1
-            if len(self._members) < 2:
-                if patience is not None:
-                    return
-                self._go_to(self._incumbent().offsets)
-                self._walk(effort, "local search")
-                continue
-            drawn = self._generator.choice(len(self._members), 2, replace=False)
-            better, worse = sorted(map(int, drawn))
-            self._go_to(
-                recombine(
-                    self._state,
-                    self._around,
-                    self._members[better].offsets,
-                    self._members[worse].offsets,
-                    self._rotatable,
-                    self._generator,
-                )
-            )
-            child = self._walk(effort, "recombination")
-            if child.value < self._members[worse].value and self._add(child):
-                del self._members[worse + 1]  # one down, since the child stands before it
-                idle = 0
+    def _walk_on(self) -> None:
+        """Walk from the incumbent, again and again, until the time is over."""
+        while not self.budget.stopped:
+            self._go_to(self._incumbent().offsets)
+            self._walk(int(_CHUNK * self._effort), "local search")
 
     def _walk(self, steps: int, source: str) -> _Member:
         """Walk on from where the schedule is; offer and return the best on the way."""
@@ -281,13 +249,11 @@ class Population:
         offsets = np.array(self._search.best, dtype=np.int64)
         return _Member(self._search.offer(offsets, "local search"), offsets)
 
-    def _add(self, member: _Member) -> bool:
+    def _add(self, member: _Member) -> None:
         """Take in a member, unless there is one of its value."""
-        if any(member.value == other.value for other in self._members):
-            return False
-        self._members.append(member)
-        self._members.sort(key=lambda each: each.value)
-        return True
+        if all(member.value != other.value for other in self._members):
+            self._members.append(member)
+            self._members.sort(key=lambda each: each.value)
 
     def _random(self) -> Ints:
         """Return random offsets of the jobs that may move."""

@@ -105,7 +105,7 @@ _OWN = (
         holds=(),
         seeded=False,
     ),
-    _own("local", "annealing, recombination and iterated local search", "local:run"),
+    _own("local", "annealing and iterated local search", "local:run"),
     _own(
         "cpsat",
         "CP-SAT model on offsets cut down, block by block",

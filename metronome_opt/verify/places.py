@@ -173,7 +173,7 @@ def _flows(
         racks = {hosts[node]["rack"] for node in ring}
         for node, its in zip(nodes, rails, strict=True):
             senders.append((hosts[node]["rack"], its, len(racks) > 1))
-    else:  # rings of tasks or of nodes: each node sends once, to the next one
+    else:  # a ring: each node sends once, to the next one
         rails_of: dict[str, set[str]] = {node: set() for node in ring}
         for node, its in zip(nodes, rails, strict=True):
             rails_of[node].update(its)

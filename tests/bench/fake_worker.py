@@ -129,7 +129,6 @@ def simulated(document: dict[str, Any], send: Send) -> None:
         runtime_s=0.25,
         jobs=columns_of(jobs),
         links=columns_of(pd.DataFrame({"link": ["l"], "carried_gbit": [0.1]})),
-        samples={},
         makespan_s=max(times),
         events=7,
         notes=["fake"],

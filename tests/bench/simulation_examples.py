@@ -50,7 +50,6 @@ def simulation(
     seed: int = 0,
     cell: Mapping[str, Any] | None = None,
     kind: str = "done",
-    samples: Sequence[Mapping[str, Any]] = (),
     makespan_s: float = 100.0,
     **changes: Any,
 ) -> SimulationRecord:
@@ -68,7 +67,6 @@ def simulation(
         "memory_limit_mb": None,
         "jobs": columns(jobs or [job("a")]) if done else None,
         "links": columns(links or [link()]) if done else None,
-        "samples": columns(samples) if done else None,
         "makespan_s": makespan_s if done else None,
         "events": 1000 if done else None,
         "notes": (),

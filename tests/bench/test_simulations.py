@@ -158,7 +158,7 @@ def test_checksum_allows_more_cases_of_a_study_but_no_changes(tmp_path: Path) ->
     study = a_study()
     wider = {"seeds": 20, "about": "more", "policies": ["ideal"], "grid": {"jitter": [0.0, 0.1]}}
     assert checksum(a_study(**wider)) == checksum(study)
-    for change in ({"slot_ms": 3}, {"name": "other"}, {"sample_s": 1.0}):
+    for change in ({"slot_ms": 3}, {"name": "other"}):
         assert checksum(a_study(**change)) != checksum(study)
     workload = tmp_path / "w.yaml"
     workload.write_text("a", encoding="utf-8")
@@ -192,16 +192,12 @@ def test_impossible_scenarios_are_refused_beforehand() -> None:
 
 @pytest.mark.slow
 def test_a_real_simulation_is_recorded_as_it_is_simulated(tmp_path: Path) -> None:
-    study = a_study(sample_s=1.0)
+    study = a_study()
     (case,) = plan(study, study.cells[2:3], ["default"], seeds=1, limits=Limits(time_s=60))
     (record,) = campaign([case], tmp_path / "r.jsonl", kind=SimulationRecord).records
     assert record.error is None
-    run = simulate(
-        study.scenario(study.cells[2], 0),
-        "default",
-        conditions=Conditions(jitter=0.05),
-        sample_s=1,
-    )
+    scenario = study.scenario(study.cells[2], 0)
+    run = simulate(scenario, "default", conditions=Conditions(jitter=0.05))
     assert (record.makespan_s, record.events) == (run.makespan_s, run.events)
     for columns, frame in ((record.jobs, run.jobs), (record.links, run.links)):
         told = pd.DataFrame({name: list(column) for name, column in (columns or {}).items()})

@@ -110,11 +110,6 @@ def test_a_ring_has_the_whole_interface(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "changes", "said"),
     [
-        (
-            BY_MODEL,
-            {"allreduce": "hierarchical"},
-            "allreduce: 'hierarchical': what the job sends would depend on its place; write ring",
-        ),
         (BY_TRAFFIC, {"format": "metronome-instance/1"}, "format: must be 'metronome-job/1', got "),
         (BY_TRAFFIC, {"tasks": 100_001}, "tasks: must be at most 100000, got 100001"),
         (BY_TRAFFIC, {"phases": [burst(8, 4)]}, r"phases\[0\].length: 4: the burst ends"),

@@ -18,7 +18,7 @@ from tests.cluster.small import A, B, cluster, running, state_of, usual
 def test_a_state_and_its_scenario_have_one_instance() -> None:
     assert build_scenario(scenario_of(usual())).instance == instance_of(usual())
     stretched = A.model_copy(update={"stretch": 12})
-    ring = running("ring", "n1 n3", allreduce="hierarchical", gpus=1, iterations=7)
+    ring = running("ring", "n1 n3", allreduce="ring", gpus=1, iterations=7)
     without_gpus = running("cpu", "n0 n3", (0, 1, 10), period=4)
     state = state_of(cluster([2, 2]), stretched, B, without_gpus, ring)
     state.set_capacity("n1", 70)

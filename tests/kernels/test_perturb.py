@@ -1,4 +1,4 @@
-"""Local search: what is drawn, the running value of a walk, and children of two schedules."""
+"""Local search: what is drawn, and the running value of a walk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from metronome_opt.kernels.perturb import (
     anneal,
     gumbel_noise,
     no_kicks,
-    recombine,
     spreads,
     start_walk,
     take_steps,
@@ -125,23 +124,3 @@ def test_walk_settles_first(case: Scheduled) -> None:
             moved = case.offsets.copy()
             moved[job] = offset
             assert scheduled(case.instance, moved).scaled() >= value
-
-
-def other_of(case: Scheduled, seed: int) -> np.ndarray:
-    offsets = case.offsets.copy()
-    free = case.around.free
-    offsets[free] = np.random.default_rng(seed).integers(0, case.periods[free])
-    return offsets
-
-
-@given(schedules(), st.integers(0, 99), st.booleans())
-@examples(80)
-def test_children_are_schedules(case: Scheduled, seed: int, turnable: bool) -> None:
-    """Without turning, every offset is that of a parent."""
-    one, other = case.offsets, other_of(case, seed)
-    generator = np.random.default_rng(seed)
-    child = recombine(case.state, case.around, one, other, turnable, generator)
-    assert ((child >= 0) & (child < case.periods)).all()
-    fixed = sorted(set(range(len(child))) - set(case.around.free))
-    assert (child[fixed] == one[fixed]).all()
-    assert turnable or ((child == one) | (child == other)).all()

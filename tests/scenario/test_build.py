@@ -81,11 +81,6 @@ def test_ring_has_one_flow_per_node() -> None:
     )
     # 6641.16 Mbit at 50 Gbit/s: 132.8 ms, 14 slots at 47,437 Mbit/s.
     assert [(phase.start, phase.length, phase.rate) for phase in one.phases] == [(19, 14, 47_437)]
-    # Among three nodes that reduce inside first, 4/3 of 4427.44 Mbit: 118.1 ms, 12 slots.
-    document["jobs"][0]["allreduce"] = "hierarchical"
-    three = build_scenario(Scenario.from_dict(document)).instance.jobs[0]
-    assert three.links == one.links
-    assert [(phase.start, phase.length, phase.rate) for phase in three.phases] == [(19, 12, 49_194)]
 
 
 @pytest.mark.parametrize(
@@ -244,10 +239,6 @@ def test_job_that_overloads_a_link_alone_is_noted() -> None:
     [
         ({"traffic": "brust"}, "jobs[1].traffic: there is no pattern 'brust'; there are burst"),
         ({"model": "VGG16"}, "jobs[1].model: the job states its traffic"),
-        (
-            {"allreduce": "hierarchical"},
-            "jobs[1].allreduce: 'hierarchical': the job states what it sends; write ring",
-        ),
         ({"rate_gbps": 0.0001}, "jobs[1].rate_gbps: 0.0001: must be a whole number of Mbit/s"),
         ({"rate_gbps": 25_000}, "jobs[1].rate_gbps: 25000.0: no machine sends 25 Tbit/s; look at"),
         (

@@ -45,11 +45,6 @@ def test_bucket_is_sent_when_ready() -> None:
     assert exact.compute == 320
 
 
-def test_nodes_may_reduce_inside_first() -> None:
-    # Eight workers on two nodes: each bucket once, as of two workers.
-    assert bursts(step().iteration(8, 2000, 2)) == bursts(step().iteration(2, 2000))
-
-
 def test_computing_waits_for_all_to_all() -> None:
     there = {"kind": "all-to-all", "bytes": 20 * MB, "begin": "forward", "after_ms": 10.0}
     back = {**there, "begin": "backward", "after_ms": 200.0}

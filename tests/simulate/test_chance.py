@@ -6,7 +6,6 @@ import math
 import statistics
 
 import pytest
-from pydantic import ValidationError
 
 from metronome_opt.engine.runner import Pattern, Slot
 from metronome_opt.errors import InputError
@@ -146,9 +145,3 @@ def test_bursts_do_not_jitter() -> None:
     always = links(job("a", 4, (0, 4, 70)))
     run = free_run(always, {"a": 0}, 50, conditions=Conditions(jitter=0.3))
     assert set(run.times["a"]) == {40.0}
-
-
-def test_removed_conditions_are_read_if_neutral() -> None:
-    assert Conditions.model_validate({"stragglers": 0.0, "control": "slots"}) == Conditions()
-    with pytest.raises(ValidationError, match="background"):
-        Conditions.model_validate({"background": 0.1})

@@ -44,7 +44,7 @@ def alike(run: Run) -> float:
 
 
 def text(run: Run) -> str:
-    frames = (run.jobs, run.links, run.samples, run.trace)
+    frames = (run.jobs, run.links, run.trace)
     return "\n".join([*(frame.to_csv() for frame in frames), repr((run.makespan_s, run.events))])
 
 
@@ -116,22 +116,11 @@ def test_equal_arguments_give_equal_bytes(policy: str) -> None:
 
     def output(seed: int) -> str:
         watch = ["node-00"]
-        run = simulate(shared(), policy, seed=seed, conditions=conditions, sample_s=1, watch=watch)
+        run = simulate(shared(), policy, seed=seed, conditions=conditions, watch=watch)
         return text(run)
 
     assert output(1) == output(1)
     assert output(1) != output(2)
-
-
-@ALL_POLICIES
-def test_samples_add_up_to_carried_volume(policy: str) -> None:
-    """The last one is taken when the horizon is reached."""
-    run = simulate(shared(), policy, conditions=Conditions(horizon_s=4), sample_s=0.5)
-    assert run.samples["time_s"].tolist() == pytest.approx([0.5 * k for k in range(1, 9)])
-    capacity = run.links["capacity_mbps"].sum() / 1000
-    carried = (run.samples["utilisation"] * 0.5 * capacity).sum()
-    assert carried == pytest.approx(run.links["carried_gbit"].sum(), rel=1e-9)
-    assert run.makespan_s == pytest.approx(4)
 
 
 @ALL_POLICIES
@@ -156,13 +145,10 @@ def check_refusal(given: Scenario, part: str, **arguments: Any) -> None:
 
 
 @pytest.mark.timeout(10)
-@pytest.mark.parametrize("sample_s", [None, 1.0])
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "ideal"])
 @pytest.mark.parametrize("big", [work("big", workers=9), work("big", 0, 0, 0)])
-def test_job_larger_than_cluster_is_refused(
-    policy: str, big: dict[str, Any], sample_s: float | None
-) -> None:
-    check_refusal(four(work("a", iterations=3), big), "big", policy=policy, sample_s=sample_s)
+def test_job_larger_than_cluster_is_refused(policy: str, big: dict[str, Any]) -> None:
+    check_refusal(four(work("a", iterations=3), big), "big", policy=policy)
 
 
 @pytest.mark.timeout(10)
@@ -171,8 +157,6 @@ def test_job_larger_than_cluster_is_refused(
     [
         ({"policy": "best"}, f"best.*{'.*'.join(POLICIES)}"),
         ({"watch": ["node-99"]}, "node-99"),
-        ({"sample_s": 0.0}, "sample_s"),
-        ({"sample_s": -1.0}, "sample_s"),
     ],
 )
 def test_invalid_argument_is_refused(changes: dict[str, Any], part: str) -> None:

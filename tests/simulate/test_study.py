@@ -15,7 +15,7 @@ from metronome_opt.scenario import (
     data_folder,
     read_scenario,
 )
-from metronome_opt.simulate.study import Study, find_study, read_study
+from metronome_opt.simulate.study import find_study, read_study
 from tests.scenario.examples import scenario
 from tests.simulate.studies import (
     document,
@@ -121,9 +121,6 @@ def test_scenario_is_read_as_study(tmp_path: Path) -> None:
     assert own.scenario(cell, 0).jobs == own.scenario(cell, 1).jobs == original.jobs
     assert own.scenario(cell, 0).cluster == original.cluster
     assert own.conditions_of(cell) == Conditions()
-    stormy = Study.of_scenario(original, Conditions(jitter=0.1), seeds=3)
-    assert stormy.conditions_of(stormy.cells[0]).jitter == 0.1
-    assert stormy.seeds == 3
 
 
 def test_study_is_found_by_name_or_file(tmp_path: Path) -> None:

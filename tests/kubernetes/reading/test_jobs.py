@@ -136,7 +136,7 @@ def test_the_all_reduce_is_annotated() -> None:
     assert jobs_of(made)["train"]["allreduce"] == "ring"
     stated[f"{GROUP}/allreduce"] = "tree"
     line = fault(*fast_machines(), job(annotations=stated))
-    assert "allreduce: must be 'tasks', 'ring' or 'hierarchical'" in line
+    assert "allreduce: must be 'tasks' or 'ring'" in line
 
 
 def test_a_workload_goes_before_its_template() -> None:
