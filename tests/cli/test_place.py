@@ -12,9 +12,8 @@ import pytest
 import yaml
 
 from metronome_opt.cluster.store import Store
-from metronome_opt.scenario import load
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
-from tests.cli.typed import Captured, error_of, metronome, printed
+from tests.cli.typed import Captured, error_of, metronome
 from tests.kubernetes.schemas import check_manifests
 
 
@@ -44,17 +43,6 @@ def test_a_missing_hyperperiod_has_room_for_jobs_that_come_later(
     second["traffic"] = {"period_ms": 1200, "phases": bursts}
     assert made.place({"format": "metronome-job/1", **second}, "--json") == 0
     assert json.loads(capsys.readouterr().out)["period_ms"] == 1200
-
-
-@pytest.mark.usefixtures("two")
-def test_jobs_of_a_scenario_can_come_with_it(capsys: Captured) -> None:
-    line = "place state --cluster paper-24 --with-jobs --claims manifests"
-    assert "wideresnet101" in "\n".join(printed(capsys, line))
-    with Store(Path("state")) as store:
-        claims = dict(store.state.claims)
-    assert valid_claims(Path("manifests")) == {
-        (name, index) for name, each in claims.items() for index in range(each.gang.tasks)
-    }
 
 
 def valid_claims(folder: Path) -> set[tuple[str, int]]:
@@ -166,21 +154,6 @@ def test_iteration_times_are_told_with_who_shares_links(folder: Folder, capsys: 
     assert document["why_slower"] == "2 workers share node-00"
     assert not document["gated"]  # 900 ms do not divide the hyperperiod
     assert folder.place("--remove", "a", job("b", each=LARGE), "--json") == 0
-
-
-def test_state_is_a_scenario_for_other_commands(folder: Folder, capsys: Captured) -> None:
-    scenario = str(folder.path / "now.json")
-    assert folder.place("--output", scenario) == 0
-    assert lines(capsys) == [f"note: no job sends anything; {scenario} stays as it is"]
-    assert folder.place(job("a", each=LARGE)) == 0
-    assert folder.place(job("b", each=REST), "--output", scenario) == 0
-    instance = load(scenario).instance
-    assert {each.name: each.current_offset for each in instance.jobs} == folder.offsets()
-    # And back: jobs keep nodes and offsets.
-    other = Folder(folder.path / "back")
-    other.path.mkdir()
-    assert other.place("--cluster", scenario, "--with-jobs") == 0
-    assert other.offsets() == folder.offsets()
 
 
 def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Captured) -> None:

@@ -31,7 +31,6 @@ from tests.kubernetes.reading.manifests import (
     template,
 )
 
-ONE_EACH = {"limits": {"nvidia.com/gpu": "1", "cpu": "4"}}
 EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
 
 
@@ -172,12 +171,6 @@ def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message
 def test_a_workload_that_is_done_is_left_out(kind: Object, status: Object) -> None:
     made = imported(*machines(), job("other"), {**kind, "status": status})
     assert f"1 left out, done: {kind['kind']} team/{kind['metadata']['name']}" in made.notes
-
-
-def test_workload_of_an_unknown_kind_is_a_note() -> None:
-    other = workload("kubeflow.org/v1", "Sweep", "web", {"template": template()})
-    note = "passed over, of kinds that say nothing here: 1 Sweep (kubeflow.org)"
-    assert note in imported(*machines(), job(), other).notes
 
 
 def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:
