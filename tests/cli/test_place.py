@@ -15,6 +15,7 @@ from metronome_opt.cluster.store import Store
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
 from tests.cli.typed import Captured, error_of, metronome
 from tests.kubernetes.schemas import check_manifests
+from tests.scenario.test_cluster import DOCUMENT as CLUSTER
 
 
 @pytest.fixture
@@ -173,16 +174,7 @@ def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Capture
 
 
 def test_a_cluster_file_becomes_a_state(two: Path) -> None:
-    names = ("n0", "n1")
-    cluster = {
-        "format": "metronome-cluster/1",
-        "name": "two",
-        "slot_ms": 5,
-        "hyperperiod": 12,
-        "nodes": [{"name": name, "has": {"gpus": 2}, "interface": name} for name in names],
-        "links": [{"name": name, "capacity": 100} for name in names],
-    }
-    Folder(two).file(cluster, "cluster.json")
+    Folder(two).file(CLUSTER, "cluster.json")
     assert metronome("place state --cluster cluster.json --with-jobs") == 2
     assert metronome("place state --cluster cluster.json") == 0
 
