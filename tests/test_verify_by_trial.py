@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.presolve.extend import extend_bursts
-from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import check, evaluate
+from tests import builders
 from tests.strategies import assigned, instances, offsets_of
 from tests.tiers import examples
 
@@ -159,20 +159,8 @@ def test_true_gated_jobs_never_overload_links(
         )
         > link.capacity
     }
-    schedule = Schedule(
-        instance="random",
-        offsets=offsets,
-        stretch=stretch,
-        stretch_limit=limit,
-        gated=gated,
-        cushion_slots=longer,
-        status=Status.FEASIBLE,
-        objectives={},
-        lower_bound=None,
-        solver="drawn",
-        seed=None,
-        runtime_s=0.0,
-    )
+    stated = {"stretch_limit": limit, "gated": gated, "cushion_slots": longer}
+    schedule = builders.schedule("random", offsets, stretch=stretch, **stated)
     faults = check(problem, schedule)
     assert {fault.place for fault in faults} <= {"gated"}
     assert {fault.stated.rpartition(" ")[2] for fault in faults} == overloaded

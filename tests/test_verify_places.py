@@ -13,9 +13,10 @@ from metronome_opt.instance import Instance, Link
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.judge import judge
-from metronome_opt.schedule import Schedule, Status
+from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check_flows, check_places
+from tests import builders
 from tests.builders import job
 from tests.tiers import examples
 
@@ -49,15 +50,8 @@ PLACES = {
 
 def schedule(places: Any, waiting: Any = (), **fields: Any) -> Schedule:
     names = dict.fromkeys(places or {}, 0)
-    given = {"instance": "four", "offsets": names, "stretch": {}, "status": Status.FEASIBLE}
-    made: dict[str, Any] = {
-        "objectives": {},
-        "lower_bound": None,
-        "solver": "",
-        "seed": None,
-        "runtime_s": 0.0,
-    }
-    return Schedule(**{**given, **made, "places": places, "waiting": waiting, **fields})
+    given = {"instance": "four", "offsets": names, "places": places, "waiting": waiting}
+    return builders.schedule(**{**given, **fields})
 
 
 def faults(waiting: Any = ("d",), **changes: list[str] | None) -> list[str]:

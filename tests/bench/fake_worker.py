@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pandas as pd
-
 from metronome_opt.bench.worker import Send, columns_of, run_task
 
 # The instance of tests.builders.two_jobs: 0 and 8 do not overlap, 0 and 0 do.
@@ -121,6 +119,8 @@ FAKES: dict[str, Callable[[Send], None]] = {
 
 def simulated(document: dict[str, Any], send: Send) -> None:
     """Send of the jobs of the scenario; how long they took depends on the seed."""
+    import pandas as pd
+
     names = [job["name"] for job in document["scenario"]["jobs"]]
     times = [document["seed"] + 1 / 3] * len(names)
     jobs = pd.DataFrame({"job": names, "completion_s": times, "score": math.nan, "finished": True})

@@ -10,7 +10,12 @@ from xml.etree import ElementTree
 from metronome_opt.bench.cases import Section, measure, whole
 from metronome_opt.bench.solver_runs import SolverRecord
 
-MACHINE = {"processor": "a chip", "cores": 2, "memory_mb": 8000, "system": "Linux"}
+ORIGIN: dict[str, Any] = {
+    "started": "2026-11-20T21:00:00Z",
+    "machine": {"processor": "a chip", "cores": 2, "memory_mb": 8000, "system": "Linux"},
+    "versions": {"python": "3.11.2"},
+    "commit": "abc1234",
+}
 
 
 def record(instance: str, solver: str, objective: object = None, **changes: Any) -> SolverRecord:
@@ -47,10 +52,7 @@ def record(instance: str, solver: str, objective: object = None, **changes: Any)
         "notes": (),
         "error": None,
         "faults": (),
-        "started": "2026-11-20T21:00:00Z",
-        "machine": MACHINE,
-        "versions": {"python": "3.11.2"},
-        "commit": "abc1234",
+        **ORIGIN,
     }
     return SolverRecord(**{**fields, **changes})
 

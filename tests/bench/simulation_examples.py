@@ -8,6 +8,7 @@ from typing import Any
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.studies import StudyPart, parts_of
 from metronome_opt.engine.conditions import Conditions
+from tests.bench.report_examples import ORIGIN
 
 
 def job(name: str, **changes: Any) -> dict[str, Any]:
@@ -74,10 +75,7 @@ def simulation(
         "wall_s": 1.0,
         "runtime_s": 0.5 if done else None,
         "peak_memory_mb": 100.0,
-        "started": "2026-11-20T21:00:00Z",
-        "machine": {"cores": 2},
-        "versions": {"python": "3.11.2"},
-        "commit": "abc1234",
+        **ORIGIN,
     }
     return SimulationRecord(**document | changes)
 

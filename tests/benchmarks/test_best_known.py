@@ -23,10 +23,11 @@ from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, write_suite
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Suite, read_suite
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.schedule import Status, read_schedule
 from metronome_opt.verify import check
 from tests.bench.report_examples import record
+from tests.builders import job, network
 
 NOTHING = BestKnown(instances={})
 
@@ -63,20 +64,7 @@ def test_every_entry_is_of_a_stored_instance_and_every_certificate_of_an_entry()
 
 def pair(name: str, seed: int) -> Instance:  # noqa: ARG001
     """Return two jobs busy for half of their 4 slots; d slots of overlap cost 10 d / 4."""
-    return Instance(
-        name=name,
-        slot_ms=5,
-        links=(Link(name="link", capacity=10),),
-        jobs=tuple(
-            Job(
-                name=job,
-                period=4,
-                phases=(Phase(start=0, length=2, rate=10),),
-                links={"link": 1},
-            )
-            for job in "ab"
-        ),
-    )
+    return network(*(job(each, 4, (0, 2, 10)) for each in "ab"), capacity=10).replace(name=name)
 
 
 FAMILY = Family("pair", "for tests", 1, 1, cases("pair", "test", pair, [("", {})]))

@@ -14,31 +14,14 @@ from benchmarks.families import FAMILIES, Case, Family
 from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.suites import Member, read_suite
-from metronome_opt.instance import Instance, Job, Link, Phase
-
-COUNTS = {  # test, tune
-    "single": (21, 14),
-    "paper": (20, 7),
-    "dense": (14, 7),
-    "fabric": (13, 5),
-    "coprime": (8, 4),
-    "weights": (8, 4),
-    "kept": (12, 6),
-    "allocation": (9, 6),
-}
+from metronome_opt.instance import Instance
+from tests.builders import job, network
 
 
 @cache
 def members(name: str) -> tuple[Member, ...]:
     """Read a stored suite; reading checks the checksums."""
     return tuple(read_suite(SUITES / name).members())
-
-
-def assert_no_job_overloads_a_link_alone(instance: Instance) -> None:
-    capacity = {link.name: link.capacity for link in instance.links}
-    for job in instance.jobs:
-        for link, flows in job.links.items():
-            assert flows * job.peak <= capacity[link], (instance.name, job.name, link)
 
 
 # ------------------------------------------------------------------ all families
@@ -48,18 +31,6 @@ def assert_no_job_overloads_a_link_alone(instance: Instance) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_stored_files_equal_those_of_the_generators(name: str) -> None:
     assert differences(FAMILIES[name]) == []
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_index_matches_the_family(name: str) -> None:
-    found = members(name)
-    splits = Counter(member.entry.split for member in found)
-    assert (splits["test"], splits["tune"]) == COUNTS[name]
-    for member, case in zip(found, FAMILIES[name].cases, strict=True):
-        assert member.suite == name == member.entry.name.split("-")[0]
-        assert member.instance.name == member.entry.name == case.name
-        assert f"-{member.entry.split}-" in member.entry.name
-        assert member.entry.version == FAMILIES[name].version
 
 
 def test_tune_and_test_share_no_instance_and_no_seed() -> None:
@@ -77,21 +48,12 @@ def test_tune_and_test_share_no_instance_and_no_seed() -> None:
         assert set(seeds.values()) == {1}, name
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"allocation"}))  # there, places decide
-def test_every_job_bursts_on_a_link_and_none_overloads_one_alone(name: str) -> None:
-    for member in members(name):
-        assert all(job.links for job in member.instance.jobs)
-        assert_no_job_overloads_a_link_alone(member.instance)
-
-
 # ------------------------------------------------------------------ writing and checking
 
 
 def tiny(name: str, seed: int, *, period: int = 4) -> Instance:
     """Return one job on one link."""
-    burst = Phase(start=0, length=1, rate=10)
-    job = Job(name="job", period=period, ready=seed, phases=(burst,), links={"link": 1})
-    return Instance(name=name, slot_ms=5, links=(Link(name="link", capacity=10),), jobs=(job,))
+    return network(job("job", period, (0, 1, 10), ready=seed), capacity=10).replace(name=name)
 
 
 FAMILY = Family(

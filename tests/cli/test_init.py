@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.cli.typed import Captured, error_of, metronome, printed
+from tests.scenario.test_cluster import DOCUMENT as CLUSTER
 
 
 @pytest.fixture
@@ -35,15 +36,7 @@ def test_init_writes_a_scenario_that_solves(mine: Path, capsys: Captured) -> Non
     assert page.count('"where":"node-00, node-01"') == 1
 
 
-NODE = {"name": "n", "has": {"gpus": 4}, "interface": "nic"}
 JOB = {"format": "metronome-job/1", "name": "new", "model": "VGG19", "batch": 64, "workers": 2}
-CLUSTER = {
-    "format": "metronome-cluster/1",
-    "name": "one",
-    "slot_ms": 5,
-    "nodes": [NODE],
-    "links": [{"name": "nic", "capacity": 50_000}],
-}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +44,7 @@ CLUSTER = {
     [
         (None, "an instance: 2 jobs on 1 link; slots of 5 ms, all repeats after"),
         (JOB, "a job: new"),
-        (CLUSTER, "a cluster: 1 node"),
+        (CLUSTER, "a cluster: 4 nodes"),
     ],
 )
 def test_validate_names_the_kind_of_file(

@@ -54,17 +54,6 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def test_jobs_that_obey_are_left_alone(
-    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    once = count(monkeypatch, {"a": 300.0, "b": 300.0})
-    before = content(state)
-    assert main(["monitor", str(state), *once.split()]) == 0
-    # A state is decided about once after a start.
-    assert capsys.readouterr().out.partition("  ")[2].startswith("0 jobs rephased: ")
-    assert content(state) == before
-
-
 def test_monitor_corrects_measured_claims(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from metronome_opt.cluster.store import Store
-from metronome_opt.scenario import load
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
-from tests.cli.typed import Captured, error_of, metronome, printed
+from tests.cli.typed import Captured, error_of, metronome
 from tests.kubernetes.schemas import check_manifests
+from tests.scenario.test_cluster import DOCUMENT as CLUSTER
 
 
 @pytest.fixture
@@ -44,17 +44,6 @@ def test_a_missing_hyperperiod_has_room_for_jobs_that_come_later(
     second["traffic"] = {"period_ms": 1200, "phases": bursts}
     assert made.place({"format": "metronome-job/1", **second}, "--json") == 0
     assert json.loads(capsys.readouterr().out)["period_ms"] == 1200
-
-
-@pytest.mark.usefixtures("two")
-def test_jobs_of_a_scenario_can_come_with_it(capsys: Captured) -> None:
-    line = "place state --cluster paper-24 --with-jobs --claims manifests"
-    assert "wideresnet101" in "\n".join(printed(capsys, line))
-    with Store(Path("state")) as store:
-        claims = dict(store.state.claims)
-    assert valid_claims(Path("manifests")) == {
-        (name, index) for name, each in claims.items() for index in range(each.gang.tasks)
-    }
 
 
 def valid_claims(folder: Path) -> set[tuple[str, int]]:
@@ -184,21 +173,6 @@ def test_jobs_that_become_slower_are_printed_and_drawn(folder: Folder, capsys: C
     assert all(text in drawn for text in ("without b", "with b", "node-00, node-01"))
 
 
-def test_state_is_a_scenario_for_other_commands(folder: Folder, capsys: Captured) -> None:
-    scenario = str(folder.path / "now.json")
-    assert folder.place("--output", scenario) == 0
-    assert lines(capsys) == [f"note: no job sends anything; {scenario} stays as it is"]
-    assert folder.place(job("a", each=LARGE)) == 0
-    assert folder.place(job("b", each=REST), "--output", scenario) == 0
-    instance = load(scenario).instance
-    assert {each.name: each.current_offset for each in instance.jobs} == folder.offsets()
-    # And back: jobs keep nodes and offsets.
-    other = Folder(folder.path / "back")
-    other.path.mkdir()
-    assert other.place("--cluster", scenario, "--with-jobs") == 0
-    assert other.offsets() == folder.offsets()
-
-
 def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Captured) -> None:
     manifests = folder.path / "manifests"
     written = ["--claims", str(manifests)]
@@ -216,16 +190,7 @@ def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Capture
 
 
 def test_a_cluster_file_becomes_a_state(two: Path) -> None:
-    names = ("n0", "n1")
-    cluster = {
-        "format": "metronome-cluster/1",
-        "name": "two",
-        "slot_ms": 5,
-        "hyperperiod": 12,
-        "nodes": [{"name": name, "has": {"gpus": 2}, "interface": name} for name in names],
-        "links": [{"name": name, "capacity": 100} for name in names],
-    }
-    Folder(two).file(cluster, "cluster.json")
+    Folder(two).file(CLUSTER, "cluster.json")
     assert metronome("place state --cluster cluster.json --with-jobs") == 2
     assert metronome("place state --cluster cluster.json") == 0
 

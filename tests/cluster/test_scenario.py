@@ -10,8 +10,9 @@ from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import deployment_of, instance_of
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.schedule import Schedule, Status
+from metronome_opt.schedule import Schedule
 from metronome_opt.solving import solve
+from tests import builders
 from tests.cluster.small import A, B, cluster, running, state_of, usual
 
 
@@ -47,14 +48,7 @@ def test_nodes_have_what_a_scenario_can_use() -> None:
 
 def schedule(**fields: object) -> Schedule:
     """Return slots for `usual`: a at 0 of 12, and b, which may take longer, at 6."""
-    given = {"instance": "small", "offsets": {"a": 0, "b": 6}, "stretch": {}, "seed": None}
-    made: dict[str, object] = {
-        "status": Status.FEASIBLE,
-        "objectives": {},
-        "lower_bound": None,
-        "solver": "by hand",
-    }
-    return Schedule.model_validate({**given, **made, "runtime_s": 0.0, **fields})
+    return builders.schedule(**{"instance": "small", "offsets": {"a": 0, "b": 6}, **fields})  # type: ignore[arg-type]
 
 
 def test_slots_that_were_solved_are_taken_over() -> None:

@@ -18,7 +18,6 @@ from metronome_opt.cluster.views import (
 )
 from metronome_opt.errors import InputError
 from metronome_opt.verify import check
-from tests.cluster.events import differences
 from tests.cluster.small import A, B, cluster, gang, state_of, usual
 
 # ------------------------------------------------------------------ documents
@@ -27,19 +26,6 @@ from tests.cluster.small import A, B, cluster, gang, state_of, usual
 def document() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(snapshot_of(usual()).model_dump_json())
     return found
-
-
-def test_a_state_comes_back_from_its_document() -> None:
-    assert differences(restore(StateSnapshot.from_dict(document())), usual()) == []
-
-
-def test_what_is_in_force_stays_so_where_nothing_would_be_had_today() -> None:
-    state = state_of(cluster([2, 2]), A)
-    state.set_capacity("n0", 0)
-    state.set_node("n1", up=False)
-    other = restore(snapshot_of(state))
-    assert differences(state, other) == []
-    assert list(other.claims) == ["a"]
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import export_claims
 from tests.kubernetes.example import cluster_of, two_jobs
+from tests.tiers import THOROUGH
 
 CALLS = ("mkdir", "open", "chmod", "replace", "unlink")
 
@@ -52,7 +53,7 @@ def test_files_are_whole_after_a_kill_and_next_export_completes_them(tmp_path: P
     old = contents(claims)
     context = multiprocessing.get_context("fork")
     seen = set()
-    for number in range(1, 200, 3):
+    for number in range(1, 200, 1 if THOROUGH else 7):
         process = context.Process(target=killed_export, args=(claims, number))
         process.start()
         process.join()

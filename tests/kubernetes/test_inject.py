@@ -107,24 +107,13 @@ def test_what_the_workload_states_replaces_what_was_injected() -> None:
     assert f"{GROUP}/traffic" not in stated
 
 
-def stating(**annotations: str) -> Object:
-    given = {f"{GROUP}/{name.replace('_', '-')}": text for name, text in annotations.items()}
-    return job(annotations=given)
-
-
-ONE = "{startMicroseconds: 0, lengthMicroseconds: 1, rate: 80}"
-
-
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
         (job(pods="many"), "spec.parallelism: must be an integer, got 'many'"),  # type: ignore[arg-type]
-        (stating(), "annotation metronome.x-k8s.io/traffic: missing; say what a task sends"),
-        (
-            stating(traffic=f"{{periodMicroseconds: 9, phases: [{ONE}]}}"),
-            "traffic: phases[0].rate: no machine sends 80 bit/s; write the unit",
-        ),
-        (stating(model="vgg19", batch="1", tasks="x"), "tasks: must be an integer, got 'x'"),
+        (job(annotations={}), f"annotation {GROUP}/traffic: missing; say what a task sends"),
+        (job(annotations={f"{GROUP}/traffic": "[1]"}), "traffic: must be a mapping, got a list of"),
+        (job(annotations=TRAFFIC | {f"{GROUP}/tasks": "x"}), "tasks: must be an integer, got 'x'"),
     ],
 )
 def test_inject_refuses_what_import_refuses(manifest: Object, message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance, Link
 from metronome_opt.kubernetes import (
     VerificationError,
     build_manifests,
@@ -16,6 +16,7 @@ from metronome_opt.kubernetes import (
 )
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.schedule import Schedule, Status
+from tests.builders import job
 from tests.kubernetes.example import cluster_of, two_jobs
 from tests.kubernetes.schemas import check_manifests
 
@@ -60,40 +61,23 @@ def test_claims_of_ungated_jobs() -> None:
 
 def fabric() -> tuple[Instance, Schedule, Deployment]:
     """A job of two bursts behind an uplink, a stretched one, and one inside a single node."""
-
-    def job(name: str, period: int, links: dict[str, int], **more: Any) -> Job:
-        phases = more.pop("phases", (Phase(start=0, length=2, rate=100),))
-        return Job(name=name, period=period, phases=phases, links=links, **more)
-
+    names = ("n1.example.org", "n2", "up")
     instance = Instance(
-        name="fabric",
+        name="two-jobs",
         slot_ms=2,
-        links=(
-            Link(name="n1.example.org", capacity=100),
-            Link(name="n2", capacity=100),
-            Link(name="up", capacity=100),
-        ),
+        links=tuple(Link(name=name, capacity=100) for name in names),
         jobs=(
-            job(
-                "wide",
-                10,
-                {"n1.example.org": 1, "n2": 1, "up": 1},
-                phases=(Phase(start=5, length=1, rate=70), Phase(start=0, length=2, rate=100)),
-            ),
-            job("slow", 14, {"n2": 1}, max_stretch=3),
-            job("alone", 7, {}, max_stretch=2),
+            job("wide", 10, (5, 1, 70), (0, 2, 100), links=dict.fromkeys(names, 1)),
+            job("slow", 14, (0, 2, 100), links={"n2": 1}, max_stretch=3),
+            job("alone", 7, (0, 2, 100), links={}, max_stretch=2),
         ),
     )
-    schedule = Schedule(
-        instance="fabric",
+    _, schedule, _ = two_jobs(
         offsets={"wide": 0, "slow": 8, "alone": 3},
         stretch={"slow": 1, "alone": 2},
         status=Status.FEASIBLE,
         objectives={},
         lower_bound=None,
-        solver="by hand",
-        seed=None,
-        runtime_s=0.0,
     )
     deployment = Deployment(
         cluster=cluster_of(

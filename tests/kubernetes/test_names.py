@@ -23,7 +23,7 @@ def naming(*tasks: Task) -> Naming:
     return Naming(Deployment(cluster_of({"n": "r"}), tasks), "default")
 
 
-@given(st.lists(NAMES, min_size=1, max_size=30), st.data())
+@given(st.lists(NAMES, min_size=1, max_size=12), st.data())
 def test_labels_are_valid_distinct_and_independent_of_other_names(
     names: list[str], data: st.DataObject
 ) -> None:

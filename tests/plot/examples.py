@@ -11,7 +11,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance, Link
+from tests.builders import job
 
 
 def instance() -> Instance:
@@ -21,36 +22,20 @@ def instance() -> Instance:
         slot_ms=5,
         links=(Link(name="spare", capacity=100), Link(name="node-0", capacity=50_000)),
         jobs=(
-            Job(
-                name=LIGHT,
-                period=4,
-                phases=(Phase(start=0, length=1, rate=20_000),),
-                links={"node-0": 2},
-            ),
-            Job(
-                name=HEAVY,
-                period=6,
-                weight=4,
-                phases=(
-                    Phase(start=0, length=1, rate=30_000),
-                    Phase(start=3, length=2, rate=15_000),
-                ),
-                links={"node-0": 1},
-            ),
+            job(LIGHT, 4, (0, 1, 20_000), links={"node-0": 2}),
+            job(HEAVY, 6, (0, 1, 30_000), (3, 2, 15_000), weight=4, links={"node-0": 1}),
         ),
     )
 
 
 def link_per_job(*periods: int) -> Instance:
     """Return jobs j0, j1, ... that overload links l0, l1, ... in the first slot of each period."""
-    burst = Phase(start=0, length=1, rate=20)
     return Instance(
         name="i",
         slot_ms=2,
         links=tuple(Link(name=f"l{n}", capacity=10) for n in range(len(periods))),
         jobs=tuple(
-            Job(name=f"j{n}", period=period, phases=(burst,), links={f"l{n}": 1})
-            for n, period in enumerate(periods)
+            job(f"j{n}", period, (0, 1, 20), links={f"l{n}": 1}) for n, period in enumerate(periods)
         ),
     )
 
@@ -60,13 +45,7 @@ LIGHT, HEAVY = "light", "_heavy $x$"
 # The demands of all twelve slots in Gbit/s. What is late before is 20 and 5, all of it of the
 # light job with weight 1, so the contention is 25,000 / 12; after it is 5,000 / 12.
 BEFORE = {LIGHT: 0, HEAVY: 0}
-BEFORE_LIGHT = (40, 0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0)
-BEFORE_HEAVY = (30, 0, 0, 15, 15, 0, 30, 0, 0, 15, 15, 0)
-
 AFTER = {LIGHT: 3, HEAVY: 2}
-AFTER_LIGHT = (0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0, 40)
-AFTER_HEAVY = (15, 0, 30, 0, 0, 15, 15, 0, 30, 0, 0, 15)
-
 
 # ------------------------------------------------------------------ contents of a figure
 

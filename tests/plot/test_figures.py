@@ -257,6 +257,7 @@ def test_failure_keeps_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_notebooks_stay_interactive() -> None:
     pytest.importorskip("matplotlib_inline")
     code = """

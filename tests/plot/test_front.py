@@ -11,8 +11,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.plot import plot_front
 from metronome_opt.result import Stop
-from metronome_opt.schedule import Schedule, Status
-from tests.builders import two_jobs
+from tests.builders import schedule, two_jobs
 
 Values = dict[str, Fraction | None]
 
@@ -28,20 +27,8 @@ def values(contention: int, percent: int, cushion: int | None = 0) -> Values:
 def front(
     *points: Values, names: tuple[str, ...] = ("contention", "latency"), **fields: Any
 ) -> Front:
-    schedules = tuple(
-        Schedule(
-            instance="two-jobs",
-            offsets={"a": 0, "b": 0},
-            stretch={},
-            status=Status.FEASIBLE,
-            objectives=point,
-            lower_bound=None,
-            solver="auto",
-            seed=0,
-            runtime_s=0.0,
-        )
-        for point in points
-    )
+    offsets = {"a": 0, "b": 0}
+    schedules = tuple(schedule("two-jobs", offsets, objectives=point) for point in points)
     facts = {"complete": True, "stop": Stop.PROVED, "runtime_s": 1.0, **fields}
     return Front(two_jobs(), names, schedules, **facts)
 

@@ -32,11 +32,6 @@ def test_resources_and_nodes_of_jobs() -> None:
     ]
 
 
-def test_first_of_many_nodes_are_named() -> None:
-    state = state_of(cluster([5]), running("a", "n0 n1 n2 n3 n4 n4", (0, 4, 10)))
-    assert shown(state)[1][3][7:] == ["n0,", "n1,", "n2", "and", "2", "more"]
-
-
 def test_shared_links_are_sorted_by_load() -> None:
     state = state_of(
         cluster([3], uplink=None),

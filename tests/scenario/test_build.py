@@ -17,7 +17,6 @@ from metronome_opt.scenario import (
     Problem,
     Scenario,
     build_scenario,
-    data_folder,
     find_workloads,
     load,
     read_scenario,
@@ -277,22 +276,3 @@ def test_load_reads_instances_and_scenarios(tmp_path: Path) -> None:
     problem = load(tmp_path / "instance.json")
     assert (problem.instance, problem.traffic) == (built.instance, ())
     assert problem.deployment == Deployment.of_instance(built.instance)
-
-
-# ------------------------------------------------------------------ the shipped scenario
-
-
-def test_paper_24() -> None:
-    built = build_scenario(read_scenario(data_folder() / "scenarios" / "paper-24.yaml"))
-    instance = built.instance
-    assert len(instance.jobs) == 13
-    assert sorted(entry.title.lower() for entry in built.traffic) == sorted(find_workloads())
-    nics = [link for link in instance.links if link.name.startswith("node-")]
-    uplinks = [link for link in instance.links if link.name.endswith("-uplink")]
-    assert [link.capacity for link in nics] == [50_000] * 24
-    assert [link.capacity for link in uplinks] == [150_000] * 4  # 6 * 50 Gbit/s / 2
-    assert {job.weight for job in instance.jobs} == {1, 2, 4}
-    assert len(instance.job("gpt3").phases) == 6
-    assert all(300 % job.period == 0 for job in instance.jobs)
-    for entry in built.traffic:
-        assert entry.rounded.period * instance.slot_ms < Fraction(11, 10) * entry.exact.duration

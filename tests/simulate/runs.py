@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from metronome_opt.engine.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner, Slot
-from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.instance import Instance, Job
 from metronome_opt.simulate.measures import Run
+from tests.builders import network
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,13 +23,7 @@ if TYPE_CHECKING:
 
 def links(*jobs: Job, **capacities: int) -> Instance:
     """Return jobs in slots of 10 ms; "link" carries 100."""
-    named = {"link": 100, **capacities}
-    return Instance(
-        name="by-hand",
-        slot_ms=10,
-        links=tuple(Link(name=name, capacity=value) for name, value in named.items()),
-        jobs=jobs,
-    )
+    return network(*jobs, **capacities).replace(slot_ms=10)
 
 
 def running(

@@ -113,16 +113,6 @@ def test_iterations_draw_same_numbers_beside_other_jobs(conditions: Conditions) 
     assert list(beside.times["a"]) != pytest.approx(list(alone.times["a"]), rel=1e-3)
 
 
-def test_run_is_cut_at_horizon() -> None:
-    run = simulate_schedule(
-        single(), {"a": 0}, iterations=100, conditions=Conditions(horizon_s=0.45)
-    )
-    assert column(run, "iterations") == {"a": 4}
-    assert column(run, "finished") == {"a": False}
-    assert math.isnan(column(run, "end_s")["a"])
-    assert run.makespan_s == pytest.approx(0.45)
-
-
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("seed", range(3))
 def test_wrong_claims_keep_volumes_and_speed_up_no_job(policy: str, seed: int) -> None:

@@ -97,7 +97,26 @@ ideal = toy:lost
 """
 
 
-def test_broken_plug_in_fails_only_where_used_in_one_line(folder: Path) -> None:
+SOLVE = "solve pair.yaml --objectives contention --json --solver"
+SIMULATE = "simulate pair.yaml --seeds 1 --json --policy"
+CANNOT = "toy:missing cannot be loaded (AttributeError: "
+AT_ONCE = {
+    f"{SOLVE} greedy": "",
+    f"{SOLVE} missing": f"solver: 'missing': {CANNOT}",
+    f"{SIMULATE} missing": f"policy: 'missing': {CANNOT}",
+    f"{SIMULATE} number": "policy: 'number': toy:number must be a Registration; mend",
+}
+SIMULATED = {
+    f"{SIMULATE} ideal": "",
+    f"{SIMULATE} lost": "policy lost failed (ZeroDivisionError: division by zero); mend",
+    f"{SIMULATE} quits": "policy quits failed (SystemExit: 7); mend",
+}
+
+
+@pytest.mark.parametrize("cases", [AT_ONCE, pytest.param(SIMULATED, marks=pytest.mark.slow)])
+def test_broken_plug_in_fails_only_where_used_in_one_line(
+    cases: dict[str, str], folder: Path
+) -> None:
     (folder / "toy.py").write_text(BROKEN)
     (folder / "toy-1.dist-info" / "entry_points.txt").write_text(POINTS)
     code = """
@@ -108,18 +127,6 @@ for number, line in enumerate(sys.stdin):
     print(flush=True)
     print(status, file=sys.stderr, flush=True)
 """
-    solve = "solve pair.yaml --objectives contention --json --solver"
-    simulate = "simulate pair.yaml --seeds 1 --json --policy"
-    cannot = "toy:missing cannot be loaded (AttributeError: "
-    cases = {
-        f"{solve} greedy": "",
-        f"{solve} missing": f"solver: 'missing': {cannot}",
-        f"{simulate} ideal": "",
-        f"{simulate} lost": "policy lost failed (ZeroDivisionError: division by zero); mend",
-        f"{simulate} quits": "policy quits failed (SystemExit: 7); mend",
-        f"{simulate} missing": f"policy: 'missing': {cannot}",
-        f"{simulate} number": "policy: 'number': toy:number must be a Registration; mend",
-    }
     lines = iter(run(folder, "-c", code, typed="\n".join(cases)).stderr.splitlines())
     for arguments, message in cases.items():
         printed = []

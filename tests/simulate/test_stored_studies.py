@@ -56,24 +56,3 @@ def test_snapshot_has_named_compatibility_on_one_link(cell: Cell) -> None:
         assert entry.rounded.idle_error <= 0.05
         assert 0 <= job.arrival_s < entry.exact.duration / 1000
         assert (job.iterations or 0) * entry.exact.duration / 1000 == pytest.approx(120, rel=0.01)
-
-
-def test_static_jobs_do_not_depend_on_placement() -> None:
-    made = stored("static-24")
-    for seed in range(3):
-        by_label = {
-            label: made.scenario(cell, seed).jobs for label, cell in cells("static-24").items()
-        }
-        for mix in ("harmonic", "any", "free"):
-            pinned, loose = (
-                by_label[f"placement={placement}, mix={mix}"] for placement in ("given", "chosen")
-            )
-            assert len({job.model for job in pinned}) == 13
-            for here, there in zip(pinned, loose, strict=True):
-                assert here.nodes is not None
-                assert len(set(here.nodes)) == here.workers == there.workers
-                assert there.nodes is None
-                assert here.priority == there.priority
-                assert here.arrival_s == there.arrival_s == 0
-                total = (here.iterations or 0) * float(traffic(made, here).exact.duration) / 1000
-                assert total == pytest.approx(300, rel=0.01)

@@ -73,10 +73,15 @@ def job(name: str = "train", pods: int = 2, gpus: int = 1, **fields: Any) -> Obj
     return kube("batch/v1", "Job", head, {**spec, "template": template(gpus)})
 
 
-def train_job(nodes: int, name: str = "llama") -> Object:
-    trainer = {"numNodes": nodes, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}
-    spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
-    head = metadata(name, annotations=TRAFFIC)
+def train_job(
+    nodes: int, name: str = "llama", trainer: Object | None = None, annotations: Object = TRAFFIC
+) -> Object:
+    needs = {"numNodes": nodes, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {
+        "runtimeRef": {"name": "torch-distributed"},
+        "trainer": needs if trainer is None else trainer,
+    }
+    head = metadata(name, annotations=annotations)
     return kube("trainer.kubeflow.org/v1alpha1", "TrainJob", head, spec)
 
 

@@ -29,20 +29,14 @@ from tests.kubernetes.reading.manifests import (
     owned_by,
     pod,
     template,
+    train_job,
 )
 
-ONE_EACH = {"limits": {"nvidia.com/gpu": "1", "cpu": "4"}}
 EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
 
 
 def workload(version: str, kind: str, name: str, spec: Object, **more: Any) -> Object:
     return kube(version, kind, metadata(name, annotations=TRAFFIC), spec, **more)
-
-
-def train_job(annotations: Object = TRAFFIC, **trainer: Any) -> Object:
-    head = metadata("train", annotations=annotations)
-    spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
-    return kube("trainer.kubeflow.org/v1alpha1", "TrainJob", head, spec)
 
 
 def job_set(name: str, job_name: str, replicas: int, gpus: int, **fields: Any) -> Object:
@@ -154,8 +148,10 @@ def test_a_job_set_has_the_pods_of_all_its_jobs() -> None:
     ],
 )
 def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message: str) -> None:
-    assert f": {message}" in fault(*machines(), train_job(**trainer)).replace(" spec.", " ")
-    silent = imported(*machines(), job("other"), train_job({}))  # its traffic is not stated
+    assert f": {message}" in fault(*machines(), train_job(2, "train", trainer)).replace(
+        " spec.", " "
+    )
+    silent = imported(*machines(), job("other"), train_job(2, "train", {}, {}))  # no traffic
     assert "1 left out, without GPUs: TrainJob team/train" in silent.notes
 
 
@@ -172,12 +168,6 @@ def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message
 def test_a_workload_that_is_done_is_left_out(kind: Object, status: Object) -> None:
     made = imported(*machines(), job("other"), {**kind, "status": status})
     assert f"1 left out, done: {kind['kind']} team/{kind['metadata']['name']}" in made.notes
-
-
-def test_workload_of_an_unknown_kind_is_a_note() -> None:
-    other = workload("kubeflow.org/v1", "Sweep", "web", {"template": template()})
-    note = "passed over, of kinds that say nothing here: 1 Sweep (kubeflow.org)"
-    assert note in imported(*machines(), job(), other).notes
 
 
 def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:

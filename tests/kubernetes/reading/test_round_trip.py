@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Job
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.schedule import Schedule, Status
+from tests.builders import schedule
 from tests.tiers import examples
 
 SLOT_MS = 5
@@ -66,18 +66,6 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     return Scenario.from_dict({**name, "cluster": cluster, "jobs": jobs})
 
 
-def claimed(instance: Instance, offsets: dict[str, int]) -> Schedule:
-    unknown: dict[str, Any] = {"objectives": {}, "lower_bound": None, "seed": 0, "runtime_s": 0.0}
-    return Schedule(
-        instance=instance.name,
-        offsets=offsets,
-        stretch={},
-        status=Status.FEASIBLE,
-        solver="random",
-        **unknown,
-    )
-
-
 @pytest.mark.slow
 @examples(30, deadline=None)
 @given(scenarios(), st.data())
@@ -85,7 +73,7 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
     problem = build_scenario(scenario)
     instance = problem.instance
     offsets = {job.name: data.draw(st.integers(0, job.period - 1)) for job in instance.jobs}
-    manifests = build_manifests(instance, claimed(instance, offsets), problem.deployment)
+    manifests = build_manifests(instance, schedule(instance.name, offsets), problem.deployment)
 
     objects = Objects()
     for file, items in manifests.items():
@@ -99,7 +87,8 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
     assert {job.name: job for job in back.instance.jobs} == {
         job.name: running(job) for job in instance.jobs
     }
-    again = build_manifests(back.instance, claimed(back.instance, offsets), back.deployment)
+    claimed = schedule(back.instance.name, offsets)
+    again = build_manifests(back.instance, claimed, back.deployment)
     assert [item["spec"] for item in again["claims.yaml"]] == [
         item["spec"] for item in manifests["claims.yaml"]
     ]

@@ -12,8 +12,9 @@ from playwright.sync_api import Page
 from metronome_opt.instance import Instance
 from metronome_opt.report.page import Point, build_page
 from metronome_opt.scenario import Problem
-from metronome_opt.schedule import Schedule, Status
+from metronome_opt.schedule import Schedule
 from metronome_opt.verify import Evaluation, evaluate
+from tests.builders import schedule
 
 # Sets offsets through the table of jobs; the page follows at the next frame.
 _ROTATE = """async (offsets) => {
@@ -49,17 +50,15 @@ def schedule_of(
     limit = stated.get("stretch_limit")
     judged = evaluate(instance, offsets, stretch, longer=longer, stretch_limit=limit)
     fields = {
-        "status": Status.FEASIBLE,
+        "stretch": stretch or {},
         "objectives": dict(judged.objectives),
-        "lower_bound": None,
         "solver": "local",
         "seed": 7,
-        "runtime_s": 0.25,
         "versions": {"python": "3.12"},
         "cushion_slots": longer,
         **stated,
     }
-    return Schedule(instance=instance.name, offsets=offsets, stretch=stretch or {}, **fields)
+    return schedule(instance.name, offsets, **fields)
 
 
 def page_of(instance: Instance, *schedules: Schedule) -> str:
