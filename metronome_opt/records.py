@@ -1,4 +1,4 @@
-"""Records that are documents: immutable, strict, with errors that name place and value."""
+"""Immutable, validated records, with errors that name place and value."""
 
 from __future__ import annotations
 

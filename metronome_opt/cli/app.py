@@ -1,4 +1,4 @@
-"""The commands by name. A command is imported when it is called, so that help is there at once."""
+"""Commands by name, each imported when it is called, so that help is there at once."""
 
 from __future__ import annotations
 

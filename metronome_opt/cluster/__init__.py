@@ -1,4 +1,4 @@
-"""A cluster that runs: its state and journal, a monitor of its jobs, and profiles of traffic."""
+"""Running cluster: state and journal, monitor of jobs, traffic profiles."""
 
 from metronome_opt.cluster.gang import Gang, Reservation, read_request
 from metronome_opt.cluster.state import ClusterState

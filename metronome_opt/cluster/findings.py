@@ -1,4 +1,4 @@
-"""Differences between what gates measured and what jobs claim, and corrected claims.
+"""Differences between measured and claimed traffic, and corrected claims.
 
 A job that others delay has longer bursts and perhaps longer iterations, but it is still the job
 that it claims to be; `undisturbed` takes that out before anything is compared.

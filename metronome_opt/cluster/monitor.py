@@ -1,4 +1,4 @@
-"""The monitor: slots of running gangs are chosen anew as gangs come, go, and change what they do.
+"""Monitor: re-optimises the slots of running gangs when gangs or their traffic change.
 
 A decision takes seconds, and what it is made of milliseconds. So `Monitor.next` takes a copy of the
 claims in force, `Monitor.answer` decides by that copy, at leisure and without the state, and

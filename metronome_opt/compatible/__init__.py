@@ -1,4 +1,4 @@
-"""Compatible jobs: those that can keep slots without ever overloading a link.
+"""Compatible jobs: jobs that can keep slots without contention.
 
 The solvers of `fit` are loaded when they are used.
 """

@@ -1,4 +1,4 @@
-"""The problems: what each job may do, at what cost, and what an answer says.
+"""Problems of compatible jobs: choices with costs, and solutions.
 
 A job keeps slots of a period, or runs freely. Jobs fit if those that keep slots never ask a link
 for more than it carries.

@@ -1,4 +1,4 @@
-"""Problems (b), (c) and what lies between: the cheapest choices at which jobs fit.
+"""Minimum-cost choices at which jobs fit: problems (b), (c) and their mixtures.
 
 A master proposes choices without offsets: the cheapest that pairs, loads and refutations allow.
 Each job takes one choice. Two jobs that do not fit at two periods do not take both, loads stay

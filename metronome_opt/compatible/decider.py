@@ -1,4 +1,4 @@
-"""Problem (a): do these jobs fit at these periods? Offsets, or why there are none.
+"""Feasibility at given periods, problem (a): offsets, or a refutation.
 
 Two jobs by themselves: bursts p of job i and q of job j that a link cannot carry at once, of
 lengths m_p and m_q from s_p and s_q on, never meet iff ``phi_j - phi_i`` avoids ``m_p + m_q - 1``

@@ -1,4 +1,4 @@
-"""The one entry to compatible problems, and the solvers that it knows."""
+"""Entry to problems of compatible jobs, and the registry of their solvers."""
 
 from __future__ import annotations
 

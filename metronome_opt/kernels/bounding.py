@@ -1,4 +1,4 @@
-"""A lower bound of a node: of every schedule in which the placed jobs are where they are.
+"""Lower bound of a node: of all schedules with the placed jobs at their offsets.
 
 For a partial assignment P the contention K(P) plus, for every job that is not placed, the least it
 would add to P alone is a lower bound: unserved bandwidth is convex and increasing in demand, so

@@ -1,4 +1,4 @@
-"""Contacts, and what the jobs of one link that are not placed must add to it.
+"""Contacts of bursts, and a lower bound of what unplaced jobs add to the cost of a link.
 
 Shift some of the jobs rigidly against the others. The contention is piecewise linear in the shift,
 and, unserved bandwidth being convex and increasing in demand, it bends upwards only where the end

@@ -1,4 +1,4 @@
-"""The best rotations of a few jobs.
+"""Exact branch and bound over the rotations of a few jobs.
 
 Depth-first branch and bound. What a job adds to the contention never falls as others are placed
 (supermodularity), so what is placed plus, for every other job, the least it would add now is a

@@ -1,4 +1,4 @@
-"""Depth-first search for offsets at which no link is ever asked for more than it carries.
+"""Depth-first search for offsets without contention.
 
 A job may go where it adds no contention, which `score_job` says for all its offsets at once. The
 job that has fewest such offsets comes next, so that a dead end is seen early. Offsets where a burst

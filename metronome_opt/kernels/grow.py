@@ -1,4 +1,4 @@
-"""Depth-first branch and bound: go through a `Tree`, as far as a budget of nodes allows.
+"""Depth-first branch and bound on a `Tree`, within a budget of nodes.
 
 The children of a node are either all offsets of one job, or contacts (see `conditional`): some job
 that is not placed abuts on one that is. For these the jobs are ranked, and a child that places a

@@ -1,4 +1,4 @@
-"""The tree of branch and bound over the offsets of some jobs: where the search stands.
+"""State of a branch-and-bound tree over the offsets of some jobs.
 
 `grow` searches it, in a form that can be left and resumed; `bounding` bounds a node, `branching`
 makes its children.

@@ -1,4 +1,4 @@
-"""Groups of jobs that can be decided separately, and the search for the best schedule of one."""
+"""Independent groups of jobs, and a search for the best schedule of one group."""
 
 from __future__ import annotations
 

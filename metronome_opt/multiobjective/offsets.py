@@ -1,4 +1,4 @@
-"""One objective after the other at given periods, the earlier ones held, or their weighted sum.
+"""Lexicographic order or weighted sum of objectives at given periods.
 
 Orders and sums of contention and latency are optimised by a solver of contention, on the same jobs
 with other weights. The rest is optimised group by group, the values of earlier levels held in each.

@@ -1,4 +1,4 @@
-"""Jobs that may be stretched: for each choice of periods (`periods`) the best offsets at them.
+"""Stretching of jobs: for each choice of periods (`periods`) the best offsets.
 
 Components, which share no link, are decided separately. Greedy schedules say in which order the
 choices are solved; a choice is given up as soon as a bound says that nothing comes of it.

@@ -1,4 +1,4 @@
-"""Extend bursts: the cushion is reserved before anything is solved."""
+"""Extension of bursts by a cushion, before anything is solved."""
 
 from __future__ import annotations
 

@@ -55,7 +55,10 @@ def slowdown_front(
         if budget.stopped or (callback is not None and callback(event)):
             break
     if not points:
-        raise InputError(f"time limit: too short to simulate the jobs in {_SUMS} parts of it")
+        raise InputError(
+            f"time limit: too short to simulate the jobs in {_SUMS} parts of it; give {_SUMS} "
+            "times as long as `solve` says would do"
+        )
     kept = nondominated(Candidate(values, ()) for values in points)
     return Front(
         result.instance,

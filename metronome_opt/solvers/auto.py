@@ -1,4 +1,4 @@
-"""The default: presolve and blocks, then proofs and better schedules side by side.
+"""Default solver: presolve, blocks, then heuristic and exact searches in parallel.
 
 And branch and bound by itself, which goes the same way with one kind of proof and no improvement.
 

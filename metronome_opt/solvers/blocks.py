@@ -1,4 +1,4 @@
-"""An instance in blocks, each with a run of its own; the schedules and bounds add up."""
+"""Decomposition into blocks with a run each, whose schedules and bounds add up."""
 
 from __future__ import annotations
 

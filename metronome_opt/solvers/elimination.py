@@ -1,4 +1,4 @@
-"""Exact where few jobs meet at a time: tables of the links, and jobs eliminated one by one.
+"""Variable elimination on tables of link costs, with branching where tables are too large.
 
 A block is solved as a cost network (see `network`). Where its tables would become too large, one
 of the jobs is given its offsets one after the other, by ascending lower bound, and what

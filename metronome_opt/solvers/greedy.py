@@ -1,4 +1,4 @@
-"""Schedules without a search: unshifted, random, and the rotation heuristic.
+"""Constructive heuristics: unshifted, random, and the rotation heuristic.
 
 The heuristic, heaviest first, each job to its cheapest offset, is the baseline: what the Kubernetes
 proposal (scheduler-plugins issue 955) does when it scores rotations of a new pod against what runs,

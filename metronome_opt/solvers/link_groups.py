@@ -1,4 +1,4 @@
-"""Lower bounds of ever larger groups of links, up to a proof of the whole (Russian dolls).
+"""Lower bounds by Russian doll search over growing groups of links.
 
 The optima of the links, each alone, add up to a lower bound. Two groups that share at least two
 jobs may cost more together than that: branch and bound proves it, and uses the bounds of the parts

@@ -1,4 +1,4 @@
-"""The strong form of the problem, block by block, in CP-SAT and HiGHS.
+"""Strong formulation of the problem, block by block, for CP-SAT and HiGHS.
 
 In a block, links' own optima, tables and elimination cut the offsets down (see `network`), then the
 back end looks for a schedule that is better than the incumbent or proves that there is none. Of

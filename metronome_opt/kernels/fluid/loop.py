@@ -1,4 +1,4 @@
-"""The loop: one event after the other, each at its exact time, and the chance that it meets.
+"""Event loop with exact event times, and its random numbers.
 
 Random numbers go by their place, not by their turn: the factor of the k-th computing time of a job
 is a function of the seed, the job, the iteration and the segment. So whatever a policy does, the

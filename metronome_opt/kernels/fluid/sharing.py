@@ -1,4 +1,4 @@
-"""Bursts begin, share links by progressive filling, one priority class after the other, and end.
+"""Link sharing among bursts by progressive filling, one priority class after the other.
 
 A link whose bursts together stay within its capacity at their own rates delays no job. On
 the others, a burst that begins or ends changes the rates of those that it meets, and so on from

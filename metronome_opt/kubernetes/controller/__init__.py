@@ -1,4 +1,4 @@
-"""The loop in a cluster: waiting pods get nodes and slots, gang by gang."""
+"""Controller: gives waiting pods nodes and slots, gang by gang."""
 
 from __future__ import annotations
 

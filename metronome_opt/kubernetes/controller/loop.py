@@ -1,4 +1,4 @@
-"""The loop: reconcile whenever pods change.
+"""Control loop: reconcile whenever pods change.
 
 The monitor decides about slots in a thread beside it; the loop alone changes the state.
 """

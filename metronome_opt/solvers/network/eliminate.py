@@ -1,4 +1,4 @@
-"""Cells and offsets that no better schedule needs are taken out, and jobs decided for good.
+"""Pruning of table cells and offsets by bounds, and elimination of jobs.
 
 A cell of a table whose cost, together with the minimum of the other tables beside it,
 exceeds what a better schedule may have is in no such schedule; nor is an offset without cells. To

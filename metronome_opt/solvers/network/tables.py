@@ -1,4 +1,4 @@
-"""Making the cost network of a block, the tables of its links, and bounds of those without."""
+"""Construction of the cost network of a block: cost tables of links, bounds where none fits."""
 
 from __future__ import annotations
 
