@@ -116,7 +116,7 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
         "traffic": {"period_ms": gang.period * slot_ms, "phases": phases},
         "workers": gang.tasks,
         "each": dict(gang.each),
-        "allreduce": "tasks" if gang.allreduce == "tasks" else "ring",  # traffic is stated
+        "allreduce": gang.allreduce,  # traffic is stated
         "priority": gang.weight,
         "nodes": list(claim.nodes),
         "ready_ms": gang.ready % gang.period * slot_ms,

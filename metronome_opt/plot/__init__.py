@@ -13,7 +13,6 @@ from metronome_opt.errors import MissingBackendError
 
 if TYPE_CHECKING:
     from metronome_opt.plot.circle import plot_circle as plot_circle
-    from metronome_opt.plot.classes import plot_classes as plot_classes
     from metronome_opt.plot.demand import busiest_link as busiest_link
     from metronome_opt.plot.front import plot_front as plot_front
     from metronome_opt.plot.heatmap import plot_heatmap as plot_heatmap
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 _HOME = {
     "circle": ("plot_circle",),
-    "classes": ("plot_classes",),
     "demand": ("busiest_link",),
     "front": ("plot_front",),
     "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
