@@ -119,7 +119,7 @@ def test_problem_may_be_a_problem_or_a_file(tmp_path: Path) -> None:
 def test_iterations_limit_a_run_repeatably() -> None:
     first, again, longer = (
         solve(HARD, "local", "contention", stop=MaxIterations(n), time_limit=None, workers=1)
-        for n in (40, 40, 400)
+        for n in (20, 20, 60)
     )
     assert first.stop is Stop.RULE
     assert first.offsets == again.offsets
