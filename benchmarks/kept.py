@@ -10,8 +10,8 @@ from fractions import Fraction
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.compatible import decide, largest_set, least_stretch, solve_choices
-from metronome_opt.compatible.solvers import SOLVERS
+from metronome_opt.compatible.choices import largest_set, least_stretch
+from metronome_opt.compatible.solvers import SOLVERS, decide, solve_choices
 from metronome_opt.instance import Instance
 from metronome_opt.presolve.blocks import restrict
 

@@ -17,7 +17,8 @@ from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
 from metronome_opt import solve
-from metronome_opt.compatible import least_stretch, solve_choices
+from metronome_opt.compatible.choices import least_stretch
+from metronome_opt.compatible.solvers import solve_choices
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.plot import style

@@ -193,17 +193,6 @@ class Result:
             rows.append(row)
         return pd.DataFrame(rows).set_index("job")
 
-    def trajectory_frame(self) -> pd.DataFrame:
-        """Return one row per event: elapsed seconds, incumbent, bound, source (floats to plot)."""
-        import pandas as pd
-
-        columns = ["elapsed_s", "incumbent", "bound", "source"]
-        rows = [[getattr(event, name) for name in columns] for event in self.trajectory]
-        frame = pd.DataFrame(rows, columns=columns)
-        for name in ("incumbent", "bound"):
-            frame[name] = [None if value is None else float(value) for value in frame[name]]
-        return frame
-
     def summary(self) -> str:
         """Return one line: solver, status, objective, and what is proved of it."""
         name, bound, gap = self.schedule.first, self.lower_bound, self.gap

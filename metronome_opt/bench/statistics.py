@@ -75,11 +75,6 @@ def primal_integral(steps: Steps, best: Fraction | None, limit_s: float) -> floa
     return math.fsum(areas) / limit_s if limit_s > 0 else float(gap)
 
 
-def time_to_target(steps: Steps, target: Fraction) -> float:
-    """Return the seconds until a value is at most `target`; infinity if none is."""
-    return next((elapsed for elapsed, value in steps if value <= target), math.inf)
-
-
 # ------------------------------------------------------------------ of several seeds
 
 

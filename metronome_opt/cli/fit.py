@@ -9,15 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.compatible import (
-    SOLVERS,
-    Chosen,
-    Kept,
-    decide,
-    largest_set,
-    least_stretch,
-    solve_choices,
-)
+from metronome_opt.compatible.choices import Chosen, Kept, largest_set, least_stretch
+from metronome_opt.compatible.solvers import SOLVERS, decide, solve_choices
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance

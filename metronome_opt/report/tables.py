@@ -22,7 +22,7 @@ from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
-    from metronome_opt.compatible import Kept
+    from metronome_opt.compatible.choices import Kept
     from metronome_opt.multiobjective.front import Front
     from metronome_opt.scenario import Deployment, Problem
 

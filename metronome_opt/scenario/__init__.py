@@ -11,9 +11,9 @@ from metronome_opt.scenario.build import (
     with_hyperperiod,
 )
 from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, read_scenario
-from metronome_opt.scenario.network import Cluster, Placement
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.workload import (
     WORKLOAD_FORMAT,
     Workload,
@@ -29,10 +29,8 @@ __all__ = [
     "Deployment",
     "DescribedJob",
     "JobTraffic",
-    "Placement",
     "Problem",
     "Scenario",
-    "Task",
     "UniformCluster",
     "Workload",
     "build_scenario",

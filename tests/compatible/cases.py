@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.compatible import (
+from metronome_opt.compatible.choices import (
     Choices,
     FitDecision,
     PeriodChoice,

@@ -6,13 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.compatible import (
-    SOLVERS,
-    Choices,
-    largest_set,
-    least_stretch,
-    solve_choices,
-)
+from metronome_opt.compatible.choices import Choices, largest_set, least_stretch
+from metronome_opt.compatible.solvers import SOLVERS, solve_choices
 from metronome_opt.instance import Instance
 from tests.builders import job, network, tangle
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from metronome_opt.compatible import SOLVERS, Reason, decide, largest_set, solve_choices
+from metronome_opt.compatible.choices import Reason, largest_set
+from metronome_opt.compatible.solvers import SOLVERS, decide, solve_choices
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from tests.builders import job, network

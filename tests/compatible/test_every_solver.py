@@ -10,18 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.compatible import (
-    SOLVERS,
+from metronome_opt.compatible import decider, local
+from metronome_opt.compatible.choices import (
     Choices,
     Chosen,
-    decide,
-    decider,
+    FitTask,
     largest_set,
     least_stretch,
-    local,
-    solve_choices,
 )
-from metronome_opt.compatible.choices import FitTask
+from metronome_opt.compatible.solvers import SOLVERS, decide, solve_choices
 from metronome_opt.instance import Instance
 from tests.builders import tangle
 from tests.compatible.cases import (

@@ -13,7 +13,8 @@ from random import Random
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.compatible import decide, largest_set, solve_choices
+from metronome_opt.compatible.choices import largest_set
+from metronome_opt.compatible.solvers import decide, solve_choices
 from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
 from metronome_opt.result import Stop
 

@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible import Choices, PeriodChoice, Reason, Refutation
-from metronome_opt.compatible.choices import FitTask
+from metronome_opt.compatible.choices import Choices, FitTask, PeriodChoice, Reason, Refutation
 from metronome_opt.compatible.choose import CpsatMaster, MilpMaster
 from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.instance import Instance

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.compatible import least_stretch, solve_choices
+from metronome_opt.compatible.choices import least_stretch
+from metronome_opt.compatible.solvers import solve_choices
 from metronome_opt.instance import Instance
 from metronome_opt.slowdown.candidates import Candidates, largest_stretch
 from metronome_opt.slowdown.plan import Plan
