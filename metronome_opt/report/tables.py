@@ -178,7 +178,7 @@ def jobs_table(
         rows.append(
             (
                 *(job.name, str(job.weight), format_number(after), format_number(before)),
-                *(f"{float(after / before - 1):+.1%}", format_number(alone_ms(instance, job))),
+                *(f"{float(after / before - 1):+z.1%}", format_number(alone_ms(instance, job))),
                 *([where.get(job.name, "-")] if where else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
