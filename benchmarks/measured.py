@@ -26,7 +26,6 @@ from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.result import Result
 from metronome_opt.scenario import (
     DescribedJob,
-    JobTraffic,
     Problem,
     Scenario,
     Workload,
@@ -36,6 +35,7 @@ from metronome_opt.scenario import (
     read_scenario,
     read_workload,
 )
+from metronome_opt.scenario.build import JobTraffic
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED
 from metronome_opt.scenario.network import Gpu

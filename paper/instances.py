@@ -12,11 +12,11 @@ from metronome_opt.bench.process import Limits
 from metronome_opt.bench.statistics import CONFIDENCE, PENALTY, RESAMPLES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.scenario import (
-    JobTraffic,
     Workload,
     data_folder,
     load,
 )
+from metronome_opt.scenario.build import JobTraffic
 from paper.shown import Numbers, camel, whole
 from paper.solvers import FAMILIES
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from metronome_opt.scenario.build import (
-    JobTraffic,
     Problem,
     build_scenario,
     load,
     locate,
     with_hyperperiod,
 )
-from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, read_scenario
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.workload import (
-    WORKLOAD_FORMAT,
     Workload,
     data_folder,
     find_workloads,
@@ -24,14 +21,11 @@ from metronome_opt.scenario.workload import (
 
 __all__ = [
     "SCENARIO_FORMAT",
-    "WORKLOAD_FORMAT",
     "Cluster",
     "Deployment",
     "DescribedJob",
-    "JobTraffic",
     "Problem",
     "Scenario",
-    "UniformCluster",
     "Workload",
     "build_scenario",
     "data_folder",

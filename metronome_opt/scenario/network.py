@@ -402,8 +402,12 @@ def _check_racks(fabric: Cluster) -> None:
 
 
 def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:
-    """Refuse costs of racks that are not there, and of one rack to itself."""
+    """Refuse costs of racks that are not there, of one rack to itself, and those given twice."""
+    first: dict[tuple[str, str], int] = {}
     for index, way in enumerate(costs):
+        same = first.setdefault((way.origin, way.destination), index)
+        if same != index:
+            refuse(f"zone_costs[{index}]", f"has the racks of zone_costs[{same}]; leave it out")
         for end, name in (("origin", way.origin), ("destination", way.destination)):
             if name not in known:
                 refuse(f"zone_costs[{index}].{end}", f"there is no rack {quote(name)}")

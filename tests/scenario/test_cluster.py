@@ -18,6 +18,7 @@ from metronome_opt.scenario.cluster import ClusterSpec, UniformCluster, find_roo
 from tests.scenario.examples import scenario
 
 GPU = {"name": "A100", "sustained_tflops": {"value": 62.5, "assumed": "for the test"}}
+TREE_COST = {"origin": "r0", "destination": "r1", "cost": 2}
 DOCUMENT: dict[str, Any] = {
     "format": "metronome-cluster/1",
     "name": "by-hand",
@@ -32,7 +33,7 @@ DOCUMENT: dict[str, Any] = {
     "racks": [{"name": "r0", "uplink": "up"}, {"name": "r1", "uplink": None}],
     "links": [{"name": f"eth-{node}", "capacity": 100} for node in "abcd"]
     + [{"name": "up", "capacity": 150}],
-    "zone_costs": [{"origin": "r0", "destination": "r1", "cost": 2}],
+    "zone_costs": [TREE_COST],
     "gpu": GPU,
 }
 
@@ -113,11 +114,8 @@ def test_no_gpu_is_given_twice(free: dict[str, int], wanted: list[tuple[int, int
             "nodes[1].region: 'west': rack 'r0' is in 'east' by nodes[0]; a rack has one region",
         ),
         ("zone_costs.0.origin", "r9", "zone_costs[0].origin: there is no rack 'r9'"),
-        (
-            "zone_costs.0.origin",
-            "r1",
-            "zone_costs[0]: 'r1' is both of its ends; leave it out",
-        ),
+        ("zone_costs.0.origin", "r1", "zone_costs[0]: 'r1' is both of its ends; leave it out"),
+        ("zone_costs", 2 * [TREE_COST], "zone_costs[1]: has the racks of zone_costs[0]"),
         ("background", {"eth-x": "5%"}, "background.eth-x: there is no link 'eth-x'"),
         ("background", {"up": "101%"}, "background.up: 101%: leaves nothing of its "),
         ("background", {"up": "-5%"}, "background.up: must be a share such as 30% or a rate such"),
