@@ -10,12 +10,12 @@ from typing import Any
 from metronome_opt.scenario import (
     Cluster,
     DescribedJob,
-    JobTraffic,
     Scenario,
     build_scenario,
     find_workloads,
     read_workload,
 )
+from metronome_opt.scenario.build import JobTraffic
 from metronome_opt.scenario.traffic import Training, iteration
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
