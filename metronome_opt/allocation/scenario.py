@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
-from metronome_opt.scenario.network import Gpu
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
@@ -107,7 +108,7 @@ def allocate(
 
 def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
     """Return why each job that has no place waits, given the places of the others."""
-    room = Room(scenario.cluster)
+    room, search = Room(scenario.cluster), Search(scenario)
     for job in scenario.jobs:
         room.take(places.get(job.name, ()), job.each)
     found = {}
@@ -116,7 +117,8 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
             fit = int(room.tasks(job.each).sum())
             needs = f"{job.workers:,} tasks of {counted(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
-            narrow = " on nodes whose links have less than 1 Mbit/s for each"
+            rate = search.jobs[job.name].min_rate
+            narrow = f" on nodes whose links have less than {rate:,} Mbit/s for each"
             found[job.name] = room_for + narrow * (fit >= job.workers)
     return found
 
@@ -138,12 +140,18 @@ class Search:
         return {}
 
     @cached_property
-    def _jobs(self) -> Mapping[str, Demand]:
+    def jobs(self) -> Mapping[str, Demand]:
+        """The jobs by name; links have to allow what the hyperperiod needs, if there is one."""
         cluster, priorities = self.scenario.cluster, self._weights()
         sources = zip(self.scenario.jobs, self.scenario.sources(), strict=True)
         return {
             job.name: _demand(
-                f"jobs[{index}]", job, source, cluster.gpu, weight=priorities[job.name]
+                f"jobs[{index}]",
+                job,
+                source,
+                cluster,
+                weight=priorities[job.name],
+                longest_ms=self.scenario.hyperperiod_ms,
             )
             for index, (job, source) in enumerate(sources)
         }
@@ -159,7 +167,7 @@ class Search:
 
     def free(self) -> list[Demand]:
         """Return the jobs without nodes, the most important ones first, larger ones before."""
-        free = [self._jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
+        free = [self.jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
         return sorted(free, key=lambda job: (-job.worth, -job.tasks * job.each.gpus))
 
     def occupancy(self) -> Occupancy:
@@ -176,7 +184,7 @@ class Search:
                             f"jobs[{index}].nodes: {node} has room for {fits[node]} of its "
                             f"{counted(count, 'task')} there; move a job elsewhere"
                         )
-                demand = self._jobs[job.name]
+                demand = self.jobs[job.name]
                 occupancy.add(Placed(demand, occupancy.room.placement(job.nodes, demand)))
             elif empty.tasks(job.each).sum() < job.workers:
                 raise InputError(
@@ -194,6 +202,11 @@ class Search:
                 occupancy.add(Placed(job, placement))
             elif empty.nearest(job) is None:
                 empty.spread(job)  # an error that names the link which is too narrow
+                raise InputError(
+                    f"jobs: {job.name}: nowhere do links allow each of its tasks the "
+                    f"{job.min_rate:,} Mbit/s without which an iteration takes longer than the "
+                    f"hyperperiod of {self.scenario.hyperperiod_ms} ms; choose a longer one"
+                )
         return places_of(occupancy)
 
     def assigned(self, budget: Budget, seed: int) -> Places:
@@ -252,25 +265,35 @@ class Search:
         slowdowns = player.slowdowns(Plan(instance.unshifted))
         nic = self.scenario.cluster.nic
         own = [
-            float(job.period * instance.slot_ms) / self._jobs[job.name].traffic(nic).alone_ms
+            float(job.period * instance.slot_ms) / self.jobs[job.name].traffic(nic).alone_ms
             for job in instance.jobs
         ]
         return player, slowdowns * own
 
 
 def _demand(
-    where: str, job: DescribedJob, source: Source, gpu: Gpu | None, *, weight: int
+    where: str,
+    job: DescribedJob,
+    source: Source,
+    cluster: Cluster,
+    *,
+    weight: int,
+    longest_ms: int | None,
 ) -> Demand:
     known: dict[int, Pattern] = {}
 
     def traffic(rate: int) -> Pattern:
         if rate not in known:
             try:
-                known[rate] = Pattern.of_iteration(job.iteration(rate, source, gpu))
+                known[rate] = Pattern.of_iteration(job.iteration(rate, source, cluster.gpu))
             except InputError as error:
                 raise InputError(f"{where}.{error}") from None
         return known[rate]
 
+    def fits(rate: int) -> bool:
+        return longest_ms is None or traffic(rate).alone_ms <= longest_ms
+
+    min_rate = 1 + bisect_left(range(1, cluster.nic), x=True, key=fits)
     return Demand(
         name=job.name,
         tasks=job.workers,
@@ -279,6 +302,7 @@ def _demand(
         allreduce=job.algorithm,
         weight=weight,
         length_ms=_ALL_MS,
+        min_rate=min_rate,
     )
 
 

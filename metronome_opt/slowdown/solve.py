@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import DELAY, SLOWDOWN, STRICT, Levels, simulated_levels
-from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
-from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
+from metronome_opt.slowdown.minimise import Outcome, Terms, groups, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, SHARINGS, Player, plays, waits
 from metronome_opt.solvers.budget import Budget
@@ -22,9 +20,7 @@ from metronome_opt.solvers.solve import (
     Arguments,
     Exact,
     exact,
-    load_kernels,
     make_schedule,
-    solve_contention,
     warm_up_instance,
 )
 from metronome_opt.verify import evaluate
@@ -89,7 +85,7 @@ def solve_slowdown(
     bound = slowdown_bound(instance)
     minimum = _min_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
-        return _without_simulation(arguments, terms, bound, math.ceil(minimum))
+        return _not_simulated(arguments, terms, bound, math.ceil(minimum))
     trajectory: list[Event] = []
 
     def report(slowdown: Fraction) -> None:
@@ -102,43 +98,31 @@ def solve_slowdown(
     return _simulated(arguments, outcome, terms, bound, trajectory, names)
 
 
-def _without_simulation(arguments: Arguments, terms: Terms, bound: Bound, enough_s: int) -> Result:
-    """Return a schedule of little contention; its slowdown is not known."""
-    instance, slots, budget = arguments.instance, terms.cushion_slots, arguments.budget
-    longer = extend_bursts(instance, slots)
-    if seconds := budget.remaining:
-        load_kernels(arguments.solver)
-        budget.limit_to(seconds)
-    found = solve_contention(replace(arguments, instance=longer, callback=None, start=None))
-    evaluation = evaluate(instance, found.offsets, longer=slots)
-    # Not the contention, which is 0 where jobs without weight overload a link.
-    fits = not any(link.late for link in evaluation.links)
+def _not_simulated(arguments: Arguments, terms: Terms, bound: Bound, enough_s: int) -> Result:
+    """Return the jobs unshifted: what was not simulated gates no job."""
+    instance, slots = arguments.instance, terms.cushion_slots
+    evaluation = evaluate(instance, instance.unshifted, longer=slots)
     schedule = make_schedule(
         arguments,
-        found.offsets,
+        instance.unshifted,
         {},
         {SLOWDOWN: None, DELAY: None, **evaluation.objectives},
         bound.value,
         bound_prices=bound.prices or None,
         proved=False,
         cushion_slots=slots,
-        gated=dict.fromkeys(instance.unshifted, fits),
-    )
-    note = (
-        f"no time to simulate, for which {enough_s} s would do: offsets of little contention, "
-        "without regard to a stretch limit and to how links are shared; "
-        + ("all bursts fit" if fits else "not all bursts fit, so no job is gated")
+        gated=dict.fromkeys(instance.unshifted, False),
     )
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=found.stop if found.stop is not Stop.PROVED else Stop.TIME_LIMIT,
+        stop=arguments.budget.stop if arguments.budget.stopped else Stop.TIME_LIMIT,
         evaluation=evaluation,
         build_s=0.0,
         solve_s=schedule.runtime_s,
         trajectory=(),
         levels=(Level(SLOWDOWN, None, proved=False),),
-        notes=(note,),
+        notes=(f"no time to simulate, for which {enough_s} s would do: no job is gated",),
     )
 
 
@@ -168,9 +152,10 @@ def _sharings(sharing: str | None) -> Sequence[str]:
 
 
 def _min_time(instance: Instance) -> float:
-    """Return about how many seconds it takes to judge a plan at all."""
-    player = Player(instance, plays(0, 4), periods=long_periods(instance))
-    return _VALUES * player.events / EVENTS_PER_S
+    """Return about how many seconds it takes to judge a plan of the jobs that meet at all."""
+    parts = (part for part in groups(instance) if len(part.jobs) > 1)
+    players = (Player(part, plays(0, 4), periods=long_periods(part)) for part in parts)
+    return _VALUES * sum(player.events for player in players) / EVENTS_PER_S
 
 
 def _simulated(

@@ -19,13 +19,17 @@ from tests.simulate.scenes import switch
 BURST = {"start_ms": 100, "length_ms": 150, "rate_mbps": 100}
 
 
+def scene(cluster: dict[str, Any], *jobs: dict[str, Any], **fields: Any) -> Scenario:
+    sending = {"traffic": {"period_ms": 300, "phases": [BURST]}}
+    document = {"format": "metronome-scenario/1", "name": "small", "slot_ms": 10, **fields}
+    document |= {"cluster": cluster, "jobs": [{**sending, **job} for job in jobs]}
+    return Scenario.from_dict(document)
+
+
 def allocated(
     cluster: dict[str, Any], *jobs: dict[str, Any], budget: Budget | None = None
 ) -> Problem:
-    sending = {"traffic": {"period_ms": 300, "phases": [BURST]}}
-    document = {"format": "metronome-scenario/1", "name": "small", "slot_ms": 10}
-    document |= {"cluster": cluster, "jobs": [{**sending, **job} for job in jobs]}
-    return allocate(Scenario.from_dict(document), budget or Budget())
+    return allocate(scene(cluster, *jobs), budget or Budget())
 
 
 def test_strict_order_gives_heavier_jobs_the_better_places() -> None:
@@ -76,6 +80,18 @@ def test_less_weight_waits_rather_than_fewer_jobs() -> None:
 def test_links_that_are_too_narrow_are_named() -> None:
     with pytest.raises(InputError, match="node-00: its 6 Mbit/s are less than 1 Mbit/s for each"):
         allocated(switch(2, 8, nic_mbps=6), job("a", 16))
+
+
+def test_iterations_fit_the_hyperperiod_where_jobs_are_placed() -> None:
+    """Two tasks on an interface of 100 Mbit/s send for 300 ms, and iterations take 450."""
+    four = job("a", 4)
+    for hyperperiod, nodes in (None, 2), (300, 4):
+        scenario = scene(switch(4, 2, nic_mbps=100), four, hyperperiod_ms=hyperperiod)
+        assert len(set(Search(scenario).nearest()["a"])) == nodes
+    with pytest.raises(
+        InputError, match="a: nowhere do links allow each of its tasks the 100 Mbit"
+    ):
+        allocate(scene(switch(2, 2, nic_mbps=100), four, hyperperiod_ms=300), Budget())
 
 
 @pytest.mark.parametrize(("seconds", "step"), [(0.0, "assigned"), (60.0, "_simulate")])

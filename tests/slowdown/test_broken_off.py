@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from metronome_opt import solve
+from metronome_opt.instance import Instance
 from metronome_opt.result import Event, Stop
 from metronome_opt.slowdown.bound import slowdown_bound
 from metronome_opt.slowdown.candidates import Candidates
@@ -38,14 +39,21 @@ def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
     assert result.notes[-1].startswith("no time to simulate, for which")
 
 
-def test_job_of_weight_0_that_overloads_a_link_is_not_gated() -> None:
-    # Whatever the offsets are, 60 + 60 on 100: no weight, so no contention, but it does not fit.
-    light = network(*(job(name, 20, (0, 20, 60), weight=0) for name in "ab"))
-    result = solve(light, time_limit=0, workers=1)
-    assert result.evaluation.contention == 0
+LIGHT = network(*(job(name, 20, (0, 20, 60), weight=0) for name in "ab"))
+"""Whatever the offsets are, 60 + 60 on 100: no weight, so no contention, but it does not fit."""
+
+
+@pytest.mark.parametrize("instance", [LIGHT, ALTERNATING])
+def test_what_was_not_simulated_gates_no_job(instance: Instance) -> None:
+    result = solve(instance, time_limit=0, workers=1)
     assert result.schedule.gated == {"a": False, "b": False}
-    assert "not all bursts fit, so no job is gated" in result.notes[-1]
-    assert check(light, result.schedule) == ()
+    assert check(instance, result.schedule) == ()
+
+
+def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
+    jobs = (job(name, 20, (0, 20, 60), links={name: 1}) for name in "ab")
+    apart = network(*jobs, a=100, b=100)
+    assert solve(apart, time_limit=0, workers=1).objective == 1
 
 
 @pytest.mark.parametrize(
