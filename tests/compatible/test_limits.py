@@ -53,7 +53,7 @@ def ctrl_c_after(seconds: float) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
-@pytest.mark.parametrize("limit", [1.0, 4.0])
+@pytest.mark.parametrize("limit", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_limits_hold_on_many_jobs_of_a_link(solver: str, limit: float) -> None:
     decide(MANY, solver=solver, time_limit=1e-6, workers=1)  # loads what no limit counts
     with computing_at_most(1.05 * limit + 2.0):

@@ -57,6 +57,7 @@ def test_all_tables_and_figures_can_be_made(complete: Recorded, tmp_path: Path) 
         assert len({line.count("&") for line in rows}) == 1, name
 
 
+@pytest.mark.slow
 def test_writing_removes_unused_files(complete: Recorded, tmp_path: Path) -> None:
     write_generated(
         generate(text("\\input{generated/tables/solvers}"), complete), complete, tmp_path
