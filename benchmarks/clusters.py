@@ -86,19 +86,35 @@ def large_state(nodes: int, claims: int, seed: int = 0) -> ClusterState:
             duty=draw.uniform(0.1, 0.4),
             rate=draw.choice((10_000, 16_000, 25_000)),
             weight=draw.choice((1, 2, 4)),
+            iterations=1000 * (index + 1),
         )
         homes = _neighbours(draw, state, gang.tasks)
         offset = draw.randrange(gang.period)
-        state.take(Reservation(gang=gang, nodes=tuple(homes), offset=offset))
+        claim = Reservation(gang=gang, nodes=tuple(homes), offset=offset, started=0)
+        state.take(claim)
     return state
 
 
 def large_gang(
-    name: str, tasks: int, *, period: int = 100, duty: float = 0.3, rate: int = 25_000, weight: int
+    name: str,
+    tasks: int,
+    *,
+    period: int = 100,
+    duty: float = 0.3,
+    rate: int = 25_000,
+    weight: int,
+    iterations: int = 5000,
 ) -> Gang:
     """Return a gang with one burst, a GPU for each task."""
     burst = Phase(start=0, length=max(1, round(duty * period)), rate=rate)
-    return Gang(name=name, tasks=tasks, period=period, phases=(burst,), weight=weight)
+    return Gang(
+        name=name,
+        tasks=tasks,
+        period=period,
+        phases=(burst,),
+        weight=weight,
+        iterations=iterations,
+    )
 
 
 def _neighbours(draw: random.Random, state: ClusterState, tasks: int) -> list[str]:

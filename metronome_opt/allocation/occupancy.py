@@ -22,6 +22,7 @@ CANDIDATES = 24
 """Placements of a job that are priced."""
 
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
+_EXCHANGED = 8192  # tasks whose flows are computed anew for that, in all: it takes a while
 
 
 @dataclass(frozen=True)
@@ -136,16 +137,17 @@ class Occupancy:
 
     def exchanged(self, job: Demand, best: Start) -> Start:
         """Return a start after one node after the other was exchanged for a cheaper one."""
-        room = self.room.tasks_of(job.each)
+        room, left = self.room.tasks_of(job.each), _EXCHANGED // job.tasks
         for node, tasks in Counter(best.placement.nodes).items():
-            if not best.delays:
+            if not best.delays or left <= 0:
                 break
             others = [
                 other
                 for other, count in room.items()
                 if other not in best.placement.nodes and count >= tasks
             ]
-            for other in others[:_EXCHANGES]:
+            for other in others[: min(left, _EXCHANGES)]:
+                left -= 1
                 nodes = (other if each == node else each for each in best.placement.nodes)
                 placement = self.room.allowed(sorted(nodes), job)
                 if placement is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,10 +158,16 @@ class Room:
         ]
         lifted = [rack for rack, up in zip(racks, self._lifted, strict=True) if rack and up]
         choices = _choices([rack for rack in racks if rack], lifted, job.tasks)
-        different = dict.fromkeys(tuple(sorted(nodes)) for nodes in choices)
-        found = (self.allowed(nodes, job) for nodes in different)
-        allowed = (placement for placement in found if placement is not None)
-        return sorted(islice(allowed, limit), key=lambda placement: placement.racks)
+        tried: set[tuple[str, ...]] = set()
+        allowed: list[Placement] = []
+        for nodes in (tuple(sorted(each)) for each in choices):
+            placement = None if nodes in tried else self.allowed(nodes, job)
+            tried.add(nodes)
+            if placement is not None:
+                allowed.append(placement)
+            if len(allowed) == limit:
+                break
+        return sorted(allowed, key=lambda placement: placement.racks)
 
     def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
         """Return the placement of a job on nodes; None if links or racks do not allow it."""
