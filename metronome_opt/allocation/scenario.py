@@ -6,6 +6,7 @@ import random
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,8 +22,7 @@ from metronome_opt.errors import InputError, counted
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.model import DescribedJob, Scenario, Source
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.model import Scenario, Source
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
@@ -142,18 +142,12 @@ class Search:
     @cached_property
     def jobs(self) -> Mapping[str, Demand]:
         """The jobs by name; links have to allow what the hyperperiod needs, if there is one."""
-        cluster, priorities = self.scenario.cluster, self._weights()
-        sources = zip(self.scenario.jobs, self.scenario.sources(), strict=True)
+        weights = self._weights()
         return {
-            job.name: _demand(
-                f"jobs[{index}]",
-                job,
-                source,
-                cluster,
-                weight=priorities[job.name],
-                longest_ms=self.scenario.hyperperiod_ms,
+            job.name: _demand(self.scenario, index, source, weights[job.name])
+            for index, (job, source) in enumerate(
+                zip(self.scenario.jobs, self.scenario.sources(), strict=True)
             )
-            for index, (job, source) in enumerate(sources)
         }
 
     def _weights(self) -> Mapping[str, int]:
@@ -271,29 +265,26 @@ class Search:
         return player, slowdowns * own
 
 
-def _demand(
-    where: str,
-    job: DescribedJob,
-    source: Source,
-    cluster: Cluster,
-    *,
-    weight: int,
-    longest_ms: int | None,
-) -> Demand:
+def _demand(scenario: Scenario, index: int, source: Source, weight: int) -> Demand:
+    job, gpu = scenario.jobs[index], scenario.cluster.gpu
     known: dict[int, Pattern] = {}
 
     def traffic(rate: int) -> Pattern:
         if rate not in known:
             try:
-                known[rate] = Pattern.of_iteration(job.iteration(rate, source, cluster.gpu))
+                known[rate] = Pattern.of_iteration(job.iteration(rate, source, gpu))
             except InputError as error:
-                raise InputError(f"{where}.{error}") from None
+                raise InputError(f"jobs[{index}].{error}") from None
         return known[rate]
 
     def fits(rate: int) -> bool:
-        return longest_ms is None or traffic(rate).alone_ms <= longest_ms
+        exact, longest = job.iteration(rate, source, gpu), scenario.hyperperiod_slots
+        with suppress(InputError):
+            return longest is None or bool(exact.to_slots(scenario.slot_ms, longest))
+        return False
 
-    min_rate = 1 + bisect_left(range(1, cluster.nic), x=True, key=fits)
+    traffic(scenario.cluster.nic)  # an error, if there is one
+    min_rate = 1 + bisect_left(range(1, scenario.cluster.nic), x=True, key=fits)
     return Demand(
         name=job.name,
         tasks=job.workers,
