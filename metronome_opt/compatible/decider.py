@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from metronome_opt.compatible.choices import (
+from metronome_opt.compatible.problem import (
     FitDecision,
     FitTask,
     Reason,

@@ -1,4 +1,4 @@
-"""Heuristics: heaviest first, each job to its cheapest choice; then large neighbourhoods (LNS)."""
+"""Heuristics: heaviest first, each job where it fits; then large neighbourhoods (LNS)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.compatible.choices import (
-    Choices,
-    Chosen,
-    FitTask,
-    Kept,
-    at_periods,
-    costs_of,
-    least_cost,
-)
+from metronome_opt.compatible.problem import Fit, FitTask, at_periods
 from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.kernels.sliding import add_windows, roomiest_offset
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.budget import Budget
 
 _MAX_FREED = 8
 _Pick = Callable[[Job, Ints], int]
@@ -52,14 +43,6 @@ class PlacedJobs:
             for link, users in instance.jobs_on.items()
         }
         self._demand = {link.name: np.zeros(1, dtype=np.int64) for link in instance.links}
-
-    @property
-    def schedule(self) -> Kept:
-        """The placed jobs."""
-        return Kept(
-            {name: period for name, (period, _) in self.kept.items()},
-            {name: offset for name, (_, offset) in self.kept.items()},
-        )
 
     def costs(self, name: str, period: int) -> Ints | None:
         """Return an array over the offsets of a job, 0 where it fits.
@@ -125,54 +108,25 @@ class PlacedJobs:
         return self._phases[key]
 
 
-def _fill(
-    placed: PlacedJobs,
-    choices: Choices,
-    names: Iterable[str],
-    budget: Budget,
-    pick: _Pick,
-) -> list[str]:
-    """Place some jobs, one after the other; return those that have no choice left.
-
-    Their choices are the cheapest first.
-    """
-    stranded = []
-    for name in names:
-        for choice in choices[name]:
-            if choice.period is None:
-                break
-            cost = None if budget.stopped else placed.costs(name, choice.period)
-            if cost is not None:
-                job = placed.instance.job(name)
-                placed.put(name, choice.period, pick(job, cost))
-                break
-        else:
-            stranded.append(name)
-    return stranded
-
-
 def _roomiest(job: Job, cost: Ints) -> int:
     """Return the offset with the most room on either side."""
     return int(roomiest_offset(cost, job.ready % len(cost))[0])
 
 
-def heaviest_first(instance: Instance, choices: Choices) -> list[str]:
-    """Return the jobs by what their dearest choice costs, then by traffic, largest first."""
+def _heaviest_first(instance: Instance) -> list[Job]:
+    """Return the jobs by weight, then by traffic, largest first."""
 
-    def key(job: Job) -> tuple[Fraction, Fraction]:
+    def key(job: Job) -> tuple[int, Fraction]:
         traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
-        return -max(choice.cost for choice in choices[job.name]), -traffic
+        return -job.weight, -traffic
 
-    return [job.name for job in sorted(instance.jobs, key=key)]
+    return sorted(instance.jobs, key=key)
 
 
-def improve(
-    task: FitTask, choices: Choices, *, rounds: int | None = None, share: float = 1.0
-) -> Chosen:
+def improve(task: FitTask, *, rounds: int | None = None, share: float = 1.0) -> Fit:
     """Place each job at its roomiest offset; then free some and put them back, and so on.
 
-    Ends when the time is over or every job has its cheapest choice. Nothing is found if some job
-    has no choice left.
+    Ends when the time is over or every job is placed.
 
     Parameters
     ----------
@@ -181,82 +135,72 @@ def improve(
     share
         Of the time that the first schedule leaves, the most that the rounds may take.
     """
-    search = _Search(task, choices)
-    best = Chosen(None, None, least_cost(choices))
-    least, stalled = None, 0
+    search = _Search(task)
+    best, stalled = search.fit, 0
     part = task.budget.fraction(share)
-    while True:
-        if least is None or search.value < least:
-            least, stalled = search.value, 0
-            stranded, cost = least
-            if not stranded:
-                best = Chosen(search.placed.schedule, cost, best.bound)
-        if part.stopped or best.proved or stalled == rounds:
-            return best
+    while not (part.stopped or best.proved or stalled == rounds):
         search.step()
         stalled += 1
+        if best.cost is None or search.cost < best.cost:
+            best, stalled = search.fit, 0
+    return best
 
 
 class _Search:
-    """Jobs that are placed, those that run freely, and those that are stranded.
+    """Jobs that are placed, and those that are left out.
 
     Attributes
     ----------
-    value
-        How many are stranded, and what the choices of the others cost.
+    cost
+        The weight of the latter.
     """
 
-    def __init__(self, task: FitTask, choices: Choices) -> None:
-        self._choices = choices
-        self._costs = costs_of(choices)
+    def __init__(self, task: FitTask) -> None:
+        self._jobs = task.instance.jobs
         self._budget = task.budget
         self._draw = random.Random(task.seed)  # noqa: S311 (not for secrets)
-        self.placed = PlacedJobs(task.instance, task.cushion_slots)
-        names = heaviest_first(task.instance, choices)
-        self._stranded = _fill(self.placed, choices, names, task.budget, _roomiest)
-        self.value = self._evaluate()
+        self._placed = PlacedJobs(task.instance, task.cushion_slots)
+        self._fill(_heaviest_first(task.instance), _roomiest)
+        self.cost = self._evaluate()
+
+    @property
+    def fit(self) -> Fit:
+        """The placed jobs."""
+        offsets = {name: offset for name, (_, offset) in self._placed.kept.items()}
+        return Fit(offsets, self.cost)
 
     def step(self) -> None:
-        """Free a job that has not its cheapest choice and some around it, and put them back."""
+        """Free a job that is left out and some around it, and put them back."""
         freed = self._freed()
-        old = {name: self.placed.take(name) for name in freed if name in self.placed.kept}
-        stranded, before = self._stranded, self.value
-        pick = self._draw.choice((_roomiest, self._any_offset))
-        refused = _fill(self.placed, self._choices, freed, self._budget, pick)
-        self._stranded = [name for name in stranded if name not in freed] + refused
-        self.value = self._evaluate()
-        if self.value > before:
-            for name in freed:
-                if name in self.placed.kept:
-                    self.placed.take(name)
+        kept, before = self._placed.kept, self.cost
+        old = {job.name: self._placed.take(job.name) for job in freed if job.name in kept}
+        self._fill(freed, self._draw.choice((_roomiest, self._any_offset)))
+        self.cost = self._evaluate()
+        if self.cost > before:
+            for job in freed:
+                if job.name in kept:
+                    self._placed.take(job.name)
             for name, (period, offset) in old.items():
-                self.placed.put(name, period, offset)
-            self._stranded, self.value = stranded, before
+                self._placed.put(name, period, offset)
+            self.cost = before
 
-    def _evaluate(self) -> tuple[int, Fraction]:
-        costs = (
-            mine[self._period(name)]
-            for name, mine in self._costs.items()
-            if name not in self._stranded
-        )
-        return len(self._stranded), sum(costs, Fraction(0))
+    def _fill(self, jobs: Iterable[Job], pick: _Pick) -> None:
+        """Place jobs where they fit, one after the other, as long as there is time."""
+        for job in jobs:
+            cost = None if self._budget.stopped else self._placed.costs(job.name, job.period)
+            if cost is not None:
+                self._placed.put(job.name, job.period, pick(job, cost))
 
-    def _period(self, name: str) -> int | None:
-        return self.placed.kept.get(name, (None, 0))[0]
+    def _evaluate(self) -> int:
+        return sum(job.weight for job in self._jobs if job.name not in self._placed.kept)
 
-    def _freed(self) -> list[str]:
-        """Return a job that has not its cheapest choice and some that it meets, shuffled."""
-        unhappy = [
-            name
-            for name, mine in self._choices.items()
-            if name in self._stranded or self._period(name) != mine[0].period
-        ]
-        first = self._draw.choice(unhappy)
-        around = [
-            name for name in _neighbours(self.placed.instance, first) if name in self.placed.kept
-        ]
+    def _freed(self) -> list[Job]:
+        """Return a job that is left out and some that it meets, shuffled."""
+        instance, kept = self._placed.instance, self._placed.kept
+        first = self._draw.choice([job for job in self._jobs if job.name not in kept])
+        around = [name for name in _neighbours(instance, first.name) if name in kept]
         count = self._draw.randint(min(1, len(around)), min(_MAX_FREED, len(around)))
-        freed = [first, *self._draw.sample(around, count)]
+        freed = [first, *map(instance.job, self._draw.sample(around, count))]
         self._draw.shuffle(freed)
         return freed
 

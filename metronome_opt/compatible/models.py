@@ -1,4 +1,4 @@
-"""Models for back ends: jobs that fit, in CP-SAT; rows over choices, for HiGHS as SciPy has it.
+"""Models for back ends: jobs that fit, in CP-SAT; rows, for HiGHS as SciPy has it.
 
 In CP-SAT bursts are intervals on the circle of each link's hyperperiod. Copy k of a burst that
 begins s slots after its job's offset begins at ``offset + k T + s``. The circle is cut open at 0:
@@ -11,30 +11,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from metronome_opt.compatible.choices import FitDecision, FitTask, Reason, Refutation
+from metronome_opt.compatible.problem import FitDecision, FitTask, Reason, Refutation
 from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, Link
 from metronome_opt.presolve import orbits
 from metronome_opt.solvers.budget import Budget, run_interruptibly
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 
-OPTIMAL, _LIMIT, INFEASIBLE = 0, 1, 2
-"""SciPy's statuses."""
+_OPTIMAL, _LIMIT = 0, 1  # SciPy's statuses
 
 _MAX_INTERVALS = 2_000_000
 
 
 class Row(NamedTuple):
-    """``sum of coefficient * x <= most``, x being 1 if a choice is taken and 0 if not.
-
-    Terms are (coefficient, number of the choice).
-    """
+    """``sum of coefficient * x <= most``, x being 0 or 1; terms are (coefficient, number of x)."""
 
     terms: tuple[tuple[int, int], ...]
     most: int
@@ -117,44 +113,41 @@ def import_milp() -> Any:
 
 
 def minimise(
-    budget: Budget, costs: Sequence[int], groups: Sequence[range], rows: Iterable[Row]
-) -> tuple[int, list[int] | None, float]:
-    """Choose one number of each group within some rows at the least cost.
+    budget: Budget, costs: Sequence[int], rows: Sequence[Row]
+) -> tuple[bool, list[int] | None, float]:
+    """Minimise a sum of costs of variables that are 0 or 1, within some rows that can be kept.
 
     Returns
     -------
     tuple
-        SciPy's status; the numbers, group by group, if any were found; a lower bound.
+        Whether HiGHS calls it optimal; the numbers of the variables that are 1, if any were found;
+        a lower bound.
     """
     if budget.stopped:
-        return _LIMIT, None, 0.0
+        return False, None, 0.0
     optimize = import_milp()
-    one_each = [Row(tuple((1, number) for number in group), 1) for group in groups]
-    stated = [*one_each, *rows]
-    least = np.full(len(stated), -np.inf)
-    least[: len(one_each)] = 1.0
     options: dict[str, Any] = {"mip_rel_gap": 0.0}
     if budget.remaining is not None:  # the rest is for telling what was found
         options["time_limit"] = 0.9 * budget.remaining
+    most = np.array([float(row.most) for row in rows])
     problem: dict[str, Any] = {
         "c": np.array(costs, dtype=float),
         "integrality": np.ones(len(costs)),
         "bounds": optimize.Bounds(0, 1),
-        "constraints": optimize.LinearConstraint(
-            _matrix(stated, len(costs)), least, np.array([float(row.most) for row in stated])
-        ),
+        "constraints": optimize.LinearConstraint(_matrix(rows, len(costs)), ub=most),
         "options": options,
     }
     result: Any = run_interruptibly(budget, lambda: optimize.milp(**problem))
     if result is None:
-        return _LIMIT, None, 0.0
-    if result.status not in (OPTIMAL, _LIMIT, INFEASIBLE):
+        return False, None, 0.0
+    if result.status not in (_OPTIMAL, _LIMIT):
         raise SolverError(f"HiGHS ends with status {result.status}: {result.message}")
     bound = result.mip_dual_bound
     known = 0.0 if bound is None or not math.isfinite(bound) else float(bound)
     if result.x is None:
-        return result.status, None, known
-    return result.status, [max(group, key=lambda n: result.x[n]) for group in groups], known
+        return False, None, known
+    chosen: list[int] = np.flatnonzero(result.x > 0.5).tolist()
+    return result.status == _OPTIMAL, chosen, known
 
 
 def _matrix(rows: Sequence[Row], width: int) -> Any:

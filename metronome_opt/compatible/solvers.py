@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache
 
 from metronome_opt.compatible import local, models
-from metronome_opt.compatible.choices import (
-    Choices,
-    Chosen,
-    FitDecision,
-    FitTask,
-    PeriodChoice,
-    largest_set,
-)
-from metronome_opt.compatible.choose import MilpMaster, choose
+from metronome_opt.compatible.choose import CpsatMaster, MilpMaster, choose
 from metronome_opt.compatible.decider import Decider, core
+from metronome_opt.compatible.problem import Fit, FitTask, at_periods
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.budget import Budget
@@ -44,8 +36,8 @@ class FitSolver:
     ----------
     summary
         One line for help texts.
-    choose
-        Finds the cheapest choices at which jobs fit.
+    drop
+        Finds jobs of the minimum weight without which the others fit.
     load
         Imports its back end.
     exact
@@ -54,29 +46,29 @@ class FitSolver:
 
     name: str
     summary: str
-    choose: Callable[[FitTask, Choices], Chosen]
+    drop: Callable[[FitTask], Fit]
     load: Callable[[], object] = object
     exact: bool = True
 
 
-def solve_choices(
+def find_fit(
     instance: Instance,
-    choices: Choices,
     *,
+    drop: bool = False,
     solver: str = "auto",
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     seed: int = 0,
     workers: int | None = None,
     cushion_slots: int = 0,
-) -> Chosen:
-    """Find the cheapest choices at which jobs fit.
+) -> Fit:
+    """Decide whether all jobs fit at their periods, or which ones to leave out so that they do.
 
     Parameters
     ----------
-    choices
-        Of all jobs, the cheapest first; `largest_set` and `least_stretch` make them.
+    drop
+        Whether jobs may be left out, at the cost of their weight.
     solver
-        A name of `SOLVERS`.
+        A name of `SOLVERS`; those that are not exact find offsets or nothing.
     time_limit
         Seconds; None for no limit. What is found by then is returned, at Ctrl-C as well.
     seed
@@ -86,109 +78,71 @@ def solve_choices(
     cushion_slots
         By how many slots bursts are longer.
 
-    Raises
-    ------
-    InputError
-        If an argument makes no sense.
-    """
-    chosen = _loaded(solver)
-    task = _task(instance, time_limit, seed, workers, cushion_slots)
-    with interrupt_stops(task.budget):
-        return replace(chosen.choose(task, choices), stop=task.budget.stop)
-
-
-def decide(
-    instance: Instance,
-    *,
-    periods: Mapping[str, int] | None = None,
-    solver: str = "auto",
-    time_limit: float | None = DEFAULT_TIME_LIMIT,
-    seed: int = 0,
-    workers: int | None = None,
-    cushion_slots: int = 0,
-) -> FitDecision:
-    """Decide whether jobs fit at some periods.
-
-    Parameters
-    ----------
-    periods
-        Of the jobs that keep slots; all at their own if left out.
-    solver
-        A name of `SOLVERS`; those that are not exact find offsets or nothing.
-
     Returns
     -------
-    FitDecision
-        Its refutation names no job that can be left out, as far as there was time.
+    Fit
+        Without `drop` all jobs are gated or none is, and its refutation names no job that can be
+        left out, as far as there was time.
 
     Raises
     ------
     InputError
         If an argument makes no sense.
     """
-    chosen = _loaded(solver)
-    task = _task(instance, time_limit, seed, workers, cushion_slots)
-    if periods is None:
-        periods = {job.name: job.period for job in instance.jobs}
-    with interrupt_stops(task.budget):
-        if not chosen.exact:  # the others run freely
-            free = {job.name: (PeriodChoice(None, Fraction(0)),) for job in instance.jobs}
-            kept = {name: (PeriodChoice(period, Fraction(0)),) for name, period in periods.items()}
-            placed = chosen.choose(task, {**free, **kept}).kept
-            return FitDecision(placed.offsets if placed else None, stop=task.budget.stop)
-        decider = Decider(task)
-        decision = decider.decide(periods)
-        if decision.refutation is not None:
-            decision = FitDecision(refutation=core(decision.refutation, decider.decide))
-        return replace(decision, stop=task.budget.stop)
-
-
-def _loaded(name: str) -> FitSolver:
-    """Return the solver called `name`, with all loaded that no clock should count."""
-    if name not in SOLVERS:
-        raise InputError(f"solver: {quote(name)} is not known; choose from {', '.join(SOLVERS)}")
-    SOLVERS[name].load()
+    if solver not in SOLVERS:
+        raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
+    chosen = SOLVERS[solver]
+    chosen.load()
     _load_kernels()
-    return SOLVERS[name]
+    check_instance(instance)
+    check_numbers(time_limit, seed, workers)
+    check_reserve(instance, cushion_slots)
+    periods = {job.name: job.period for job in instance.jobs}
+    if not drop:  # all jobs count the same
+        instance = at_periods(instance, periods)
+    cores = workers or os.cpu_count() or 1
+    task = FitTask(instance, cushion_slots, Budget(time_limit), seed, cores)
+    with interrupt_stops(task.budget):
+        if drop:
+            fit = chosen.drop(task)
+        elif chosen.exact:
+            fit = _decide(task, periods)
+        else:
+            fit = chosen.drop(task)
+            fit = Fit(fit.offsets, 0) if fit.cost == 0 else Fit()
+        return replace(fit, stop=task.budget.stop)
+
+
+def _decide(task: FitTask, periods: dict[str, int]) -> Fit:
+    decider = Decider(task)
+    decision = decider.decide(periods)
+    if decision.refutation is not None:
+        return Fit(bound=None, refutations=(core(decision.refutation, decider.decide),))
+    return Fit() if decision.offsets is None else Fit(decision.offsets, 0)
 
 
 @cache
 def _load_kernels() -> None:
     task = FitTask(warm_up_instance())
-    local.improve(task, largest_set(task.instance), rounds=0)
+    local.improve(task, rounds=0)
     Decider(task, quick=True).decide(dict.fromkeys("abc", 8))
 
 
-def _task(
-    instance: Instance,
-    time_limit: float | None,
-    seed: int,
-    workers: int | None,
-    cushion_slots: int,
-) -> FitTask:
-    check_instance(instance)
-    check_numbers(time_limit, seed, workers)
-    check_reserve(instance, cushion_slots)
-    cores = workers or os.cpu_count() or 1
-    return FitTask(instance, cushion_slots, Budget(time_limit), seed, cores)
+def _greedy(task: FitTask) -> Fit:
+    return local.improve(task, rounds=0)
 
 
-def _auto(task: FitTask, choices: Choices) -> Chosen:
+def _auto(task: FitTask) -> Fit:
     rounds = _ROUNDS * len(task.instance.jobs)
-    start = local.improve(task, choices, rounds=rounds, share=_SHARE)
-    return choose(task, choices, Decider(task), start)
+    return choose(task, local.improve(task, rounds=rounds, share=_SHARE), CpsatMaster)
 
 
-def _greedy(task: FitTask, choices: Choices) -> Chosen:
-    return local.improve(task, choices, rounds=0)
+def _cpsat(task: FitTask) -> Fit:
+    return choose(task, _greedy(task), CpsatMaster)
 
 
-def _cpsat(task: FitTask, choices: Choices) -> Chosen:
-    return choose(task, choices, Decider(task), _greedy(task, choices))
-
-
-def _milp(task: FitTask, choices: Choices) -> Chosen:
-    return choose(task, choices, Decider(task), _greedy(task, choices), propose=MilpMaster)
+def _milp(task: FitTask) -> Fit:
+    return choose(task, _greedy(task), MilpMaster)
 
 
 _ALL = (

@@ -22,7 +22,6 @@ from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
-    from metronome_opt.compatible.choices import Kept
     from metronome_opt.multiobjective.front import Front
     from metronome_opt.scenario import Deployment, Problem
 
@@ -223,22 +222,14 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     return text
 
 
-def fit_table(instance: Instance, kept: Kept) -> Table:
-    """Return one row per job: its period, that of its slots, and its first slot."""
+def fit_table(instance: Instance, offsets: Mapping[str, int]) -> Table:
+    """Return one row per job: its period and its first slot, if it keeps slots."""
     rows = []
     for job in instance.jobs:
-        slots = kept.periods.get(job.name)
-        rows.append(
-            (
-                job.name,
-                str(job.weight),
-                f"{job.period * instance.slot_ms:,}",
-                "free" if slots is None else f"{slots * instance.slot_ms:,}",
-                "-" if slots is None else f"{kept.offsets[job.name] * instance.slot_ms:,}",
-            )
-        )
-    headings = ("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)")
-    return plain_table(headings, rows)
+        first = offsets.get(job.name)
+        slots = "free" if first is None else f"{first * instance.slot_ms:,}"
+        rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", slots))
+    return plain_table(("job", "weight", "period\n(ms)", "first slot\n(ms)"), rows)
 
 
 def front_table(front: Front, files: Sequence[str]) -> Table:
