@@ -14,9 +14,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.compatible.decider import Decider, Pairs, core
-from metronome_opt.compatible.models import Row, minimise, solve_cpsat
+from metronome_opt.compatible.models import Row, minimise
 from metronome_opt.compatible.problem import Fit, FitDecision, FitTask, Refutation, load
-from metronome_opt.solvers.imports import import_cp_model
+from metronome_opt.errors import SolverError
+from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 
 _LARGEST_LOAD = 2**32  # of a link; many jobs add to it
 
@@ -114,7 +115,10 @@ class CpsatMaster(_Master):
                 break
             self._model.add(sum(factor * self._left_out[n] for factor, n in row.terms) <= row.most)
             self._stated += 1
-        solver, status = solve_cpsat(self._model, self.task)
+        parameters = {"num_workers": self.task.workers, "random_seed": self.task.seed % 2**31}
+        solver, status = run_cpsat(self._model, self.task.budget, parameters)
+        if status not in ("OPTIMAL", "FEASIBLE", "UNKNOWN"):
+            raise SolverError(f"CP-SAT ends with status {status}")
         bound = math.ceil(max(0.0, solver.best_objective_bound - 1e-6))
         if status == "UNKNOWN":
             return None, bound

@@ -147,7 +147,7 @@ def _milp(task: FitTask) -> Fit:
 
 _ALL = (
     FitSolver("auto", "local search, then as cpsat", _auto, import_cp_model),
-    FitSolver("cpsat", "CP-SAT chooses; searches and intervals refute", _cpsat, import_cp_model),
+    FitSolver("cpsat", "CP-SAT chooses, searches refute", _cpsat, import_cp_model),
     FitSolver("milp", "HiGHS chooses, searches refute", _milp, models.import_milp),
     FitSolver("greedy", "heaviest first, each where it fits", _greedy, exact=False),
 )

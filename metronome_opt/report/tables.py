@@ -150,7 +150,6 @@ def jobs_table(
     instance: Instance,
     schedule: Schedule,
     times: Times,
-    waits: Mapping[str, Mapping[str, float]] | None = None,
     placed: Deployment | None = None,
     jobs: Sequence[Job] | None = None,
 ) -> Table:
@@ -160,8 +159,6 @@ def jobs_table(
     ----------
     times
         Iteration times unshifted, and under the schedule.
-    waits
-        For each job the jobs that delay it, as in `Simulated`; if None there is no column.
     placed
         Where tasks run; None, and no column, where that is not known.
     jobs
@@ -172,8 +169,6 @@ def jobs_table(
     rows = []
     for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
-        others = sorted((waits or {}).get(job.name, {}).items(), key=lambda item: -item[1])
-        delayed = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "none"
         rows.append(
             (
                 *(job.name, str(job.weight), format_number(after), format_number(before)),
@@ -181,16 +176,14 @@ def jobs_table(
                 *([where.get(job.name, "-")] if where else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
-                *([delayed] if waits is not None else []),
             )
         )
     headings = (
         *("job", "weight", "expected\n(ms)", "unshifted\n(ms)", "change", "alone\n(ms)"),
         *(["where"] if where else []),
         *("slots\n(ms)", "first\n(ms)"),
-        *(["delayed by"] if waits is not None else []),
     )
-    return plain_table(headings, rows, left=("delayed by", "where"))
+    return plain_table(headings, rows, left=("where",))
 
 
 def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.compatible import decider, local
+from metronome_opt.compatible import local
 from metronome_opt.compatible.decider import Decider, core
 from metronome_opt.compatible.problem import Fit, FitDecision, FitTask
 from metronome_opt.compatible.solvers import SOLVERS, find_fit
@@ -39,11 +39,9 @@ def test_deciding_at_any_periods(draw: Random) -> None:
     instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
     periods = tiny_periods(draw, instance)
     deciding = Decider(FitTask(instance, cushion))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decider, "_PLACEMENTS", draw.choice((1, 20_000)))
-        found = deciding.decide(periods)
-        if found.refutation is not None:
-            found = FitDecision(refutation=core(found.refutation, deciding.decide))
+    found = deciding.decide(periods)
+    if found.refutation is not None:
+        found = FitDecision(refutation=core(found.refutation, deciding.decide))
     check_decision(instance, periods, found, cushion)
     assert (found.offsets is not None) == fits(instance, periods, cushion)
 
