@@ -9,13 +9,13 @@ are gated fit, it is the optimum.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.compatible.decider import Decider, Pairs, core
+from metronome_opt.compatible.local import greedy
 from metronome_opt.compatible.models import Row, minimise
-from metronome_opt.compatible.problem import Fit, FitDecision, FitTask, Refutation, load
+from metronome_opt.compatible.problem import Fit, FitTask, Refutation, load
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 
@@ -143,38 +143,34 @@ class MilpMaster(_Master):
         return chosen, max(0, math.ceil(bound - 1e-6 * max(1.0, abs(bound))))
 
 
-def choose(task: FitTask, start: Fit, master: type[CpsatMaster | MilpMaster]) -> Fit:
-    """Find the gated jobs of the maximum weight: the master proposes, the decider refutes.
+def choose(task: FitTask, master: type[CpsatMaster | MilpMaster]) -> Fit:
+    """Find gated jobs of the maximum weight: the master proposes, the decider refutes.
 
-    Parameters
-    ----------
-    start
-        A solution, to be returned if nothing better is found.
+    What does not fit as a whole says which jobs `greedy` is to place first.
     """
-    if start.proved or task.budget.stopped:
-        return start
+    best: Mapping[str, int] = greedy(task)
+    if task.weight_without(best) == 0 or task.budget.stopped:
+        return Fit(best, task.weight_without(best))
     decider = Decider(task)
     offsets = decider.decide({job.name: job.period for job in task.instance.jobs}).offsets
     if offsets is not None:  # nothing has to be stated
         return Fit(offsets, 0)
     proposer = master(task, decider.pairs)
     refutations: list[Refutation] = []
-    best, bound = start, 0
+    bound = 0
     while not task.budget.stopped:
         proposed, bound_now = proposer.solve()
         bound = max(bound, bound_now)
-        if proposed is None or (best.cost is not None and bound >= best.cost):
+        if proposed is None or bound >= task.weight_without(best):
             break
         found = decider.decide(proposed)
-        if found.refutation is not None:
-            refutations.append(core(found.refutation, decider.decide))
-            proposer.forbid(refutations[-1])
-        if found == FitDecision():
-            break
         if found.offsets is not None:  # as cheap as the master can prove
-            cost = sum(job.weight for job in task.instance.jobs if job.name not in proposed)
-            if best.cost is None or cost < best.cost:
-                best = Fit(found.offsets, cost)
+            best = min(best, found.offsets, key=task.weight_without)
             break
-    bound = bound if best.cost is None else min(bound, best.cost)
-    return replace(best, bound=bound, refutations=tuple(refutations))
+        if found.refutation is None:
+            break
+        best = min(best, greedy(task, proposed), key=task.weight_without)
+        refutations.append(core(found.refutation, decider.decide))
+        proposer.forbid(refutations[-1])
+    cost = task.weight_without(best)
+    return Fit(best, cost, min(bound, cost), tuple(refutations))

@@ -1,22 +1,17 @@
-"""Heuristics: heaviest first, each job where it fits; then large neighbourhoods (LNS)."""
+"""Placed jobs, and the greedy heuristic: heaviest first, each job where it has the most room."""
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.compatible.problem import Fit, FitTask, at_periods
+from metronome_opt.compatible.problem import FitTask, at_periods
 from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.kernels.sliding import add_windows, roomiest_offset
 from metronome_opt.kernels.tables import Ints
-
-_MAX_FREED = 8
-_Pick = Callable[[Job, Ints], int]
-"""Picks one of the offsets that cost nothing."""
 
 
 class PlacedJobs:
@@ -108,108 +103,23 @@ class PlacedJobs:
         return self._phases[key]
 
 
-def _roomiest(job: Job, cost: Ints) -> int:
-    """Return the offset with the most room on either side."""
-    return int(roomiest_offset(cost, job.ready % len(cost))[0])
-
-
-def _heaviest_first(instance: Instance) -> list[Job]:
-    """Return the jobs by weight, then by traffic, largest first."""
-
-    def key(job: Job) -> tuple[int, Fraction]:
-        traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
-        return -job.weight, -traffic
-
-    return sorted(instance.jobs, key=key)
-
-
-def improve(task: FitTask, *, rounds: int | None = None, share: float = 1.0) -> Fit:
-    """Place each job at its roomiest offset; then free some and put them back, and so on.
-
-    Ends when the time is over or every job is placed.
+def greedy(task: FitTask, first: Collection[str] = ()) -> dict[str, int]:
+    """Place each job at its roomiest offset, if there is one; return the offsets.
 
     Parameters
     ----------
-    rounds
-        After how many rounds in a row without a gain to end; None for no limit.
-    share
-        Of the time that the first schedule leaves, the most that the rounds may take.
-    """
-    search = _Search(task)
-    best, stalled = search.fit, 0
-    part = task.budget.fraction(share)
-    while not (part.stopped or best.proved or stalled == rounds):
-        search.step()
-        stalled += 1
-        if best.cost is None or search.cost < best.cost:
-            best, stalled = search.fit, 0
-    return best
-
-
-class _Search:
-    """Jobs that are placed, and those that are left out.
-
-    Attributes
-    ----------
-    cost
-        The weight of the latter.
+    first
+        Jobs that come before the others; each part by weight, then by traffic, largest first.
     """
 
-    def __init__(self, task: FitTask) -> None:
-        self._jobs = task.instance.jobs
-        self._budget = task.budget
-        self._draw = random.Random(task.seed)  # noqa: S311 (not for secrets)
-        self._placed = PlacedJobs(task.instance, task.cushion_slots)
-        self._fill(_heaviest_first(task.instance), _roomiest)
-        self.cost = self._evaluate()
+    def key(job: Job) -> tuple[bool, int, Fraction]:
+        traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
+        return job.name not in first, -job.weight, -traffic
 
-    @property
-    def fit(self) -> Fit:
-        """The placed jobs."""
-        offsets = {name: offset for name, (_, offset) in self._placed.kept.items()}
-        return Fit(offsets, self.cost)
-
-    def step(self) -> None:
-        """Free a job that is left out and some around it, and put them back."""
-        freed = self._freed()
-        kept, before = self._placed.kept, self.cost
-        old = {job.name: self._placed.take(job.name) for job in freed if job.name in kept}
-        self._fill(freed, self._draw.choice((_roomiest, self._any_offset)))
-        self.cost = self._evaluate()
-        if self.cost > before:
-            for job in freed:
-                if job.name in kept:
-                    self._placed.take(job.name)
-            for name, (period, offset) in old.items():
-                self._placed.put(name, period, offset)
-            self.cost = before
-
-    def _fill(self, jobs: Iterable[Job], pick: _Pick) -> None:
-        """Place jobs where they fit, one after the other, as long as there is time."""
-        for job in jobs:
-            cost = None if self._budget.stopped else self._placed.costs(job.name, job.period)
-            if cost is not None:
-                self._placed.put(job.name, job.period, pick(job, cost))
-
-    def _evaluate(self) -> int:
-        return sum(job.weight for job in self._jobs if job.name not in self._placed.kept)
-
-    def _freed(self) -> list[Job]:
-        """Return a job that is left out and some that it meets, shuffled."""
-        instance, kept = self._placed.instance, self._placed.kept
-        first = self._draw.choice([job for job in self._jobs if job.name not in kept])
-        around = [name for name in _neighbours(instance, first.name) if name in kept]
-        count = self._draw.randint(min(1, len(around)), min(_MAX_FREED, len(around)))
-        freed = [first, *map(instance.job, self._draw.sample(around, count))]
-        self._draw.shuffle(freed)
-        return freed
-
-    def _any_offset(self, job: Job, cost: Ints) -> int:  # noqa: ARG002
-        return int(self._draw.choice(np.flatnonzero(cost == 0)))
-
-
-def _neighbours(instance: Instance, name: str) -> list[str]:
-    """Return the jobs that share a link with a job."""
-    links = instance.job(name).links
-    users = {instance.jobs[user].name for link in links for user in instance.jobs_on[link]}
-    return sorted(users - {name})
+    instance = task.instance
+    placed = PlacedJobs(instance, task.cushion_slots)
+    for job in sorted(instance.jobs, key=key):
+        cost = None if task.budget.stopped else placed.costs(job.name, job.period)
+        if cost is not None:
+            placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
+    return {name: offset for name, (_, offset) in placed.kept.items()}

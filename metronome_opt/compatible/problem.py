@@ -7,7 +7,7 @@ than it carries.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -101,6 +101,10 @@ class FitTask:
 
     def __post_init__(self) -> None:
         self.instance = in_units(self.instance)
+
+    def weight_without(self, gated: Container[str]) -> int:
+        """Return the weight of the jobs that are not gated."""
+        return sum(job.weight for job in self.instance.jobs if job.name not in gated)
 
 
 def in_units(instance: Instance) -> Instance:

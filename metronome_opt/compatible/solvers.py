@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from metronome_opt.compatible import local, models
+from metronome_opt.compatible import models
 from metronome_opt.compatible.choose import CpsatMaster, MilpMaster, choose
 from metronome_opt.compatible.decider import Decider, core
+from metronome_opt.compatible.local import greedy
 from metronome_opt.compatible.problem import Fit, FitTask, at_periods
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
@@ -24,9 +25,6 @@ from metronome_opt.solvers.solve import (
     warm_up_instance,
 )
 
-_ROUNDS = 20  # for each job, of local search without a gain, before something exact goes on
-_SHARE = 0.1  # of the time, for these
-
 
 @dataclass(frozen=True)
 class FitSolver:
@@ -36,19 +34,16 @@ class FitSolver:
     ----------
     summary
         One line for help texts.
-    drop
-        Finds jobs of the minimum weight without which the others fit.
+    master
+        Proposes the jobs to leave out; None if the solver proves nothing.
     load
         Imports its back end.
-    exact
-        Whether it proves what it says, given time.
     """
 
     name: str
     summary: str
-    drop: Callable[[FitTask], Fit]
+    master: type[CpsatMaster | MilpMaster] | None = None
     load: Callable[[], object] = object
-    exact: bool = True
 
 
 def find_fit(
@@ -103,13 +98,12 @@ def find_fit(
     cores = workers or os.cpu_count() or 1
     task = FitTask(instance, cushion_slots, Budget(time_limit), seed, cores)
     with interrupt_stops(task.budget):
-        if drop:
-            fit = chosen.drop(task)
-        elif chosen.exact:
-            fit = _decide(task, periods)
+        if chosen.master is None:
+            offsets = greedy(task)
+            everything = len(offsets) == len(periods)
+            fit = Fit(offsets, task.weight_without(offsets)) if drop or everything else Fit()
         else:
-            fit = chosen.drop(task)
-            fit = Fit(fit.offsets, 0) if fit.cost == 0 else Fit()
+            fit = choose(task, chosen.master) if drop else _decide(task, periods)
         return replace(fit, stop=task.budget.stop)
 
 
@@ -124,31 +118,14 @@ def _decide(task: FitTask, periods: dict[str, int]) -> Fit:
 @cache
 def _load_kernels() -> None:
     task = FitTask(warm_up_instance())
-    local.improve(task, rounds=0)
+    greedy(task)
     Decider(task, quick=True).decide(dict.fromkeys("abc", 8))
 
 
-def _greedy(task: FitTask) -> Fit:
-    return local.improve(task, rounds=0)
-
-
-def _auto(task: FitTask) -> Fit:
-    rounds = _ROUNDS * len(task.instance.jobs)
-    return choose(task, local.improve(task, rounds=rounds, share=_SHARE), CpsatMaster)
-
-
-def _cpsat(task: FitTask) -> Fit:
-    return choose(task, _greedy(task), CpsatMaster)
-
-
-def _milp(task: FitTask) -> Fit:
-    return choose(task, _greedy(task), MilpMaster)
-
-
 _ALL = (
-    FitSolver("auto", "local search, then as cpsat", _auto, import_cp_model),
-    FitSolver("cpsat", "CP-SAT chooses, searches refute", _cpsat, import_cp_model),
-    FitSolver("milp", "HiGHS chooses, searches refute", _milp, models.import_milp),
-    FitSolver("greedy", "heaviest first, each where it fits", _greedy, exact=False),
+    FitSolver("auto", "as cpsat", CpsatMaster, import_cp_model),
+    FitSolver("cpsat", "CP-SAT chooses, searches refute", CpsatMaster, import_cp_model),
+    FitSolver("milp", "HiGHS chooses, searches refute", MilpMaster, models.import_milp),
+    FitSolver("greedy", "heaviest first, each where it fits"),
 )
 SOLVERS = {solver.name: solver for solver in _ALL}

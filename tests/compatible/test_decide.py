@@ -12,7 +12,7 @@ from metronome_opt.instance import Instance
 from tests.builders import job, network
 from tests.compatible.cases import check_offsets
 
-EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
+EXACT = sorted(name for name, solver in SOLVERS.items() if solver.master)
 
 
 def check_fits(instance: Instance, fits: bool, solver: str) -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.compatible import local
 from metronome_opt.compatible.decider import Decider, core
 from metronome_opt.compatible.problem import Fit, FitDecision, FitTask
 from metronome_opt.compatible.solvers import SOLVERS, find_fit
@@ -59,20 +58,11 @@ def test_all_jobs_or_the_heaviest(draw: Random) -> None:
         assert found.offsets is None or fitting
         dropped = find_fit(instance, drop=True, cushion_slots=cushion, solver=solver, workers=1)
         check_dropped(instance, dropped, cushion)
-        if SOLVERS[solver].exact:
+        if SOLVERS[solver].master:
             assert (found.offsets is None) == bool(found.refutations) == (not fitting)
             assert dropped.cost == dropped.bound == least
         assert dropped.bound is not None
         assert dropped.bound <= least
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_local_search(seed: int) -> None:
-    draw = Random(seed)
-    instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
-    check_dropped(
-        instance, local.improve(FitTask(instance, cushion, seed=seed), rounds=60), cushion
-    )
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4, 5])
