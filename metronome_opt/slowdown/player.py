@@ -1,14 +1,15 @@
-"""Plans judged by simulation: slowdowns, harm to jobs, and the causes of delays."""
+"""Plans judged by simulation: slowdowns, and harm to jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metronome_opt.engine.conditions import Conditions, Sharing
 from metronome_opt.engine.engine import Engine
@@ -170,6 +171,12 @@ class Player:
         """Return the weighted means of slowdowns; unweighted if all weights are 0."""
         return tuple((self.weights @ slowdowns).tolist())
 
+    def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
+        """Return the rates on all links, as `Engine.traced` has them, in the first play."""
+        engine = self._start(plan, self._plays[0], watched=list(self._capacities))
+        engine.run(self._horizon)
+        return engine.traced()
+
     def _times(self, plan: Plan, play: Play) -> Floats:
         engine = self._start(plan, play)
         engine.run(self._warm)
@@ -179,7 +186,7 @@ class Player:
         times = (spent - earlier) / np.maximum(count - gone, 1)
         return np.where(count > gone, times, self._horizon)
 
-    def _start(self, plan: Plan, play: Play) -> Engine:
+    def _start(self, plan: Plan, play: Play, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
         runners, sharing = self._runners, play.sharing
         if sharing == "gated":
@@ -192,6 +199,7 @@ class Player:
             sharing=cast("Sharing", sharing),
             conditions=self._conditions,
             seed=play.seed,
+            watched=watched,
         )
         for index, job in enumerate(self.instance.jobs):
             slot = None
