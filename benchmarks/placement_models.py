@@ -233,5 +233,9 @@ def _by_cpsat(model: _Model, budget: Budget) -> tuple[set[int], float]:
 
 def _by_milp(model: _Model, budget: Budget) -> tuple[set[int], float]:
     """Return the choices that HiGHS takes, and a lower bound."""
-    _, chosen, bound = minimise(budget, model.costs, model.groups, model.rows)
+    signs = (1, -1)  # exactly one placement of each job
+    one_each = [
+        Row(tuple((sign, n) for n in group), sign) for group in model.groups for sign in signs
+    ]
+    _, chosen, bound = minimise(budget, model.costs, [*one_each, *model.rows])
     return set(chosen or ()), bound

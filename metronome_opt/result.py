@@ -93,13 +93,9 @@ class Simulated:
     ----------
     unshifted_ms
         Iteration time of each job if none is shifted or gated.
-    waits
-        For each job the jobs that delay it, each with its share of the delay; empty for a job whose
-        iterations are hardly longer than its period, None where there are too many jobs.
     """
 
     unshifted_ms: Mapping[str, float]
-    waits: Mapping[str, Mapping[str, float]] | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -200,8 +200,7 @@ def _print_result(result: Result, problem: Problem, source: Scenario | Instance)
     with live_line("simulating the jobs", str):
         times = Times.of(result)
     jobs = select_jobs(instance, times)
-    waits = None if result.simulated is None else result.simulated.waits
-    console.print(jobs_table(instance, result.schedule, times, waits, problem.placed, jobs))
+    console.print(jobs_table(instance, result.schedule, times, problem.placed, jobs))
     if len(jobs) < len(instance.jobs):
         count = counted(len(instance.jobs), "job")
         console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")

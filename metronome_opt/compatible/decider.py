@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from metronome_opt.compatible.choices import (
+from metronome_opt.compatible.problem import (
     FitDecision,
     FitTask,
     Reason,
@@ -30,7 +30,7 @@ from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import orbits, restrict, simplify_links, split
 from metronome_opt.solvers.budget import Budget
 
-_PLACEMENTS = 20_000  # of the search, at first
+_PLACEMENTS = 20_000  # of a short search
 Forbidden = tuple[tuple[int, int], ...]
 Bursts = tuple[tuple[int, int, int], ...]
 
@@ -207,13 +207,8 @@ class Decider:
         return known
 
     def _search(self, block: Instance) -> FitDecision:
-        found = search_offsets(block, self.task.budget, _PLACEMENTS)
-        if found != FitDecision() or self._quick or self.task.budget.stopped:
-            return found
-        from metronome_opt.compatible.models import decide_cpsat  # loads a back end
-
-        found = decide_cpsat(self.task, block)
-        return search_offsets(block, self.task.budget) if found == FitDecision() else found
+        placements = _PLACEMENTS if self._quick else 2**62
+        return search_offsets(block, self.task.budget, placements)
 
     def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""

@@ -1,31 +1,17 @@
-"""Heuristics: heaviest first, each job to its cheapest choice; then large neighbourhoods (LNS)."""
+"""Placed jobs, and the greedy heuristic: heaviest first, each job where it has the most room."""
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.compatible.choices import (
-    Choices,
-    Chosen,
-    FitTask,
-    Kept,
-    at_periods,
-    costs_of,
-    least_cost,
-)
+from metronome_opt.compatible.problem import FitTask, at_periods
 from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.kernels.sliding import add_windows, roomiest_offset
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.budget import Budget
-
-_MAX_FREED = 8
-_Pick = Callable[[Job, Ints], int]
-"""Picks one of the offsets that cost nothing."""
 
 
 class PlacedJobs:
@@ -52,14 +38,6 @@ class PlacedJobs:
             for link, users in instance.jobs_on.items()
         }
         self._demand = {link.name: np.zeros(1, dtype=np.int64) for link in instance.links}
-
-    @property
-    def schedule(self) -> Kept:
-        """The placed jobs."""
-        return Kept(
-            {name: period for name, (period, _) in self.kept.items()},
-            {name: offset for name, (_, offset) in self.kept.items()},
-        )
 
     def costs(self, name: str, period: int) -> Ints | None:
         """Return an array over the offsets of a job, 0 where it fits.
@@ -125,147 +103,23 @@ class PlacedJobs:
         return self._phases[key]
 
 
-def _fill(
-    placed: PlacedJobs,
-    choices: Choices,
-    names: Iterable[str],
-    budget: Budget,
-    pick: _Pick,
-) -> list[str]:
-    """Place some jobs, one after the other; return those that have no choice left.
-
-    Their choices are the cheapest first.
-    """
-    stranded = []
-    for name in names:
-        for choice in choices[name]:
-            if choice.period is None:
-                break
-            cost = None if budget.stopped else placed.costs(name, choice.period)
-            if cost is not None:
-                job = placed.instance.job(name)
-                placed.put(name, choice.period, pick(job, cost))
-                break
-        else:
-            stranded.append(name)
-    return stranded
-
-
-def _roomiest(job: Job, cost: Ints) -> int:
-    """Return the offset with the most room on either side."""
-    return int(roomiest_offset(cost, job.ready % len(cost))[0])
-
-
-def heaviest_first(instance: Instance, choices: Choices) -> list[str]:
-    """Return the jobs by what their dearest choice costs, then by traffic, largest first."""
-
-    def key(job: Job) -> tuple[Fraction, Fraction]:
-        traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
-        return -max(choice.cost for choice in choices[job.name]), -traffic
-
-    return [job.name for job in sorted(instance.jobs, key=key)]
-
-
-def improve(
-    task: FitTask, choices: Choices, *, rounds: int | None = None, share: float = 1.0
-) -> Chosen:
-    """Place each job at its roomiest offset; then free some and put them back, and so on.
-
-    Ends when the time is over or every job has its cheapest choice. Nothing is found if some job
-    has no choice left.
+def greedy(task: FitTask, first: Collection[str] = ()) -> dict[str, int]:
+    """Place each job at its roomiest offset, if there is one; return the offsets.
 
     Parameters
     ----------
-    rounds
-        After how many rounds in a row without a gain to end; None for no limit.
-    share
-        Of the time that the first schedule leaves, the most that the rounds may take.
-    """
-    search = _Search(task, choices)
-    best = Chosen(None, None, least_cost(choices))
-    least, stalled = None, 0
-    part = task.budget.fraction(share)
-    while True:
-        if least is None or search.value < least:
-            least, stalled = search.value, 0
-            stranded, cost = least
-            if not stranded:
-                best = Chosen(search.placed.schedule, cost, best.bound)
-        if part.stopped or best.proved or stalled == rounds:
-            return best
-        search.step()
-        stalled += 1
-
-
-class _Search:
-    """Jobs that are placed, those that run freely, and those that are stranded.
-
-    Attributes
-    ----------
-    value
-        How many are stranded, and what the choices of the others cost.
+    first
+        Jobs that come before the others; each part by weight, then by traffic, largest first.
     """
 
-    def __init__(self, task: FitTask, choices: Choices) -> None:
-        self._choices = choices
-        self._costs = costs_of(choices)
-        self._budget = task.budget
-        self._draw = random.Random(task.seed)  # noqa: S311 (not for secrets)
-        self.placed = PlacedJobs(task.instance, task.cushion_slots)
-        names = heaviest_first(task.instance, choices)
-        self._stranded = _fill(self.placed, choices, names, task.budget, _roomiest)
-        self.value = self._evaluate()
+    def key(job: Job) -> tuple[bool, int, Fraction]:
+        traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
+        return job.name not in first, -job.weight, -traffic
 
-    def step(self) -> None:
-        """Free a job that has not its cheapest choice and some around it, and put them back."""
-        freed = self._freed()
-        old = {name: self.placed.take(name) for name in freed if name in self.placed.kept}
-        stranded, before = self._stranded, self.value
-        pick = self._draw.choice((_roomiest, self._any_offset))
-        refused = _fill(self.placed, self._choices, freed, self._budget, pick)
-        self._stranded = [name for name in stranded if name not in freed] + refused
-        self.value = self._evaluate()
-        if self.value > before:
-            for name in freed:
-                if name in self.placed.kept:
-                    self.placed.take(name)
-            for name, (period, offset) in old.items():
-                self.placed.put(name, period, offset)
-            self._stranded, self.value = stranded, before
-
-    def _evaluate(self) -> tuple[int, Fraction]:
-        costs = (
-            mine[self._period(name)]
-            for name, mine in self._costs.items()
-            if name not in self._stranded
-        )
-        return len(self._stranded), sum(costs, Fraction(0))
-
-    def _period(self, name: str) -> int | None:
-        return self.placed.kept.get(name, (None, 0))[0]
-
-    def _freed(self) -> list[str]:
-        """Return a job that has not its cheapest choice and some that it meets, shuffled."""
-        unhappy = [
-            name
-            for name, mine in self._choices.items()
-            if name in self._stranded or self._period(name) != mine[0].period
-        ]
-        first = self._draw.choice(unhappy)
-        around = [
-            name for name in _neighbours(self.placed.instance, first) if name in self.placed.kept
-        ]
-        count = self._draw.randint(min(1, len(around)), min(_MAX_FREED, len(around)))
-        freed = [first, *self._draw.sample(around, count)]
-        self._draw.shuffle(freed)
-        return freed
-
-    def _any_offset(self, job: Job, cost: Ints) -> int:  # noqa: ARG002
-        return int(self._draw.choice(np.flatnonzero(cost == 0)))
-
-
-def _neighbours(instance: Instance, name: str) -> list[str]:
-    """Return the jobs that share a link with a job."""
-    links = instance.job(name).links
-    users = {instance.jobs[user].name for link in links for user in instance.jobs_on[link]}
-    return sorted(users - {name})
+    instance = task.instance
+    placed = PlacedJobs(instance, task.cushion_slots)
+    for job in sorted(instance.jobs, key=key):
+        cost = None if task.budget.stopped else placed.costs(job.name, job.period)
+        if cost is not None:
+            placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
+    return {name: offset for name, (_, offset) in placed.kept.items()}

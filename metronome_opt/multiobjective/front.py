@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Values = tuple[Fraction, ...]
-Row = tuple[dict[str, int], dict[str, int]]
-"""Offsets and stretches by job name."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,11 @@ class Candidate:
     values
         One per objective, all to be minimised.
     parts
-        Offsets and stretches of each group by job name, in the order of the groups.
+        Offsets of each group by job name, in the order of the groups.
     """
 
     values: Values
-    parts: tuple[Row, ...]
+    parts: tuple[dict[str, int], ...]
 
 
 def nondominated(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -22,7 +22,6 @@ from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
-    from metronome_opt.compatible.choices import Kept
     from metronome_opt.multiobjective.front import Front
     from metronome_opt.scenario import Deployment, Problem
 
@@ -151,7 +150,6 @@ def jobs_table(
     instance: Instance,
     schedule: Schedule,
     times: Times,
-    waits: Mapping[str, Mapping[str, float]] | None = None,
     placed: Deployment | None = None,
     jobs: Sequence[Job] | None = None,
 ) -> Table:
@@ -161,8 +159,6 @@ def jobs_table(
     ----------
     times
         Iteration times unshifted, and under the schedule.
-    waits
-        For each job the jobs that delay it, as in `Simulated`; if None there is no column.
     placed
         Where tasks run; None, and no column, where that is not known.
     jobs
@@ -173,8 +169,6 @@ def jobs_table(
     rows = []
     for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
-        others = sorted((waits or {}).get(job.name, {}).items(), key=lambda item: -item[1])
-        delayed = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "none"
         rows.append(
             (
                 *(job.name, str(job.weight), format_number(after), format_number(before)),
@@ -182,16 +176,14 @@ def jobs_table(
                 *([where.get(job.name, "-")] if where else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
-                *([delayed] if waits is not None else []),
             )
         )
     headings = (
         *("job", "weight", "expected\n(ms)", "unshifted\n(ms)", "change", "alone\n(ms)"),
         *(["where"] if where else []),
         *("slots\n(ms)", "first\n(ms)"),
-        *(["delayed by"] if waits is not None else []),
     )
-    return plain_table(headings, rows, left=("delayed by", "where"))
+    return plain_table(headings, rows, left=("where",))
 
 
 def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
@@ -223,22 +215,14 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     return text
 
 
-def fit_table(instance: Instance, kept: Kept) -> Table:
-    """Return one row per job: its period, that of its slots, and its first slot."""
+def fit_table(instance: Instance, offsets: Mapping[str, int]) -> Table:
+    """Return one row per job: its period and its first slot, if it keeps slots."""
     rows = []
     for job in instance.jobs:
-        slots = kept.periods.get(job.name)
-        rows.append(
-            (
-                job.name,
-                str(job.weight),
-                f"{job.period * instance.slot_ms:,}",
-                "free" if slots is None else f"{slots * instance.slot_ms:,}",
-                "-" if slots is None else f"{kept.offsets[job.name] * instance.slot_ms:,}",
-            )
-        )
-    headings = ("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)")
-    return plain_table(headings, rows)
+        first = offsets.get(job.name)
+        slots = "free" if first is None else f"{first * instance.slot_ms:,}"
+        rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", slots))
+    return plain_table(("job", "weight", "period\n(ms)", "first slot\n(ms)"), rows)
 
 
 def front_table(front: Front, files: Sequence[str]) -> Table:

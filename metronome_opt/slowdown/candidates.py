@@ -16,8 +16,8 @@ from fractions import Fraction
 from functools import partial
 from operator import itemgetter
 
-from metronome_opt.compatible.choices import FitTask
 from metronome_opt.compatible.decider import Decider
+from metronome_opt.compatible.problem import FitTask
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import Levels
 from metronome_opt.slowdown.plan import Plan

@@ -1,8 +1,7 @@
-"""Plans judged by simulation: slowdowns, harm to jobs, and the causes of delays."""
+"""Plans judged by simulation: slowdowns, and harm to jobs."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -63,8 +62,6 @@ _PENALTY = 10.0  # for each unit of slowdown beyond that
 
 _REMEMBERED = 64  # plans; a search tries thousands, and asks again for the last ones alone
 
-_FULL = 1 - 1e-9  # of a link's capacity
-
 JITTER = 0.01
 """Standard deviation of a computing time, as a share of it. Without any, jobs with harmonic periods
 come round to the same meetings for ever, and a plan is judged by an accident."""
@@ -107,9 +104,6 @@ class Player:
         See `JITTER`.
     periods
         For how many periods of the longest job a play lasts once it counts.
-    lateness, cushion_ms
-        What gated jobs do that are late, by more than a cushion; to yield is what real ones do, and
-        needs none.
     workers
         Threads for the plays.
     levels
@@ -128,13 +122,10 @@ class Player:
         *,
         jitter: float = JITTER,
         periods: int = PERIODS,
-        lateness: Lateness = Lateness.YIELD,
-        cushion_ms: float = 0.0,
         workers: int = 1,
         levels: Levels | None = None,
     ) -> None:
         self.instance = instance
-        self._manner, self._cushion_ms = lateness, cushion_ms
         self._workers = workers
         self._plays = tuple(plays)
         self._conditions = Conditions(jitter=jitter)
@@ -216,8 +207,8 @@ class Player:
                 bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
                 slot = Slot(
                     period_ms=float(plan.periods[job.name] * slot_ms),
-                    cushion_ms=self._cushion_ms,
-                    lateness=self._manner,
+                    cushion_ms=0.0,
+                    lateness=Lateness.YIELD,  # as real jobs do
                     bursts_ms=tuple(bursts),
                 )
             engine.enter(index, job.links, at=float(plan.offsets[job.name] * slot_ms), slot=slot)
@@ -303,57 +294,3 @@ class Judge:
         alone = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
         each = by_sharing - np.maximum(self._unshifted, alone) * (1 + self._harm + _HARM)
         return float(max((by_sharing.mean(axis=0) - self.limits).max(), each.max()))
-
-
-def waits(instance: Instance, plan: Plan) -> Mapping[str, Mapping[str, float]]:
-    """Return for each job the others that delay it, each with its share of that.
-
-    While a link is full, a job that sends on it more slowly than it could loses time to the others
-    there, to each by what it sends. Fair sharing, without jitter.
-    """
-    trace = Player(instance, (Play("fair", 0),), jitter=0.0).traced(plan)
-    capacities = {link.name: link.capacity for link in instance.links}
-    own = {
-        job.name: min([job.peak, *(capacities[name] / n for name, n in job.links.items())])
-        for job in instance.jobs
-    }
-    lost: dict[str, dict[str, float]] = {job.name: defaultdict(float) for job in instance.jobs}
-    for link in instance.links:
-        here = trace["link"] == link.name
-        rows = zip(
-            trace["time_ms"][here].tolist(),
-            trace["job"][here],
-            trace["rate_mbps"][here].tolist(),
-            strict=True,
-        )
-        rates: dict[str, float] = {}
-        before = 0.0
-        for now, name, rate in rows:
-            if now > before and sum(rates.values()) >= _FULL * link.capacity:
-                _share_out(instance, link.name, rates, own, now - before, lost)
-            before = now
-            rates[name] = rate
-            if not rate:
-                del rates[name]
-    return {
-        name: {other: time / sum(by.values()) for other, time in by.items()}
-        for name, by in lost.items()
-    }
-
-
-def _share_out(
-    instance: Instance,
-    link: str,
-    rates: Mapping[str, float],
-    own: Mapping[str, float],
-    length: float,
-    lost: Mapping[str, dict[str, float]],
-) -> None:
-    """Add what each job loses on a full link for a while."""
-    total = sum(rates.values())
-    for name, rate in rates.items():
-        share = rate / (instance.job(name).links[link] * own[name])
-        if share < _FULL:
-            for other, theirs in rates.items():
-                if other != name:
-                    lost[name][other] += length * (1 - share) * theirs / (total - rate)

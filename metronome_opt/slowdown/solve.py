@@ -14,7 +14,7 @@ from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, groups, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
-from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, SHARINGS, Player, plays, waits
+from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, SHARINGS, Player, plays
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -25,8 +25,6 @@ from metronome_opt.solvers.solve import (
 )
 from metronome_opt.verify import evaluate
 
-_MAX_WAITING = 100  # jobs of which it is said which ones delay which
-_NOTICEABLE = 0.005  # of an iteration
 _VALUES = 3  # of all simulations that there has to be time for
 
 
@@ -201,7 +199,6 @@ def _simulated(
             job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
             for job in instance.jobs
         },
-        waits=_waits(instance, outcome) if len(instance.jobs) <= _MAX_WAITING else None,
     )
     return Result(
         instance=instance,
@@ -225,13 +222,3 @@ def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
         mean = mean_slowdown(instance.replace(jobs=jobs), times_ms)
         texts.append(f"{float(mean):.4f} of weight {weight}")
     return f"slowdown by weight: {', '.join(texts)}"
-
-
-def _waits(instance: Instance, outcome: Outcome) -> dict[str, Mapping[str, float]]:
-    """Return the causes of delay of each job noticeably slower than its slots allow."""
-    stretch = outcome.plan.stretch(instance)
-    alone = {job.name: 1 + stretch[job.name] / job.period for job in instance.jobs}
-    return {
-        name: by if outcome.slowdowns[name] > (1 + _NOTICEABLE) * alone[name] else {}
-        for name, by in waits(instance, outcome.plan).items()
-    }

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
-from itertools import product
+from itertools import compress, product
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.compatible.choices import (
-    Choices,
-    FitDecision,
-    PeriodChoice,
-    Reason,
-    at_periods,
-    largest_set,
-    least_stretch,
-)
+from metronome_opt.compatible.problem import FitDecision, Reason, at_periods
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 
@@ -69,30 +60,6 @@ def tiny_periods(draw: Random, instance: Instance) -> dict[str, int]:
     }
 
 
-def tiny_choices(draw: Random, instance: Instance) -> Choices:
-    """Make problem (b), (c), or any choices at any costs."""
-    return draw.choice((largest_set, least_stretch, lambda instance: _mixed(draw, instance)))(
-        instance
-    )
-
-
-def _mixed(draw: Random, instance: Instance) -> Choices:
-    return {
-        job.name: tuple(
-            sorted(
-                (
-                    PeriodChoice(period, Fraction(draw.randint(0, 6), draw.randint(1, 3)))
-                    for period in draw.sample(
-                        [None, *range(job.period, job.period + 4)], draw.randint(1, 4)
-                    )
-                ),
-                key=lambda choice: choice.cost,
-            )
-        )
-        for job in instance.jobs
-    }
-
-
 def fits(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> bool:
     """Return whether jobs fit, by trying all offsets in all slots of the hyperperiods."""
     jobs = [job for job in instance.jobs if job.name in periods]
@@ -139,15 +106,16 @@ def _rates(job: Job, period: int, cushion_slots: int) -> NDArray[np.float64]:
     return rates
 
 
-def cheapest(instance: Instance, choices: Choices, cushion_slots: int = 0) -> Fraction | None:
-    """Return the least cost of choices at which jobs fit, None without any, by trying all."""
-    combinations = sorted(product(*choices.values()), key=lambda each: sum(c.cost for c in each))
-    for taken in combinations:
-        named = zip(choices, taken, strict=True)
-        periods = {name: choice.period for name, choice in named if choice.period is not None}
-        if fits(instance, periods, cushion_slots):
-            return sum((choice.cost for choice in taken), Fraction(0))
-    return None
+def lightest(instance: Instance, cushion_slots: int = 0) -> int:
+    """Return the least weight of jobs without which the others fit, by trying all."""
+    weights = {job.name: job.weight for job in instance.jobs}
+    every = product((False, True), repeat=len(weights))
+    dropped = [list(compress(weights, each)) for each in every]
+    for left_out in sorted(dropped, key=lambda names: sum(map(weights.__getitem__, names))):
+        kept = {job.name: job.period for job in instance.jobs if job.name not in left_out}
+        if fits(instance, kept, cushion_slots):
+            return sum(map(weights.__getitem__, left_out))
+    raise AssertionError("no job always fits")
 
 
 def check_offsets(

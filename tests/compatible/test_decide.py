@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from metronome_opt.compatible.choices import Reason, largest_set
-from metronome_opt.compatible.solvers import SOLVERS, decide, solve_choices
+from metronome_opt.compatible.decider import Decider
+from metronome_opt.compatible.problem import FitTask, Reason, Refutation
+from metronome_opt.compatible.solvers import SOLVERS, find_fit
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from tests.builders import job, network
 from tests.compatible.cases import check_offsets
 
-EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
+EXACT = sorted(name for name, solver in SOLVERS.items() if solver.master)
 
 
-def check_fits(instance: Instance, fits: bool, solver: str, cushion_slots: int = 0) -> None:
-    found = decide(instance, solver=solver, cushion_slots=cushion_slots)
+def check_fits(instance: Instance, fits: bool, solver: str) -> None:
+    found = find_fit(instance, solver=solver)
     assert (found.offsets is not None) == fits
-    assert (found.refutation is not None) == (not fits)
+    assert bool(found.refutations) == (not fits)
+    assert found.proved
     if found.offsets is not None:
-        periods = {job.name: job.period for job in instance.jobs}
-        check_offsets(instance, periods, found.offsets, cushion_slots)
+        check_offsets(instance, {job.name: job.period for job in instance.jobs}, found.offsets)
+
+
+def refuted(instance: Instance, solver: str = "auto") -> Refutation:
+    (refutation,) = find_fit(instance, solver=solver).refutations
+    return refutation
 
 
 @pytest.mark.parametrize("solver", EXACT)
@@ -30,8 +36,7 @@ def test_three_jobs_that_fit_two_by_two_and_not_together(solver: str) -> None:
     jobs = [job("a", 6, burst), job("b", 10, burst), job("c", 14, burst)]
     for left in range(3):
         check_fits(network(*jobs[:left], *jobs[left + 1 :]), True, solver)
-    refutation = decide(network(*jobs), solver=solver).refutation
-    assert refutation is not None
+    refutation = refuted(network(*jobs), solver)
     assert refutation.reason is Reason.SEARCH
     assert refutation.periods == {"a": 6, "b": 10, "c": 14}
 
@@ -39,40 +44,36 @@ def test_three_jobs_that_fit_two_by_two_and_not_together(solver: str) -> None:
 def test_reasons_that_need_no_search_name_no_job_too_many() -> None:
     short, long = (0, 1, 60), (0, 6, 60)
     jobs = [job("a", 10, short), job("b", 10, long), job("c", 10, long)]
-    pair = decide(network(*jobs)).refutation
-    assert pair is not None
+    pair = refuted(network(*jobs))
     assert str(pair) == f"b at 10, c at 10: {Reason.PAIR}"
-    alone = decide(network(job("d", 10, (0, 1, 101)), *jobs)).refutation
-    assert alone is not None
+    alone = refuted(network(job("d", 10, (0, 1, 101)), *jobs))
     assert (alone.reason, alone.periods) == (Reason.LOAD, {"d": 10})
     many = [job(name, 10, (0, 4, 60)) for name in "abcd"]  # 24 a slot each; five would be 120
-    load = decide(network(job("e", 10, (0, 3, 60)), *many)).refutation
-    assert load is not None
+    load = refuted(network(job("e", 10, (0, 3, 60)), *many))
     assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "e"})
-    load = decide(network(job("e", 10, (0, 1, 60)), job("f", 10, (0, 4, 60)), *many)).refutation
-    assert load is not None
+    load = refuted(network(job("e", 10, (0, 1, 60)), job("f", 10, (0, 4, 60)), *many))
     assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "f"})
 
 
-@pytest.mark.parametrize("solver", EXACT)
-def test_a_hyperperiod_above_the_limit(solver: str) -> None:
+def test_a_hyperperiod_above_the_limit() -> None:
     burst = (0, 1, 20)
     jobs = [job("a", 10, burst), job("b", 10, burst, max_stretch=3), job("c", 5, burst)]
     document = network(*jobs).to_dict()
-    instance = Instance.from_dict(document, hyperperiod_limit=100)
-    assert decide(instance, solver=solver).offsets is not None
-    refutation = decide(instance, periods={"a": 10, "b": 13, "c": 5}, solver=solver).refutation
-    assert refutation is not None
-    assert (refutation.reason, refutation.periods) == (Reason.HYPERPERIOD, {"a": 10, "b": 13})
-    assert decide(instance, periods={"b": 13, "c": 5}, solver=solver).offsets is not None
+    decider = Decider(FitTask(Instance.from_dict(document, hyperperiod_limit=100)))
+    assert decider.decide({"a": 10, "b": 10, "c": 5}).offsets is not None
+    refutation = decider.decide({"a": 10, "b": 13, "c": 5}).refutation
+    assert refutation == Refutation(Reason.HYPERPERIOD, {"a": 10, "b": 13})
+    assert decider.decide({"b": 13, "c": 5}).offsets is not None
 
 
 @pytest.mark.parametrize("solver", EXACT)
 def test_without_time_nothing_is_known(solver: str) -> None:
     burst = (0, 1, 60)
     hard = network(job("a", 6, burst), job("b", 10, burst), job("c", 14, burst))
-    found = decide(hard, solver=solver, time_limit=0)
-    assert (found.offsets, found.refutation) == (None, None)
+    found = find_fit(hard, solver=solver, time_limit=0)
+    assert (found.offsets, found.bound, found.refutations) == (None, 0, ())
+    dropped = find_fit(hard, drop=True, solver=solver, time_limit=0)
+    assert (dropped.offsets, dropped.cost, dropped.bound) == ({}, 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_without_time_nothing_is_known(solver: str) -> None:
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -> None:
     with pytest.raises(InputError) as error:
-        decide(network(job("a", 4, (0, 1, 60))), **arguments)  # type: ignore[arg-type]
+        find_fit(network(job("a", 4, (0, 1, 60))), **arguments)  # type: ignore[arg-type]
     assert str(error.value) == told
 
 
@@ -98,11 +99,10 @@ def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:
         jobs = [job(name, 10, (0, 6, 49 * unit)) for name in "ab"]
         for solver in SOLVERS:
             instance = network(*jobs, capacity=50 * unit)
-            dropped = solve_choices(instance, largest_set(instance), solver=solver)
-            assert dropped.cost == 1
-            assert decide(instance, solver=solver).offsets is None
+            assert find_fit(instance, drop=True, solver=solver).cost == 1
+            assert find_fit(instance, solver=solver).offsets is None
             halves = network(*jobs, capacity=98 * unit)
-            assert decide(halves, solver=solver).offsets is not None
+            assert find_fit(halves, solver=solver).offsets is not None
     odd = [job("a", 10, (0, 6, 49 * 10**17)), job("b", 10, (0, 6, 49 * 10**17 + 1))]
     with pytest.raises(InputError, match=r"on 'link' add up to \d+, which does not fit 64-bit"):
-        decide(network(*odd, capacity=50 * 10**17))
+        find_fit(network(*odd, capacity=50 * 10**17))

@@ -13,8 +13,7 @@ from random import Random
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.compatible.choices import largest_set
-from metronome_opt.compatible.solvers import decide, solve_choices
+from metronome_opt.compatible.solvers import find_fit
 from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
 from metronome_opt.result import Stop
 
@@ -55,25 +54,25 @@ def ctrl_c_after(seconds: float) -> Iterator[None]:
 @pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
 @pytest.mark.parametrize("limit", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_limits_hold_on_many_jobs_of_a_link(solver: str, limit: float) -> None:
-    decide(MANY, solver=solver, time_limit=1e-6, workers=1)  # loads what no limit counts
+    find_fit(MANY, solver=solver, time_limit=1e-6, workers=1)  # loads what no limit counts
     with computing_at_most(1.05 * limit + 2.0):
-        decide(MANY, solver=solver, time_limit=limit, workers=1)
+        find_fit(MANY, solver=solver, time_limit=limit, workers=1)
     with computing_at_most(1.05 * limit + 2.0):
-        solve_choices(MANY, largest_set(MANY), solver=solver, time_limit=limit, workers=1)
+        find_fit(MANY, drop=True, solver=solver, time_limit=limit, workers=1)
 
 
 @pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
 def test_ctrl_c_is_answered_on_many_jobs_of_a_link(solver: str) -> None:
-    decide(MANY, solver=solver, time_limit=1e-6, workers=1)
+    find_fit(MANY, solver=solver, time_limit=1e-6, workers=1)
     with computing_at_most(6.0), ctrl_c_after(1.5):
-        chosen = solve_choices(MANY, largest_set(MANY), solver=solver, time_limit=None, workers=1)
+        chosen = find_fit(MANY, drop=True, solver=solver, time_limit=None, workers=1)
     assert chosen.stop is Stop.INTERRUPTED
 
 
 def test_interrupted_fit_exits_with_130(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = tmp_path / "many.json", tmp_path / "kept.json"
     write_instance(MANY, path)
-    decide(MANY, solver="milp", time_limit=1e-6)
+    find_fit(MANY, solver="milp", time_limit=1e-6)
     with ctrl_c_after(4.0):
         arguments = ["--time-limit", "60", "--solver", "milp", "--workers", "1"]
         assert main(["fit", str(path), "--drop", *arguments, "--output", str(output)]) == 130

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible.choices import FitTask, at_periods, load
 from metronome_opt.compatible.decider import Pairs
+from metronome_opt.compatible.problem import FitTask, at_periods, load
 from metronome_opt.instance import Job
 from tests.builders import job, network
 from tests.compatible.cases import fits, tiny_instance

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
 import pytest
 
-from metronome_opt.compatible.choices import least_stretch
-from metronome_opt.compatible.solvers import solve_choices
 from metronome_opt.instance import Instance
 from metronome_opt.slowdown.candidates import Candidates, largest_stretch
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.solvers.budget import Budget
 from tests.builders import job, network
+from tests.compatible.cases import fits
 from tests.slowdown.cases import NESTED
 
 
@@ -37,15 +37,17 @@ def drawn_pair(seed: int) -> Instance:
 @pytest.mark.parametrize("seed", range(20))
 def test_least_stretch_of_two_jobs_is_among_them(seed: int) -> None:
     pair, limit = drawn_pair(seed), Fraction(seed, 20)
-    least = solve_choices(pair, least_stretch(pair, limit), time_limit=None, workers=1).cost
-    costs = [
-        sum(
-            Fraction(each.weight * (plan.periods[each.name] - each.period), each.period)
-            for each in pair.jobs
+
+    def cost(periods: Mapping[str, int]) -> Fraction:
+        stretches = (
+            each.weight * (Fraction(periods[each.name], each.period) - 1) for each in pair.jobs
         )
-        for plan in plans(pair, limit)
-    ]
-    assert min(costs, default=None) == least
+        return sum(stretches, Fraction(0))
+
+    allowed = [range(each.period, int(each.period * (1 + limit)) + 1) for each in pair.jobs]
+    every = [dict(zip("ab", periods, strict=True)) for periods in product(*allowed)]
+    least = min((cost(periods) for periods in every if fits(pair, periods)), default=None)
+    assert min((cost(plan.periods) for plan in plans(pair, limit)), default=None) == least
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -42,7 +42,6 @@ def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
     assert 1 <= (result.objective or 0) < NEARLY_ALONE
     assert result.evaluation.contention == 0
     assert result.simulated is not None
-    assert result.simulated.waits == {"a": {}, "b": {}}
     for each in instance.jobs:
         assert result.simulated.unshifted_ms[each.name] > before * each.period * instance.slot_ms
 

@@ -1,63 +1,25 @@
-"""Problems of compatible jobs: choices with costs, and solutions.
+"""Problems of compatible jobs and their solutions.
 
-A job keeps slots of a period, or runs freely. Jobs fit if those that keep slots never ask a link
-for more than it carries.
+A gated job keeps slots of its period. Jobs fit if those that are gated never ask a link for more
+than it carries.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.presolve.extend import extend_bursts
-from metronome_opt.records import FrozenDict
 from metronome_opt.result import Stop
 from metronome_opt.solvers.budget import Budget
 
-_MAX_CHOICES = 200_000  # in all
 _LARGEST_SUM = 2**60  # of bandwidths
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A kept schedule: gated jobs that never ask a link for more than it carries.
-
-    Attributes
-    ----------
-    periods
-        From one slot of a gated job to its next, by name, in slots; at least its own period.
-    offsets
-        Of the same jobs.
-    """
-
-    periods: Mapping[str, int] = FrozenDict()
-    offsets: Mapping[str, int] = FrozenDict()
-
-
-@dataclass(frozen=True)
-class PeriodChoice:
-    """One thing that a job may do.
-
-    Attributes
-    ----------
-    period
-        Of the slots that it keeps; None for running freely.
-    cost
-        What it adds to the value.
-    """
-
-    period: int | None
-    cost: Fraction
-
-
-Choices = Mapping[str, tuple[PeriodChoice, ...]]
-"""For each job what it may do, the cheapest first."""
 
 
 class Reason(StrEnum):
@@ -88,46 +50,39 @@ class Refutation:
 
 @dataclass(frozen=True)
 class FitDecision:
-    """The answer: offsets or a refutation; neither if the time was over.
-
-    Attributes
-    ----------
-    stop
-        Why the solver ended.
-    """
+    """The answer for jobs at some periods: offsets or a refutation; neither if time was over."""
 
     offsets: Mapping[str, int] | None = None
     refutation: Refutation | None = None
-    stop: Stop = Stop.FINISHED
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Solution of a choice problem, and its proved bound.
+class Fit:
+    """Jobs that fit, and what is proved.
 
     Attributes
     ----------
-    kept
-        The jobs that keep slots; None if no choices were found at which they fit.
+    offsets
+        Of the gated jobs; None if no jobs were found that fit.
     cost
-        Of the choices, None without any.
+        The weight of the others, None without offsets.
     bound
-        Proved lower bound of the cost; None if it is proved that nothing fits.
+        Proved lower bound of the cost; None if it is proved that all jobs do not fit and they must.
     refutations
         Why nothing cheaper fits: each says that its jobs do not fit.
     stop
         Why the solver ended.
     """
 
-    kept: Kept | None
-    cost: Fraction | None
-    bound: Fraction | None
+    offsets: Mapping[str, int] | None = None
+    cost: int | None = None
+    bound: int | None = 0
     refutations: tuple[Refutation, ...] = ()
     stop: Stop = Stop.FINISHED
 
     @property
     def proved(self) -> bool:
-        """True if nothing is cheaper, or nothing fits at all."""
+        """True if nothing is cheaper, or the jobs do not fit."""
         return self.bound is None or self.cost == self.bound
 
 
@@ -146,6 +101,10 @@ class FitTask:
 
     def __post_init__(self) -> None:
         self.instance = in_units(self.instance)
+
+    def weight_without(self, gated: Container[str]) -> int:
+        """Return the weight of the jobs that are not gated."""
+        return sum(job.weight for job in self.instance.jobs if job.name not in gated)
 
 
 def in_units(instance: Instance) -> Instance:
@@ -225,61 +184,3 @@ def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
         for phase, begin in zip(phases, begins, strict=True)
     )
     return Fraction(volume, period)
-
-
-def largest_set(instance: Instance) -> Choices:
-    """Problem (b): jobs keep their own periods, or are left out at the cost of their weight."""
-    return {
-        job.name: (PeriodChoice(job.period, Fraction(0)), PeriodChoice(None, Fraction(job.weight)))
-        for job in instance.jobs
-    }
-
-
-def least_stretch(instance: Instance, limit: Fraction | None = None) -> Choices:
-    """Problem (c): every job keeps slots, at the cost of weight x stretch / period.
-
-    Parameters
-    ----------
-    limit
-        By what share of it each period may be stretched, even if the instance allows its job less;
-        if left out, what the instance says of each job counts alone.
-    """
-    slots = {job.name: most_stretch(instance, job, limit) for job in instance.jobs}
-    if sum(slots.values()) > _MAX_CHOICES:
-        raise InputError(
-            f"stretch_limit: leaves {quote(sum(slots.values()))} periods to choose from, more than "
-            f"{_MAX_CHOICES}; lower it, or coarsen the slots"
-        )
-    return {
-        job.name: tuple(
-            PeriodChoice(period, Fraction(job.weight * (period - job.period), job.period))
-            for period in range(job.period, job.period + slots[job.name] + 1)
-        )
-        for job in instance.jobs
-    }
-
-
-def most_stretch(instance: Instance, job: Job, limit: Fraction | None) -> int:
-    """Return by how many slots a job may be stretched: by what it says itself, or by the limit.
-
-    Raises
-    ------
-    InputError
-        If the limit is negative.
-    """
-    if limit is None:
-        return job.max_stretch
-    if limit < 0:
-        raise InputError(f"stretch_limit: must be at least 0, got {quote(str(limit))}")
-    share = min(int(limit * job.period), instance.hyperperiod_limit - job.period)
-    return max(job.max_stretch, share)
-
-
-def costs_of(choices: Choices) -> dict[str, dict[int | None, Fraction]]:
-    """Return for each job what each period costs, and None, running freely."""
-    return {name: {choice.period: choice.cost for choice in each} for name, each in choices.items()}
-
-
-def least_cost(choices: Choices) -> Fraction:
-    """Return what the cheapest choices cost, whether they fit or not."""
-    return sum((min(choice.cost for choice in each) for each in choices.values()), Fraction(0))
