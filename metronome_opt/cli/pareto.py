@@ -36,8 +36,8 @@ def pareto(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Two, separated by a comma: slowdown,delay; or of contention, latency, wait, "
-            "moves.",
+            help="Two, separated by a comma: slowdown,delay; or of contention, latency, stretch, "
+            "wait, moves.",
         ),
     ] = "contention,latency",
     output: Annotated[

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Values = tuple[Fraction, ...]
+Row = tuple[dict[str, int], dict[str, int]]
+"""Offsets and stretches by job name."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,11 @@ class Candidate:
     values
         One per objective, all to be minimised.
     parts
-        Offsets of each group by job name, in the order of the groups.
+        Offsets and stretches of each group by job name, in the order of the groups.
     """
 
     values: Values
-    parts: tuple[dict[str, int], ...]
+    parts: tuple[Row, ...]
 
 
 def nondominated(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -24,6 +24,7 @@ from metronome_opt.multiobjective.front import (
     Candidate,
     Front,
     FrontEvent,
+    Row,
     minkowski,
     nondominated,
 )
@@ -31,6 +32,7 @@ from metronome_opt.multiobjective.goals import make_goal
 from metronome_opt.multiobjective.groups import group
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.multiobjective.offsets import solve_offsets
+from metronome_opt.multiobjective.stretching import front_stretched
 from metronome_opt.objectives import (
     BY_NAME,
     CUSHION,
@@ -78,14 +80,19 @@ def pareto(
     budget = Budget(time_limit)
     threads = workers or os.cpu_count() or 1
     arguments = Arguments(instance, find_solver("auto"), budget, seed, threads)
+    rows: Sequence[Row]
     with interrupt_stops(budget):
-        longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
-        offsets, complete = _front(longer, names, callback)
+        if STRETCH in names:
+            rows, complete = front_stretched(arguments, names, cushion_slots, callback)
+        else:
+            longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
+            offsets, complete = _front(longer, names, callback)
+            rows = [(each, {}) for each in offsets]
     # The values are those that `verify` computes.
-    judged = [(evaluate(instance, each, longer=cushion_slots).objectives, each) for each in offsets]
+    judged = [(evaluate(instance, *row, longer=cushion_slots).objectives, row) for row in rows]
     kept = nondominated(
-        Candidate(tuple(values[name] or Fraction(0) for name in names), (each,))
-        for values, each in judged
+        Candidate(tuple(values[name] or Fraction(0) for name in names), (row,))
+        for values, row in judged
     )
     bound = kept[0].values[0] if complete else None
     return Front(
@@ -106,12 +113,12 @@ def _schedule(
     bound: Fraction | None,
     cushion_slots: int,
 ) -> Schedule:
-    (offsets,) = candidate.parts
-    values = evaluate(arguments.instance, offsets, longer=cushion_slots).objectives
+    offsets, stretch = candidate.parts[0]
+    values = evaluate(arguments.instance, offsets, stretch, longer=cushion_slots).objectives
     return make_schedule(
         arguments,
         offsets,
-        {},
+        stretch,
         {first: values[first], **values},
         bound,
         proved=bound is not None and bound == values[first],
@@ -137,9 +144,10 @@ def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[st
             "objectives: a front has no cushion; choose a cushion by cushion_slots, a front for "
             "each, or use solve with cushion in an order"
         )
-    if STRETCH in names or instance.needs_stretch:
+    if instance.needs_stretch and STRETCH not in names:
         raise InputError(
-            "objectives: a front is one at given periods; use solve with stretch in an order"
+            "objectives: hyperperiods are above the limit unless jobs are stretched; name stretch "
+            "as one of the two"
         )
     return names
 
@@ -188,7 +196,7 @@ def _front(
         if callback is not None and callback(event):
             whole.end(Stop.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
-    return [grouping.join(each.parts) for each in whole_front], proved
+    return [grouping.join([part for part, _ in each.parts]) for each in whole_front], proved
 
 
 def _is_ideal(instance: Instance, offsets: Mapping[str, int], names: Sequence[str]) -> bool:
@@ -198,7 +206,7 @@ def _is_ideal(instance: Instance, offsets: Mapping[str, int], names: Sequence[st
 
 def _candidate(costs: Costs, names: Sequence[str], offsets: Offsets) -> Candidate:
     values = tuple(costs.units(name, offsets) * costs.steps[name] for name in names)
-    return Candidate(values, (costs.named(offsets),))
+    return Candidate(values, ((costs.named(offsets), {}),))
 
 
 def _between(

@@ -6,13 +6,21 @@ choices are solved; a choice is given up as soon as a bound says that nothing co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.costs import Costs
+from metronome_opt.multiobjective.front import (
+    Candidate,
+    FrontEvent,
+    Row,
+    Values,
+    minkowski,
+    nondominated,
+)
 from metronome_opt.multiobjective.goals import Goal, Solution, make_goal
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.periods import list_choices, price_of, stretched
@@ -35,14 +43,10 @@ from metronome_opt.solvers.solve import Arguments, interrupt_stops
 _GREEDY_SHARE = 0.4  # of the time of a component, at most, for greedy schedules
 _SOLVE_SHARE = 0.25  # of the time that is left, for each choice that is solved
 
-
-@dataclass(frozen=True)
-class _Choice:
-    """A schedule of some jobs and its objectives, all to be minimised, in their order."""
-
-    values: tuple[Fraction, ...]
-    offsets: dict[str, int]
-    stretch: dict[str, int]
+_IsWorse = Callable[[Values, Sequence[Candidate]], bool]
+"""Says whether lower bounds leave nothing to gain beside some schedules."""
+_Notify = Callable[[int, int, Sequence[Candidate]], object]
+"""Receives how many choices of how many are done, and the schedules."""
 
 
 def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Solution:
@@ -62,6 +66,13 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
     names = tuple(dict.fromkeys((*goal.objectives, STRETCH)))
     search = _StretchSearch(arguments, names, cushion_slots)
 
+    def is_worse(low: Values, found: Sequence[Candidate]) -> bool:
+        return low >= min(each.values for each in found)
+
+    def notify(*_: object) -> None:
+        if arguments.callback is not None:
+            search.end_if(arguments.callback(Event(whole.elapsed, None, None, STRETCH)))
+
     # Everything but a cushion adds up over components.
     parts = [instance] if CUSHION in names else sorted(components(instance), key=_count_stretches)
     offsets: dict[str, int] = {}
@@ -70,9 +81,10 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
     with interrupt_stops(whole):
         for number, part in enumerate(parts):
             share = whole.fraction(1 / (len(parts) - number))
-            best, complete = search.explore(part, share)
-            offsets |= best.offsets
-            stretch |= best.stretch
+            found, complete = search.explore(part, share, is_worse, notify)
+            (mine,) = min(found, key=lambda each: each.values).parts
+            offsets |= mine[0]
+            stretch |= mine[1]
             proved = proved and complete
     values = search.values(instance, offsets, stretch)
     notes = [] if proved else ["periods were chosen first: others may be better"]
@@ -90,6 +102,40 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
         stop=Stop.PROVED if proved else whole.stop,
         notes=notes,
     )
+
+
+def front_stretched(
+    arguments: Arguments,
+    names: tuple[str, ...],
+    cushion_slots: int,
+    callback: Callable[[FrontEvent], bool | None] | None,
+) -> tuple[list[Row], bool]:
+    """Return offsets and stretches of a front of stretch and another objective.
+
+    Also whether it is proved complete.
+    """
+    whole = arguments.budget
+    search = _StretchSearch(arguments, names, cushion_slots)
+
+    def is_worse(low: Values, found: Sequence[Candidate]) -> bool:
+        return any(all(map(Fraction.__le__, each.values, low)) for each in found)
+
+    def notify(done: int, count: int, found: Sequence[Candidate]) -> None:
+        if callback is not None:
+            search.end_if(callback(FrontEvent(whole.elapsed, done, count, len(found))))
+
+    explored = [
+        search.explore(part, whole, is_worse, notify)
+        for part in sorted(components(arguments.instance), key=_count_stretches)
+    ]
+    rows: list[Row] = [
+        (
+            {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
+            {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
+        )
+        for each in minkowski([nondominated(found) for found, _ in explored])
+    ]
+    return rows, all(complete for _, complete in explored)
 
 
 def _count_stretches(part: Instance) -> int:
@@ -114,9 +160,14 @@ class _StretchSearch:
         """The objectives at given periods."""
         return tuple(name for name in self.names if name != STRETCH) or ("contention",)
 
+    def end_if(self, wanted: bool | None) -> None:
+        """End if a callback asks for it."""
+        if wanted:
+            self.arguments.budget.end(Stop.RULE)
+
     def values(
         self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
-    ) -> tuple[Fraction, ...]:
+    ) -> Values:
         """Return the objectives of a schedule in their order, to be minimised."""
         search = Search(self._stretched(part, stretch), time_limit=None, seed=0, workers=1)
         costs = Costs(search, traffic(self.original), self.names)
@@ -128,49 +179,50 @@ class _StretchSearch:
             for name in self.names
         )
 
-    def explore(self, part: Instance, budget: Budget) -> tuple[_Choice, bool]:
-        """Return the best schedule of a component, and whether that is proved."""
+    def explore(
+        self, part: Instance, budget: Budget, is_worse: _IsWorse, notify: _Notify
+    ) -> tuple[list[Candidate], bool]:
+        """Return schedules of a component, and whether it is proved that none is missing."""
         choices, all_listed = list_choices(part)
-        tried: list[_Choice] = []
+        complete = True
+        found: list[Candidate] = []
         quick = budget.fraction(_GREEDY_SHARE)
         for stretch in choices:
-            if tried and quick.stopped:
-                break
-            offsets = _greedy(self._stretched(part, stretch))
-            tried.append(_Choice(self.values(part, offsets, stretch), offsets, stretch))
-        tried.sort(key=lambda each: each.values)
-        best, complete = tried[0], True
-        for stretch in [each.stretch for each in tried] + choices[len(tried) :]:
-            self._notify()
-            if self._low(price_of(part, stretch)) >= best.values:
+            if not (found and quick.stopped):
+                offsets = _greedy(self._stretched(part, stretch))
+                values = self.values(part, offsets, stretch)
+                found.append(Candidate(values, ((offsets, stretch),)))
+        ranked = [each.parts[0][1] for each in sorted(found, key=lambda each: each.values)]
+        ranked += choices[len(found) :]
+        for number, stretch in enumerate(ranked):
+            notify(number, len(ranked), found)
+            price = price_of(part, stretch)
+            if is_worse(self._low(price), found):
                 continue
             if budget.stopped:
                 complete = False
                 break
-            solved, closed = self._solve(part, stretch, budget, best)
-            best = min(best, solved, key=lambda each: each.values)
+            closed = self._solve(part, stretch, budget, is_worse, found)
             complete = complete and closed
         if not all_listed:  # what is not listed is stretched
             steps = [Fraction(job.weight, job.period) for job in part.jobs if job.max_stretch]
-            complete = complete and self._low(min(steps)) >= best.values
-        return best, complete
-
-    def _notify(self) -> None:
-        """Notify the callback, and end if it asks for it."""
-        arguments = self.arguments
-        event = Event(arguments.budget.elapsed, None, None, STRETCH)
-        if arguments.callback is not None and arguments.callback(event):
-            arguments.budget.end(Stop.RULE)
+            complete = complete and is_worse(self._low(min(steps)), found)
+        return found, complete
 
     def _solve(
-        self, part: Instance, stretch: dict[str, int], budget: Budget, best: _Choice
-    ) -> tuple[_Choice, bool]:
-        """Return the best schedule at some stretches, and whether no better one is missing."""
+        self,
+        part: Instance,
+        stretch: dict[str, int],
+        budget: Budget,
+        is_worse: _IsWorse,
+        found: list[Candidate],
+    ) -> bool:
+        """Add the best schedule at some stretches; return whether no better one is missing."""
         price = price_of(part, stretch)
 
         def is_enough(event: Event) -> bool:
             return budget.stopped or (
-                event.bound is not None and self._low(price, event.bound) >= best.values
+                event.bound is not None and is_worse(self._low(price, event.bound), found)
             )
 
         solved = solve_offsets(
@@ -186,15 +238,17 @@ class _StretchSearch:
         if solved.stop is Stop.INTERRUPTED:
             budget.interrupt()
         values = self.values(part, solved.offsets, stretch)
-        proved = all(level.proved for level in solved.levels)
-        closed = proved or self._low(price, solved.bound) >= best.values
-        return _Choice(values, solved.offsets, stretch), closed
+        closed = all(level.proved for level in solved.levels) or is_worse(
+            self._low(price, solved.bound), found
+        )
+        found.append(Candidate(values, ((solved.offsets, stretch),)))
+        return closed
 
     def _stretched(self, part: Instance, stretch: Mapping[str, int]) -> Instance:
         """Return a part at some periods, bursts extended by the reserve."""
         return extend_bursts(stretched(part, stretch), self.reserve)
 
-    def _low(self, price: Fraction, bound: Fraction | None = None) -> tuple[Fraction, ...]:
+    def _low(self, price: Fraction, bound: Fraction | None = None) -> Values:
         """Return lower bounds of the values, given the price of stretches and one of the first."""
         known = {self.at_periods[0]: bound or Fraction(0), STRETCH: price}
         return tuple(

@@ -21,6 +21,7 @@ ASKED: dict[str, Callable[[Instance], Any]] = {
     "sum": lambda i: solve(i, objective={"contention": "1/3", "wait": 1, "moves": 1}, workers=1),
     "stretch": lambda i: solve(i, objective=["contention", "stretch"], workers=1, time_limit=5),
     "front": lambda i: pareto(i, ["contention", "wait"], workers=1),
+    "stretched front": lambda i: pareto(i, ["wait", "stretch"], workers=1, time_limit=5),
 }
 
 

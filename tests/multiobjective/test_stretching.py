@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Event, Stop
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
-from tests.multiobjective.enumeration import cost, every, in_order, stretchable
+from tests.multiobjective.enumeration import cost, every, front, in_order, stretchable
 from tests.solving import solve
 from tests.tiers import examples
 
@@ -45,6 +46,19 @@ def test_lexicographic_order_with_stretch_is_optimal(
     assert all(level.proved for level in found.levels)
     assert found.stop is Stop.PROVED
     assert check(instance, found.schedule) == ()
+
+
+@given(stretchable(), st.sampled_from(("contention", "latency", "wait", "moves")))
+@examples(12)
+def test_front_with_stretch_is_complete(instance: Instance, other: str) -> None:
+    found = pareto(instance, [other, "stretch"], workers=1)
+    points = [
+        tuple(cost(name, each.objectives[name]) for name in (other, "stretch"))
+        for each in found.points
+    ]
+    assert points == front(every(instance), (other, "stretch"))
+    assert found.complete
+    assert all(check(instance, point) == () for point in found.points)
 
 
 def test_overlong_hyperperiods_are_shortened() -> None:
