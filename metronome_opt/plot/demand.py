@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.plot.style import gigabits, shorten
 from metronome_opt.verify import evaluate
 
-# A circle or a timeline with more than these cannot be read; it shows the beginning and says so.
+# A timeline with more than these cannot be read; it shows the beginning and says so.
 _MAX_BURSTS = 180  # of one job
 _MAX_SLOTS = 200_000
 
@@ -26,18 +25,9 @@ _LARGEST = 2**62  # Mbit/s; sums stay within 64-bit integers
 
 @dataclass(frozen=True)
 class LinkDemand:
-    """Demand on one link from slot 0 on.
-
-    Attributes
-    ----------
-    jobs
-        Its jobs, heaviest first, in the order of the instance where weights are equal.
-    rates
-        Mbit/s, of shape (jobs, slots).
-    """
+    """Demand on one link: `rates` in Mbit/s, a row for each of `jobs_of`, from slot 0 on."""
 
     link: Link
-    jobs: tuple[Job, ...]
     rates: NDArray[np.int64]
 
     @property
@@ -88,7 +78,7 @@ class Drawing:
                 pattern[phase.start : phase.end] = phase.rate
             rotated = np.roll(pattern, self.offsets[job.name])
             row[:] = np.resize(rotated, slots) * job.links[link.name]
-        return LinkDemand(link, jobs, rates)
+        return LinkDemand(link, rates)
 
 
 def prepare(
@@ -191,27 +181,6 @@ def job_labels(instance: Instance, link: Link) -> list[str]:
 
 
 # ------------------------------------------------------------------ slots
-
-
-def bursts(job: Job, offset: int, slots: int) -> list[tuple[int, int, int]]:
-    """Return (start, length, rate) of each burst of `job` that starts in ``[0, slots)``.
-
-    If `slots` is a multiple of the period, the last burst may end after it: on a circle it comes
-    round to the beginning. Otherwise what lies outside is cut off.
-    """
-    closed = slots % job.period == 0
-    result = []
-    for iteration in range(-1, math.ceil(slots / job.period)):
-        for phase in job.phases:
-            start = offset + iteration * job.period + phase.start
-            end = start + phase.length
-            if closed:
-                if 0 <= start < slots:
-                    result.append((start, phase.length, phase.rate))
-            elif end > 0 and start < slots:
-                begin = max(start, 0)
-                result.append((begin, min(end, slots) - begin, phase.rate))
-    return sorted(result)
 
 
 def runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:

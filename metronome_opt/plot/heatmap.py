@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Link
 from metronome_opt.plot import style
-from metronome_opt.plot.circle import plot_circle
 from metronome_opt.plot.demand import (
     Drawing,
     busiest_link,
@@ -34,7 +33,7 @@ from metronome_opt.result import Result
 
 _WIDTH, _COLUMN = 8.0, 7.0  # inches, of a heat map and of a schedule in an overview
 _ROW, _MAX_HEIGHT = 0.2, 9.0  # inches
-_LINK_HEIGHT = (3.6, 2.6)  # inches, of circle and timeline in an overview
+_LINK_HEIGHT = 2.6  # inches, of a timeline in an overview
 _MAX_SLOTS = 4000
 _MAX_COLUMNS = 400  # fewer than the pixels of a figure, so that none is lost
 _LABEL = 0.125  # inches that a row's name needs
@@ -194,7 +193,7 @@ def plot_overview(
     stretch: Mapping[str, int] | None = None,
     stretch_limit: Fraction | None = None,
 ) -> Figure:
-    """Compare schedules: all links, and circle and timeline of the most contended one.
+    """Compare schedules: all links, and the timeline of the most contended one.
 
     Where jobs are stretched, all schedules are drawn at the stretched periods, and the title says
     so: links whose patterns repeat after different times cannot be compared slot by slot.
@@ -227,7 +226,7 @@ def plot_overview(
     rows = select_rows(instance)
     heights = [1.2 + min(_MAX_HEIGHT, _ROW * max(1, len(rows.links)))]
     if link is not None:
-        heights.extend(_LINK_HEIGHT)
+        heights.append(_LINK_HEIGHT)
     size = (_COLUMN * len(names), sum(heights) + 0.8)
     counts = f"{counted(len(instance.jobs), 'job')} on {counted(sum(rows.alike), 'link')}"
     figure = new_figure(*size, f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
@@ -240,9 +239,7 @@ def plot_overview(
         top = figure.add_subplot(grid[0, column])
         plot_heatmap(instance, offsets, title=f"{name}: {contention}", legend=is_last, ax=top)
         if link is not None:
-            circle = figure.add_subplot(grid[1, column], projection="polar")
-            plot_circle(instance, offsets, link, title="", legend=False, ax=circle)
-            bottom = figure.add_subplot(grid[2, column])
+            bottom = figure.add_subplot(grid[1, column])
             above = link_title(instance, find_link(instance, link)) if not timelines else ""
             plot_timeline(instance, offsets, link, title=above, legend=False, ax=bottom)
             timelines.append(bottom)

@@ -40,14 +40,6 @@ OVERLOAD: dict[str, Any] = {
     "linewidth": 0.0,
 }
 
-# Below a number or a name that is written into an area.
-PLATE: dict[str, Any] = {
-    "boxstyle": "round,pad=0.1",
-    "facecolor": "white",
-    "edgecolor": "none",
-    "alpha": 0.85,
-}
-
 SHEET: Any = {
     "text.parse_math": False,  # names may contain dollar signs
     "font.size": SMALL,

@@ -10,7 +10,6 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plot.demand import (
     LinkDemand,
-    bursts,
     busiest_link,
     drawn_slots,
     find_link,
@@ -42,22 +41,6 @@ def test_excess_demand_matches_evaluate(case: tuple[Instance, dict[str, int]]) -
         excess = np.maximum(demand.total - link.capacity, 0)
         assert Fraction(int(excess.sum()), len(demand.total)) == report.late
         assert bool(demand.overloaded.any()) == (report.late > 0)
-
-
-@settings(deadline=None)
-@given(assigned())
-def test_bursts_cover_slots_with_demand(case: tuple[Instance, dict[str, int]]) -> None:
-    drawn, offsets = case
-    for link in drawn.links:
-        whole = drawn.hyperperiods[link.name]
-        for slots in (whole, 2 * whole, max(1, whole - 1)):
-            demand = link_demand(drawn, offsets, link, slots)
-            for job, rates in zip(demand.jobs, demand.rates, strict=True):
-                painted = np.zeros(slots, dtype=np.int64)
-                for start, length, rate in bursts(job, offsets[job.name], slots):
-                    for slot in range(start, start + length):
-                        painted[slot % slots] += rate * job.links[link.name]
-                assert painted.tolist() == rates.tolist()
 
 
 def test_long_hyperperiod_is_cut() -> None:
