@@ -243,19 +243,9 @@ class Engine:
             return math.nan, math.nan
         return float(row["shortest"]), float(row["longest"])
 
-    def waited(self, job: int) -> float:
-        """Return the time that a job has waited for slots, in ms."""
-        return float(self._world.jobs[job]["waited"])
-
     def rephasings(self, job: int) -> int:
         """Return the number of times that a job was re-phased."""
         return int(self._world.jobs[job]["rephasings"])
-
-    def busy(self) -> tuple[Floats, Floats]:
-        """Return for each link the time with a burst, and with demand above capacity, in ms."""
-        loop.settle(self._world)
-        links = self._world.links
-        return links["busy"].copy(), links["over"].copy()
 
     def carried(self) -> Floats:
         """Return the volume that each link has carried, in Mbit/s * ms."""

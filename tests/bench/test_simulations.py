@@ -150,8 +150,8 @@ def test_other_studies_and_conditions_are_refused() -> None:
     check_own([mine], study, {})
     with pytest.raises(InputError, match="holds simulations of the study 'example', which is"):
         check_own([simulation("default")], study, {})
-    with pytest.raises(InputError, match=r"conditions \(claim_error was 0.0, now it is 0.1\)"):
-        check_own([mine], study, {"claim_error": 0.1})
+    with pytest.raises(InputError, match=r"conditions \(horizon_s was None, now it is 0.1\)"):
+        check_own([mine], study, {"horizon_s": 0.1})
 
 
 def test_checksum_allows_more_cases_of_a_study_but_no_changes(tmp_path: Path) -> None:
@@ -254,17 +254,17 @@ def test_an_undisturbed_scenario_is_simulated_once(conditions: dict[str, Any], s
 
 
 def test_conditions_are_those_of_the_cell_with_changes() -> None:
-    study = a_study(conditions={"claim_error": 0.2})
+    study = a_study(conditions={"sharing": "tcp"})
     planned = plan(
         study, study.cells[-1:], ["x"], seeds=1, limits=LIMITS, overrides={"horizon_s": 10}
     )
     assert planned[0].fields["conditions"] == Conditions(
-        jitter=0.05, drift_ppm=10, claim_error=0.2, horizon_s=10
+        jitter=0.05, drift_ppm=10, sharing="tcp", horizon_s=10
     )
     for overrides, message in (
         ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
         ({"jitter": 0}, "jitter: is varied by the study"),
-        ({"claim_error": 2}, "claim_error: must be at most 0.5, got 2"),
+        ({"horizon_s": 0}, "horizon_s: must be more than 0, got 0"),
         ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
     ):
         with pytest.raises(InputError, match=message):

@@ -50,10 +50,6 @@ LINK = np.dtype(
         ("open", _I),  # jobs without an offer yet, while rates are shared out
         ("left", _F),  # capacity that is not given away yet
         ("weight", _F),  # of the jobs without an offer
-        ("busy_since", _F),
-        ("busy", _F),  # time with a burst
-        ("over_since", _F),
-        ("over", _F),  # time with demand above capacity
         ("watched", _I),
     ]
 )
@@ -98,7 +94,6 @@ JOB = np.dtype(
         ("shortest", _F),
         ("longest", _F),
         ("timed", _I),  # iterations that are in that sum
-        ("waited", _F),  # held back for its slot
         ("sent", _F),  # volume of each flow in bursts that have ended
         ("rephasings", _I),
     ]

@@ -138,10 +138,10 @@ class Cassini(Default):
 def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
     shifts = shifts_of(rivals.instance, _EFFORT)
     offsets = [shifts.offsets[job.name] for job in rivals.instance.jobs]
-    predictions = rivals.predictions(shifts.offsets)
+    reports = evaluate(rivals.instance, shifts.offsets).links
     # A late job goes back to its slot, but not where bursts have to overlap: jobs are usually late
     # there, and to wait for the next slot each time would cost more than the overlap.
-    compatible = all(score in (None, 1.0) for score, _ in predictions.values())
+    compatible = all(report.score == 1 for report in reports if report.jobs > 1)
     lateness = Lateness.YIELD if compatible else Lateness.SLIDE
     group = state.engine.new_group()
     orders = []
@@ -149,7 +149,7 @@ def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
     for member, job, start in zip(rivals.members, rivals.instance.jobs, starts, strict=True):
         period_ms = float(job.period * rivals.instance.slot_ms)
         slot = Slot(period_ms, cushion_ms=_DRIFT * period_ms, lateness=lateness, group=group)
-        orders.append(Order(member, slot, start, *predictions[member]))
+        orders.append(Order(member, slot, start))
     return orders
 
 
