@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
     from metronome_opt.plot.placements import plot_placements as plot_placements
-    from metronome_opt.plot.timeline import LinkTrace as LinkTrace
     from metronome_opt.plot.timeline import plot_link as plot_link
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
 
@@ -30,7 +29,7 @@ _HOME = {
     "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
     "placements": ("plot_placements",),
-    "timeline": ("LinkTrace", "plot_link", "plot_timeline"),
+    "timeline": ("plot_link", "plot_timeline"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

@@ -20,25 +20,8 @@ from metronome_opt.verify import evaluate
 _MAX_BURSTS = 180  # of one job
 _MAX_SLOTS = 200_000
 
+Ints = NDArray[np.int64]
 _LARGEST = 2**62  # Mbit/s; sums stay within 64-bit integers
-
-
-@dataclass(frozen=True)
-class LinkDemand:
-    """Demand on one link: `rates` in Mbit/s, a row for each of `jobs_of`, from slot 0 on."""
-
-    link: Link
-    rates: NDArray[np.int64]
-
-    @property
-    def total(self) -> NDArray[np.int64]:
-        """Demand of all jobs together, Mbit/s per slot."""
-        return np.asarray(self.rates.sum(axis=0))
-
-    @property
-    def overloaded(self) -> NDArray[np.bool_]:
-        """Slots in which the demand exceeds the capacity."""
-        return np.asarray(self.total > self.link.capacity)
 
 
 @dataclass(frozen=True)
@@ -55,8 +38,10 @@ class Drawing:
     offsets: Mapping[str, int]
     contention: Mapping[str, Fraction]
 
-    def demand(self, link: Link, slots: int | None = None) -> LinkDemand:
+    def demand(self, link: Link, slots: int | None = None) -> Ints:
         """Return the demand on a link in the first `slots` slots, or in its hyperperiod.
+
+        In Mbit/s, of shape (jobs, slots); the order is that of `jobs_of`.
 
         Raises
         ------
@@ -78,7 +63,7 @@ class Drawing:
                 pattern[phase.start : phase.end] = phase.rate
             rotated = np.roll(pattern, self.offsets[job.name])
             row[:] = np.resize(rotated, slots) * job.links[link.name]
-        return LinkDemand(link, rates)
+        return rates
 
 
 def prepare(

@@ -104,9 +104,9 @@ def plot_heatmap(
     shares = np.zeros((count, len(begins)))
     late = []
     for row, link in enumerate(rows.links):
-        demand = drawing.demand(link, rows.slots)
-        shares[row] = np.maximum.reduceat(demand.total, begins) / link.capacity
-        for start, length in runs(demand.overloaded):
+        total = drawing.demand(link, rows.slots).sum(axis=0)
+        shares[row] = np.maximum.reduceat(total, begins) / link.capacity
+        for start, length in runs(total > link.capacity):
             left, right = start * slot_ms, (start + length) * slot_ms
             corners = ((left, -0.5), (right, -0.5), (right, 0.5), (left, 0.5))
             late.append([(x, row + y) for x, y in corners])
