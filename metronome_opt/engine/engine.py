@@ -17,8 +17,8 @@ from metronome_opt.kernels.fluid.world import Floats, Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-_SAMPLE = 4096  # iteration times kept of each job; beyond, an even sample of so many
-_ALL_SAMPLES = 2**25  # the same, of all jobs together
+_KEPT = 4096  # iteration times of each job, from the first on
+_ALL_KEPT = 2**25  # the same, of all jobs together
 _TRACE = 1 << 16  # records until the trace is flushed
 _CHUNK = 1_000_000  # events between two checks for Ctrl-C
 
@@ -217,7 +217,7 @@ class Engine:
         return int(self._world.jobs[job]["done"])
 
     def times(self, job: int) -> Floats:
-        """Return the iteration times of a job in ms, an even sample if there are very many."""
+        """Return the iteration times of a job in ms, the first ones if there are very many."""
         count = min(int(self._world.jobs[job]["timed"]), self._world.times.shape[1])
         return self._world.times[job, :count].copy()
 
@@ -321,7 +321,7 @@ def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world
         links=links,
         uses=uses,
         segments=sum(len(runner.pattern.compute) for runner in runners),
-        sample=max(1, min(_SAMPLE, _ALL_SAMPLES // max(1, len(runners)))),
+        kept=max(1, min(_KEPT, _ALL_KEPT // max(1, len(runners)))),
         trace=_TRACE + 4 * uses if traced else 1,
     )
     segment, use = 0, 0

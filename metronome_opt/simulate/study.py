@@ -37,7 +37,7 @@ from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.model import Folder, Sources, in_folder
 from metronome_opt.simulate.draws import Draw, Given, Setup
-from metronome_opt.simulate.policies import OURS, REGISTERED
+from metronome_opt.simulate.policies import OURS, POLICIES
 
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
@@ -45,8 +45,8 @@ MAX_CELLS = 10_000
 
 
 def _known_policy(name: str) -> str:
-    if name not in REGISTERED:
-        *others, last = map(repr, REGISTERED)
+    if name not in POLICIES:
+        *others, last = map(repr, POLICIES)
         raise PydanticCustomError("policy", f"must be {', '.join(others)} or {last}")
     return name
 

@@ -259,12 +259,7 @@ def _draw(row: Rows) -> np.uint64:
 def _time_iteration(world: World, job: int) -> None:
     """Take down how long the iteration took that is over, if there was one.
 
-    An iteration lasts until the next one begins, the last one until its own end. The times are
-    sampled evenly once there are too many of them.
-
-    References
-    ----------
-    J. S. Vitter, "Random sampling with a reservoir", ACM TOMS 11(1), 1985, algorithm R.
+    An iteration lasts until the next one begins, the last one until its own end.
     """
     row = world.jobs[job]
     if row.begun < 0.0:
@@ -273,13 +268,8 @@ def _time_iteration(world: World, job: int) -> None:
     row.spent += time
     row.shortest = min(row.shortest, time)
     row.longest = max(row.longest, time)
-    room = world.times.shape[1]
-    if row.timed < room:
+    if row.timed < world.times.shape[1]:
         world.times[job, row.timed] = time
-    else:
-        slot = mix(mix(row.chance, row.timed), 7) % np.uint64(row.timed + 1)
-        if slot < np.uint64(room):
-            world.times[job, slot] = time
     row.timed += 1
 
 

@@ -131,18 +131,16 @@ class World(NamedTuple):
     heap: Ints  # jobs, shape (jobs,)
     members: Ints  # scratch: the jobs whose rates change, shape (jobs,)
     touched: Ints  # scratch: the links that they meet on, shape (links,)
-    times: Floats  # a sample of each job's iteration times, shape (jobs, sample)
+    times: Floats  # the first iteration times of each job, shape (jobs, kept)
     trace: Rows  # shape (records,), TRACE
 
 
-def empty_world(
-    *, jobs: int, links: int, uses: int, segments: int, sample: int, trace: int
-) -> World:
+def empty_world(*, jobs: int, links: int, uses: int, segments: int, kept: int, trace: int) -> World:
     """Return a world of so many jobs, links, uses and segments in which nothing happens yet.
 
     Parameters
     ----------
-    sample
+    kept
         Iteration times to keep of each job.
     trace
         Records that there is room for.
@@ -157,7 +155,7 @@ def empty_world(
         heap=np.zeros(max(1, jobs), np.int64),
         members=np.zeros(max(1, jobs), np.int64),
         touched=np.zeros(max(1, links), np.int64),
-        times=np.zeros((jobs, sample)),
+        times=np.zeros((jobs, kept)),
         trace=np.zeros(trace, TRACE),
     )
     world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf

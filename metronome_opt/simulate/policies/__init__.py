@@ -41,7 +41,6 @@ class Registration:
 
 
 if TYPE_CHECKING:
-    REGISTERED: Mapping[str, Registration]
     POLICIES: Mapping[str, str]
 
 # From the practice of clusters to a lower bound.
@@ -84,12 +83,10 @@ def _refuse(error: InputError, *_: object, **__: object) -> NoReturn:
 
 
 def __getattr__(name: str) -> Any:
-    """Return `REGISTERED`, or what `POLICIES` do, by their names.
+    """Return `POLICIES`, what policies do by their names.
 
-    They are made on first use, because policies of other packages import this module.
+    It is made on first use, because policies of other packages import this module.
     """
-    if name == "REGISTERED":
-        return _registered()
     if name != "POLICIES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return {name: policy.about for name, policy in _registered().items()}
