@@ -140,6 +140,11 @@ class Engine:
         if waits:
             loop.wait_for(self._world, job, max(self.now, start))
 
+    def end(self, job: int) -> None:
+        """Let a job leave at the end of its current or next iteration."""
+        row = self._world.jobs[job]
+        row["total"] = row["done"] + 1
+
     def new_group(self) -> int:
         """Return the group that was returned longest ago; it has few members, if any."""
         self._groups = (self._groups + 1) % len(self._world.shifts)

@@ -47,11 +47,6 @@ class Run:
 Facts = dict[str, Any]
 """Facts about a job that the engine does not know, by column of `Run.jobs`."""
 
-_UNKNOWN: Facts = {
-    **dict.fromkeys(("model", "workers", "nodes", "racks")),
-    **dict.fromkeys(("start_s", "end_s", "alone_ms"), math.nan),
-}
-
 _COLUMNS = (
     *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
     *("completion_s", "iterations", "finished", "ideal_ms", "alone_ms", "iteration_mean_ms"),
@@ -67,7 +62,7 @@ def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, fl
     """
     import pandas as pd
 
-    jobs = [_job_row(engine, index, {**_UNKNOWN, **fact}) for index, fact in enumerate(facts)]
+    jobs = [_job_row(engine, index, fact) for index, fact in enumerate(facts)]
     makespan = max((row["end_s"] for row in jobs), default=0.0)
     if not all(row["finished"] for row in jobs):
         makespan = engine.now / 1000
@@ -80,7 +75,7 @@ def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, fl
         }
     )
     return Run(
-        jobs=pd.DataFrame(jobs),
+        jobs=pd.DataFrame(jobs, columns=list(_COLUMNS)),
         links=links,
         trace=engine.trace(),
         makespan_s=makespan,
@@ -90,7 +85,8 @@ def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, fl
 
 def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
     shortest, longest = engine.extremes(index)
-    row = {
+    fact = {"start_s": math.nan, "end_s": math.nan, **fact}
+    return {
         **fact,
         "queueing_s": fact["start_s"] - fact["arrival_s"],
         "completion_s": fact["end_s"] - fact["arrival_s"],
@@ -101,4 +97,3 @@ def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
         "iteration_max_ms": longest,
         "rephasings": engine.rephasings(index),
     }
-    return {column: row[column] for column in _COLUMNS}

@@ -264,7 +264,7 @@ def test_conditions_are_those_of_the_cell_with_changes() -> None:
     for overrides, message in (
         ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
         ({"jitter": 0}, "jitter: is varied by the study"),
-        ({"horizon_s": 0}, "horizon_s: must be more than 0, got 0"),
+        ({"horizon_s": 0}, "horizon_s: must be more than 0.0, got 0"),
         ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
     ):
         with pytest.raises(InputError, match=message):

@@ -82,6 +82,21 @@ def test_rephasing_of_a_held_group_counts_once_per_job() -> None:
     assert [engine.rephasings(index) for index in range(3)] == [0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("moment", "end"),
+    [(0, 100), (20, 100), (55, 100), (99, 100), (100, 200), (250, 300)],
+)
+def test_job_leaves_at_the_end_of_its_iteration(moment: int, end: int) -> None:
+    """Bursts last from 40 to 70 of 100 ms."""
+    engine = running(Pattern.of_job(job("x", 10, (4, 3, 100)), 10), iterations=None)
+    assert engine.run(float(moment)) is None
+    engine.end(0)
+    assert engine.run(math.inf) == 0
+    assert engine.now == end
+    assert engine.times(0).tolist() == [100.0] * (end // 100)
+    assert engine.run(math.inf) is None
+
+
 # ------------------------------------------------------------------ bursts that keep slots
 
 

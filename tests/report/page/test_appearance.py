@@ -96,7 +96,7 @@ def test_keyboard_reaches_every_control(page: Page, tmp_path: Path) -> None:
         other=150,
     )
     open_page(page, tmp_path, report(instance))
-    reached = []
+    reached: list[list[str]] = []
     for _ in range(60):
         page.keyboard.press("Tab")
         at = page.evaluate(
