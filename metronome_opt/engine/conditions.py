@@ -41,7 +41,7 @@ class Conditions(Record):
         The clock of each job is fast or slow by up to this, uniformly.
     sharing
         How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or at
-        random as bursts over ``tcp`` do; None for the sharing of the policy.
+        random as bursts over ``tcp`` do; None is ``fair``.
     horizon_s
         End of the simulation; None for the departure of the last job.
     """

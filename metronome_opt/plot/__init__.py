@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import MissingBackendError
 
 if TYPE_CHECKING:
-    from metronome_opt.plot.demand import busiest_link as busiest_link
     from metronome_opt.plot.front import plot_front as plot_front
     from metronome_opt.plot.heatmap import plot_heatmap as plot_heatmap
     from metronome_opt.plot.heatmap import plot_overview as plot_overview
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
 
 _HOME = {
-    "demand": ("busiest_link",),
     "front": ("plot_front",),
     "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),

@@ -117,19 +117,6 @@ def find_link(instance: Instance, name: str) -> Link:
     raise InputError(f"link: there is no link {quote(name)}; there are {known or 'none'}{more}")
 
 
-def busiest_link(instance: Instance, offsets: Mapping[str, int]) -> str | None:
-    """Return the name of the most contended link, ties by name; None if no job uses a link.
-
-    Raises
-    ------
-    InputError
-        If an offset is wrong.
-    """
-    contention = prepare(instance, offsets).contention
-    used = (link.name for link in instance.links if instance.jobs_on[link.name])
-    return min(used, key=lambda name: (-contention[name], name), default=None)
-
-
 def jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:
     """Return the jobs of a link in the order in which it serves them: heaviest first."""
     jobs = (instance.jobs[index] for index in instance.jobs_on[link.name])

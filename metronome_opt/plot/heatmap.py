@@ -20,7 +20,6 @@ from metronome_opt.instance import Instance, Link
 from metronome_opt.plot import style
 from metronome_opt.plot.demand import (
     Drawing,
-    busiest_link,
     find_link,
     link_title,
     milliseconds,
@@ -222,7 +221,9 @@ def plot_overview(
         last = schedules[names[-1]]
         instance = prepare(instance, last, stretch, stretch_limit).instance
         at_periods = ", at the stretched periods"
-    link = busiest_link(instance, schedules[names[0]])
+    contended = prepare(instance, schedules[names[0]]).contention
+    used = [link.name for link in instance.links if instance.jobs_on[link.name]]
+    link = min(used, key=lambda name: (-contended[name], name), default=None)
     rows = select_rows(instance)
     heights = [1.2 + min(_MAX_HEIGHT, _ROW * max(1, len(rows.links)))]
     if link is not None:

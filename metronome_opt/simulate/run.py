@@ -74,7 +74,7 @@ class _Simulation:
         for link in watch:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
-        sharing = conditions.sharing or self._policy.sharing
+        sharing = conditions.sharing or "fair"
         self._engine = Engine(
             scenario.cluster.capacities,
             [

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plot.demand import (
-    busiest_link,
     drawn_slots,
     find_link,
     prepare,
@@ -17,10 +16,7 @@ from metronome_opt.plot.demand import (
 from metronome_opt.verify import evaluate
 from tests.plot.examples import (
     BEFORE,
-    HEAVY,
-    LIGHT,
     instance,
-    link_per_job,
 )
 from tests.strategies import assigned
 
@@ -52,15 +48,3 @@ def test_rates_beyond_64_bits_are_refused() -> None:
     huge = example.replace(links=(example.links[0], Link(name="node-0", capacity=10**30)))
     with pytest.raises(InputError, match=r"'node-0'.*too much to draw"):
         prepare(huge, BEFORE).demand(find_link(huge, "node-0"))
-
-
-def test_busiest_link_has_most_contention() -> None:
-    offsets = {"j0": 0, "j1": 0, "j2": 0}
-    assert busiest_link(link_per_job(5, 3, 4), offsets) == "l1"  # late a third of the time
-    assert busiest_link(link_per_job(6, 6, 6), offsets) == "l0"
-    lonely = instance().replace(
-        jobs=(Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={}),)
-    )
-    assert busiest_link(lonely, {"j": 0}) is None
-    numbers = {LIGHT: np.int64(3), HEAVY: np.int32(2)}
-    assert busiest_link(instance(), numbers) == "node-0"  # type: ignore[arg-type]

@@ -153,6 +153,14 @@ def test_overview_compares_schedules() -> None:
     check_dollars(figure)
 
 
+def test_overview_draws_most_contended_link() -> None:
+    for periods, name in (((5, 3, 4), "l1"), ((6, 6, 6), "l0")):
+        case = link_per_job(*periods)
+        offsets = dict.fromkeys(case.unshifted, np.int64(0))
+        said = texts(plot_overview(case, {"a": offsets}))  # type: ignore[dict-item]
+        assert any(text.startswith(f"Link {name}: ") for text in said)
+
+
 def test_overview_without_links_is_drawn() -> None:
     job = Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={})
     lonely = Instance(name="lonely", slot_ms=1, links=(), jobs=(job,))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import distance
-from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.rotation import ContentionGroup
@@ -25,13 +24,10 @@ class Default:
 
     Attributes
     ----------
-    sharing
-        Sharing of links by the network.
     contends
         Whether its jobs share links.
     """
 
-    sharing: Sharing = "fair"
     contends = True
 
     def __init__(self, seed: int) -> None:
