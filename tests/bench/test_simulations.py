@@ -145,7 +145,8 @@ def test_crashes_are_repeated_and_limited_runs_under_wider_limits(
 def test_other_studies_and_conditions_are_refused() -> None:
     study = a_study()
     (case,) = cases("simulated")
-    held = simulation("simulated", cell=case.fields["cell"])
+    chosen = {name: case.fields[name] for name in ("cell", "conditions")}
+    held = simulation("simulated", **chosen)
     mine = replace(held, study_sha256=checksum(study))
     check_own([mine], study, {})
     with pytest.raises(InputError, match="holds simulations of the study 'example', which is"):

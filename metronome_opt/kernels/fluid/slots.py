@@ -45,7 +45,8 @@ def next_start(world: World, job: int) -> float:
     if row.lateness == YIELD:
         row.rephasings += 1
         row.due += math.ceil(late / row.period) * row.period
-        return max(now, row.due)
+        start = max(now, row.due)
+        return start
     if row.lateness == HOLD:
         world.shifts[row.group] += late
         row.seen = world.shifts[row.group]
