@@ -46,11 +46,11 @@ def next_start(world: World, job: int) -> float:
         row.rephasings += 1
         row.due += math.ceil(late / row.period) * row.period
         start = max(now, row.due)
-        return start
-    if row.lateness == HOLD:
-        world.shifts[row.group] += late
-        row.seen = world.shifts[row.group]
-    row.due = start
+    else:
+        if row.lateness == HOLD:
+            world.shifts[row.group] += late
+            row.seen = world.shifts[row.group]
+        row.due = start
     return start
 
 
