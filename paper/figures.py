@@ -15,10 +15,9 @@ from metronome_opt.bench.figures import (
     proving_solvers,
     solver_styles,
 )
-from metronome_opt.bench.studies import SUBJECT
+from metronome_opt.bench.studies import IDEAL, RIVAL, SUBJECT
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import new_figure
-from metronome_opt.plot.style import line_styles
 from paper.mixes import GAINS, gains
 from paper.solvers import Campaign
 from paper.studies import StudyRuns
@@ -29,6 +28,12 @@ if TYPE_CHECKING:
 
 COLUMN = 3.31  # inches, of the paper's columns
 TEXT, SMALL = 8.0, 7.0  # points
+_LINES: dict[str, tuple[str, Any]] = {
+    RIVAL: ("#D55E00", (0, (5, 1.5, 1, 1.5))),
+    SUBJECT: (style.BLUE, "-"),
+    IDEAL: (style.INK, (0, (1, 1.4))),
+}
+"""Colour and dashes of policies."""
 _SHAPES = {"two": "o", "three": "^", "four": "s"}
 _MOMENTS = 200
 _MARGIN = 0.02  # inches
@@ -79,7 +84,7 @@ def growth(campaign: Campaign) -> Figure | None:
     if found is None:
         return None
     figure, axes = _single(2.1)
-    colour = line_styles([SUBJECT])[SUBJECT]["color"]
+    colour = _LINES[SUBJECT][0]
     dots: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 3.5, "color": colour}
     axes.plot(*_apart(found.solved), **dots, label="proved")
     if found.unsolved:
@@ -122,7 +127,8 @@ def snapshot(runs: StudyRuns | None) -> Figure | None:
     figure, axes = _single(2.3)
     axes.axhline(0, color=style.INK, linewidth=0.6)
     for policy in GAINS:
-        line = line_styles([policy])[policy] | {"linewidth": 0.8}
+        colour, dashes = _LINES[policy]
+        line: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 0.8}
         for jobs, shape in _SHAPES.items():
             known = {
                 score: by_policy[policy]

@@ -34,7 +34,6 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Write the page here.")
     ] = Path("report.html"),
-    namespace: options.Namespace = options.NAMESPACE,
 ) -> int:
     """Write RESULT as an interactive page.
 
@@ -49,7 +48,7 @@ def report(
     check_targets([point.path for point in points], [output])
     problem = find_problem(points, instance)
     with live_line(f"writing {output}", str):
-        text = build_page(problem, points, namespace=namespace)
+        text = build_page(problem, points)
         write_text(output, text)
     options.wrote(output)
     return 0

@@ -37,25 +37,13 @@ class Conditions(Record):
     ----------
     jitter
         Standard deviation of a computing time, as a share of it; normal, cut off at three of them.
-    drift_ppm
-        The clock of each job is fast or slow by up to this, uniformly.
-    claim_error
-        The claims' computing times and volumes are off by up to this share, uniformly, each job by
-        factors of its own; what the jobs really do stays the same.
     sharing
         How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or at
-        random as bursts over ``tcp`` do; None for the sharing of the policy.
+        random as bursts over ``tcp`` do; None is ``fair``.
     horizon_s
         End of the simulation; None for the departure of the last job.
     """
 
     jitter: Annotated[float, Field(ge=0, le=0.3, allow_inf_nan=False)] = 0.0
-    drift_ppm: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
-    claim_error: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = 0.0
     sharing: Sharing | None = None
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-
-    @property
-    def random(self) -> bool:
-        """Return True if anything about the jobs is random."""
-        return bool(self.jitter or self.drift_ppm)

@@ -17,8 +17,8 @@ from metronome_opt.kernels.fluid.world import Floats, Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-_SAMPLE = 4096  # iteration times kept of each job; beyond, an even sample of so many
-_ALL_SAMPLES = 2**25  # the same, of all jobs together
+_KEPT = 4096  # iteration times of each job, from the first on
+_ALL_KEPT = 2**25  # the same, of all jobs together
 _TRACE = 1 << 16  # records until the trace is flushed
 _CHUNK = 1_000_000  # events between two checks for Ctrl-C
 
@@ -67,7 +67,7 @@ class Engine:
         self._world.links["capacity"] = self.capacities if contends else math.inf
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
-        if conditions.random or sharing == "tcp":
+        if conditions.jitter or sharing == "tcp":
             self._set_disturbances(conditions, seed)
         self._set_classes(sharing, tcp)
         self._groups = 0
@@ -128,7 +128,7 @@ class Engine:
         row["period"] = slot.period_ms
         waits = row["stage"] == world.WAITING
         # The end of an iteration will move the plan on by a period.
-        row["due"] = row["planned"] = start if waits else start - slot.period_ms
+        row["due"] = start if waits else start - slot.period_ms
         row["cushion"] = slot.cushion_ms
         row["paced"] = bool(slot.bursts_ms)
         first = int(row["first_segment"])
@@ -159,7 +159,7 @@ class Engine:
         ready = self.can_start(job)
         if row["stage"] in (world.AWAY, world.WAITING) or not row["period"]:
             return ready
-        return max(ready, float(row["planned"] + row["period"]))
+        return max(ready, float(row["due"] + row["period"]))
 
     def can_start(self, job: int) -> float:
         """Return when a job could begin its next iteration without waiting for a slot, in ms.
@@ -222,7 +222,7 @@ class Engine:
         return int(self._world.jobs[job]["done"])
 
     def times(self, job: int) -> Floats:
-        """Return the iteration times of a job in ms, an even sample if there are very many."""
+        """Return the iteration times of a job in ms, the first ones if there are very many."""
         count = min(int(self._world.jobs[job]["timed"]), self._world.times.shape[1])
         return self._world.times[job, :count].copy()
 
@@ -243,19 +243,9 @@ class Engine:
             return math.nan, math.nan
         return float(row["shortest"]), float(row["longest"])
 
-    def waited(self, job: int) -> float:
-        """Return the time that a job has waited for slots, in ms."""
-        return float(self._world.jobs[job]["waited"])
-
     def rephasings(self, job: int) -> int:
         """Return the number of times that a job was re-phased."""
         return int(self._world.jobs[job]["rephasings"])
-
-    def busy(self) -> tuple[Floats, Floats]:
-        """Return for each link the time with a burst, and with demand above capacity, in ms."""
-        loop.settle(self._world)
-        links = self._world.links
-        return links["busy"].copy(), links["over"].copy()
 
     def carried(self) -> Floats:
         """Return the volume that each link has carried, in Mbit/s * ms."""
@@ -314,8 +304,6 @@ class Engine:
         for job in range(len(self.runners)):
             draw = np.random.SeedSequence([seed, job])
             jobs[job]["chance"] = draw.generate_state(1, np.uint64)[0]
-            wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
-            jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
     def _set_classes(self, sharing: Sharing, tcp: TcpShares) -> None:
         jobs, clock = self._world.jobs, self._world.clock
@@ -336,7 +324,7 @@ def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world
         links=links,
         uses=uses,
         segments=sum(len(runner.pattern.compute) for runner in runners),
-        sample=max(1, min(_SAMPLE, _ALL_SAMPLES // max(1, len(runners)))),
+        kept=max(1, min(_KEPT, _ALL_KEPT // max(1, len(runners)))),
         trace=_TRACE + 4 * uses if traced else 1,
     )
     segment, use = 0, 0

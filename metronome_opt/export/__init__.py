@@ -1,4 +1,4 @@
-"""Instances written for other solvers: LP, MPS, CP-SAT's text format and MiniZinc.
+"""Instances written for other solvers: LP, MPS and CP-SAT's text format.
 
 The objective of such a file is an integer; the file says what contention it stands for.
 """
@@ -17,19 +17,15 @@ _COMMENTS = {"lp": "\\* {} *\\", "mps": "* {}", "cpsat": "# {}"}
 
 
 def export_text(instance: Instance, format_: str) -> str:
-    """Return the rotation problem of `instance` as ``lp``, ``mps``, ``cpsat`` or ``mzn``.
+    """Return the rotation problem of `instance` as ``lp``, ``mps`` or ``cpsat``.
 
     Raises
     ------
     InputError
         If the format is not known or its numbers cannot hold the instance.
     """
-    if format_ == "mzn":
-        from metronome_opt.export.minizinc import to_minizinc
-
-        return to_minizinc(instance)
     if format_ not in _COMMENTS:
-        known = ", ".join((*_COMMENTS, "mzn"))
+        known = ", ".join(_COMMENTS)
         raise InputError(f"format: {quote(format_)} is not known; choose from {known}")
     from metronome_opt.export.textbook import TimeIndexed
     from metronome_opt.kernels.tables import compile_instance

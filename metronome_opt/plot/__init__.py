@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import MissingBackendError
 
 if TYPE_CHECKING:
-    from metronome_opt.plot.circle import plot_circle as plot_circle
-    from metronome_opt.plot.demand import busiest_link as busiest_link
     from metronome_opt.plot.front import plot_front as plot_front
     from metronome_opt.plot.heatmap import plot_heatmap as plot_heatmap
     from metronome_opt.plot.heatmap import plot_overview as plot_overview
@@ -21,18 +19,15 @@ if TYPE_CHECKING:
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
     from metronome_opt.plot.placements import plot_placements as plot_placements
-    from metronome_opt.plot.timeline import LinkTrace as LinkTrace
     from metronome_opt.plot.timeline import plot_link as plot_link
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
 
 _HOME = {
-    "circle": ("plot_circle",),
-    "demand": ("busiest_link",),
     "front": ("plot_front",),
     "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
     "placements": ("plot_placements",),
-    "timeline": ("LinkTrace", "plot_link", "plot_timeline"),
+    "timeline": ("plot_link", "plot_timeline"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

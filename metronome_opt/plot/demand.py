@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,38 +16,12 @@ from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.plot.style import gigabits, shorten
 from metronome_opt.verify import evaluate
 
-# A circle or a timeline with more than these cannot be read; it shows the beginning and says so.
+# A timeline with more than these cannot be read; it shows the beginning and says so.
 _MAX_BURSTS = 180  # of one job
 _MAX_SLOTS = 200_000
 
+Ints = NDArray[np.int64]
 _LARGEST = 2**62  # Mbit/s; sums stay within 64-bit integers
-
-
-@dataclass(frozen=True)
-class LinkDemand:
-    """Demand on one link from slot 0 on.
-
-    Attributes
-    ----------
-    jobs
-        Its jobs, heaviest first, in the order of the instance where weights are equal.
-    rates
-        Mbit/s, of shape (jobs, slots).
-    """
-
-    link: Link
-    jobs: tuple[Job, ...]
-    rates: NDArray[np.int64]
-
-    @property
-    def total(self) -> NDArray[np.int64]:
-        """Demand of all jobs together, Mbit/s per slot."""
-        return np.asarray(self.rates.sum(axis=0))
-
-    @property
-    def overloaded(self) -> NDArray[np.bool_]:
-        """Slots in which the demand exceeds the capacity."""
-        return np.asarray(self.total > self.link.capacity)
 
 
 @dataclass(frozen=True)
@@ -65,8 +38,10 @@ class Drawing:
     offsets: Mapping[str, int]
     contention: Mapping[str, Fraction]
 
-    def demand(self, link: Link, slots: int | None = None) -> LinkDemand:
+    def demand(self, link: Link, slots: int | None = None) -> Ints:
         """Return the demand on a link in the first `slots` slots, or in its hyperperiod.
+
+        In Mbit/s, of shape (jobs, slots); the order is that of `jobs_of`.
 
         Raises
         ------
@@ -88,7 +63,7 @@ class Drawing:
                 pattern[phase.start : phase.end] = phase.rate
             rotated = np.roll(pattern, self.offsets[job.name])
             row[:] = np.resize(rotated, slots) * job.links[link.name]
-        return LinkDemand(link, jobs, rates)
+        return rates
 
 
 def prepare(
@@ -142,19 +117,6 @@ def find_link(instance: Instance, name: str) -> Link:
     raise InputError(f"link: there is no link {quote(name)}; there are {known or 'none'}{more}")
 
 
-def busiest_link(instance: Instance, offsets: Mapping[str, int]) -> str | None:
-    """Return the name of the most contended link, ties by name; None if no job uses a link.
-
-    Raises
-    ------
-    InputError
-        If an offset is wrong.
-    """
-    contention = prepare(instance, offsets).contention
-    used = (link.name for link in instance.links if instance.jobs_on[link.name])
-    return min(used, key=lambda name: (-contention[name], name), default=None)
-
-
 def jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:
     """Return the jobs of a link in the order in which it serves them: heaviest first."""
     jobs = (instance.jobs[index] for index in instance.jobs_on[link.name])
@@ -191,27 +153,6 @@ def job_labels(instance: Instance, link: Link) -> list[str]:
 
 
 # ------------------------------------------------------------------ slots
-
-
-def bursts(job: Job, offset: int, slots: int) -> list[tuple[int, int, int]]:
-    """Return (start, length, rate) of each burst of `job` that starts in ``[0, slots)``.
-
-    If `slots` is a multiple of the period, the last burst may end after it: on a circle it comes
-    round to the beginning. Otherwise what lies outside is cut off.
-    """
-    closed = slots % job.period == 0
-    result = []
-    for iteration in range(-1, math.ceil(slots / job.period)):
-        for phase in job.phases:
-            start = offset + iteration * job.period + phase.start
-            end = start + phase.length
-            if closed:
-                if 0 <= start < slots:
-                    result.append((start, phase.length, phase.rate))
-            elif end > 0 and start < slots:
-                begin = max(start, 0)
-                result.append((begin, min(end, slots) - begin, phase.rate))
-    return sorted(result)
 
 
 def runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:

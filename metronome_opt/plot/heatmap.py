@@ -18,10 +18,8 @@ from matplotlib.figure import Figure
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Link
 from metronome_opt.plot import style
-from metronome_opt.plot.circle import plot_circle
 from metronome_opt.plot.demand import (
     Drawing,
-    busiest_link,
     find_link,
     link_title,
     milliseconds,
@@ -34,7 +32,7 @@ from metronome_opt.result import Result
 
 _WIDTH, _COLUMN = 8.0, 7.0  # inches, of a heat map and of a schedule in an overview
 _ROW, _MAX_HEIGHT = 0.2, 9.0  # inches
-_LINK_HEIGHT = (3.6, 2.6)  # inches, of circle and timeline in an overview
+_LINK_HEIGHT = 2.6  # inches, of a timeline in an overview
 _MAX_SLOTS = 4000
 _MAX_COLUMNS = 400  # fewer than the pixels of a figure, so that none is lost
 _LABEL = 0.125  # inches that a row's name needs
@@ -105,9 +103,9 @@ def plot_heatmap(
     shares = np.zeros((count, len(begins)))
     late = []
     for row, link in enumerate(rows.links):
-        demand = drawing.demand(link, rows.slots)
-        shares[row] = np.maximum.reduceat(demand.total, begins) / link.capacity
-        for start, length in runs(demand.overloaded):
+        total = drawing.demand(link, rows.slots).sum(axis=0)
+        shares[row] = np.maximum.reduceat(total, begins) / link.capacity
+        for start, length in runs(total > link.capacity):
             left, right = start * slot_ms, (start + length) * slot_ms
             corners = ((left, -0.5), (right, -0.5), (right, 0.5), (left, 0.5))
             late.append([(x, row + y) for x, y in corners])
@@ -194,7 +192,7 @@ def plot_overview(
     stretch: Mapping[str, int] | None = None,
     stretch_limit: Fraction | None = None,
 ) -> Figure:
-    """Compare schedules: all links, and circle and timeline of the most contended one.
+    """Compare schedules: all links, and the timeline of the most contended one.
 
     Where jobs are stretched, all schedules are drawn at the stretched periods, and the title says
     so: links whose patterns repeat after different times cannot be compared slot by slot.
@@ -223,11 +221,13 @@ def plot_overview(
         last = schedules[names[-1]]
         instance = prepare(instance, last, stretch, stretch_limit).instance
         at_periods = ", at the stretched periods"
-    link = busiest_link(instance, schedules[names[0]])
+    contended = prepare(instance, schedules[names[0]]).contention
+    used = [link.name for link in instance.links if instance.jobs_on[link.name]]
+    link = min(used, key=lambda name: (-contended[name], name), default=None)
     rows = select_rows(instance)
     heights = [1.2 + min(_MAX_HEIGHT, _ROW * max(1, len(rows.links)))]
     if link is not None:
-        heights.extend(_LINK_HEIGHT)
+        heights.append(_LINK_HEIGHT)
     size = (_COLUMN * len(names), sum(heights) + 0.8)
     counts = f"{counted(len(instance.jobs), 'job')} on {counted(sum(rows.alike), 'link')}"
     figure = new_figure(*size, f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
@@ -240,9 +240,7 @@ def plot_overview(
         top = figure.add_subplot(grid[0, column])
         plot_heatmap(instance, offsets, title=f"{name}: {contention}", legend=is_last, ax=top)
         if link is not None:
-            circle = figure.add_subplot(grid[1, column], projection="polar")
-            plot_circle(instance, offsets, link, title="", legend=False, ax=circle)
-            bottom = figure.add_subplot(grid[2, column])
+            bottom = figure.add_subplot(grid[1, column])
             above = link_title(instance, find_link(instance, link)) if not timelines else ""
             plot_timeline(instance, offsets, link, title=above, legend=False, ax=bottom)
             timelines.append(bottom)

@@ -42,18 +42,9 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     return figure
 
 
-def new_axes(width: float = WIDTH, height: float = HEIGHT, **options: Any) -> Axes:
-    """Return the axes of a new figure.
-
-    Parameters
-    ----------
-    width, height
-        Inches.
-    options
-        Of `matplotlib.figure.Figure.add_subplot`, as ``projection="polar"``.
-    """
-    axes: Axes = new_figure(width, height).add_subplot(**options)
-    return axes
+def new_axes(width: float = WIDTH, height: float = HEIGHT) -> Axes:
+    """Return the axes of a new figure of so many inches."""
+    return new_figure(width, height).add_subplot()
 
 
 # ------------------------------------------------------------------ legends
@@ -67,11 +58,6 @@ def legend_beside(axes: Axes, entries: Sequence[Any]) -> None:
 def legend_below(figure: Figure, entries: Sequence[Any]) -> None:
     """Put a legend below everything in a figure."""
     figure.legend(handles=list(entries), loc="outside lower center", ncols=4, frameon=False)
-
-
-def overload_entry() -> Patch:
-    """Return the legend entry of overload."""
-    return Patch(**style.OVERLOAD, label="demand above capacity")
 
 
 def job_entries(labels: Sequence[str], nothing: str) -> list[Patch]:

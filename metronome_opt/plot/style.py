@@ -7,7 +7,7 @@ that a print in black and white keeps the difference.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from fractions import Fraction
 from typing import Any
 
@@ -30,7 +30,6 @@ _HATCHES = (
     *("", "////", "....", "\\\\\\\\", "---", "oo", "|||", "++"),
     *("**", "//..", "\\\\..", "--..", "||..", "//oo", "O.", "/-"),
 )
-_FURTHER = ("#56B4E9", "#F0E442")  # of policies that are not ours
 
 # Overload is black under white crosses: nothing else is.
 OVERLOAD: dict[str, Any] = {
@@ -38,14 +37,6 @@ OVERLOAD: dict[str, Any] = {
     "edgecolor": "white",
     "hatch": "xxx",
     "linewidth": 0.0,
-}
-
-# Below a number or a name that is written into an area.
-PLATE: dict[str, Any] = {
-    "boxstyle": "round,pad=0.1",
-    "facecolor": "white",
-    "edgecolor": "none",
-    "alpha": 0.85,
 }
 
 SHEET: Any = {
@@ -81,27 +72,11 @@ def job_style(position: int, bursts: int = 1) -> dict[str, Any]:
 # ------------------------------------------------------------------ policies
 
 
-def _policy_lines() -> dict[str, tuple[str, Any, float]]:
-    from metronome_opt.simulate.policies import REGISTERED
-
-    return {name: policy.line for name, policy in REGISTERED.items() if policy.line is not None}
-
-
 def in_order(policies: Collection[str]) -> tuple[str, ...]:
     """Return policies in their usual order, unknown ones last."""
-    known = list(_policy_lines())
-    return tuple(sorted(policies, key=lambda p: (known.index(p) if p in known else 99, p)))
+    from metronome_opt.simulate.policies import OURS
 
-
-def line_styles(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the properties of the line of each policy, the same in all figures."""
-    lines = _policy_lines()
-    others = [policy for policy in policies if policy not in lines]
-    for position, policy in enumerate(others):
-        dashes = (0, (9, 2, 1 + position, 2))
-        lines[policy] = (_FURTHER[position % len(_FURTHER)], dashes, 1.6)
-    names = ("color", "linestyle", "linewidth")
-    return {policy: dict(zip(names, lines[policy], strict=True)) for policy in policies}
+    return tuple(sorted(policies, key=lambda p: ([*OURS, p].index(p), p)))
 
 
 # ------------------------------------------------------------------ words

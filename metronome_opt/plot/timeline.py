@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,9 +88,9 @@ def plot_timeline(
     slots = drawn_slots(drawing.instance, chosen)
     demand = drawing.demand(chosen, slots)
     # Slots in which nothing changes are drawn together.
-    changes = np.flatnonzero((np.diff(demand.rates, axis=1) != 0).any(axis=0)) + 1
+    changes = np.flatnonzero((np.diff(demand, axis=1) != 0).any(axis=0)) + 1
     edges = np.concatenate(([0], changes, [slots]))
-    times, rates = edges * float(instance.slot_ms), demand.rates[:, edges[:-1]]
+    times, rates = edges * float(instance.slot_ms), demand[:, edges[:-1]]
     total = rates.sum(axis=0)
     highest = max(chosen.capacity, int(total.max()))
     _prepare_axes(ax, (0.0, float(times[-1])), highest, chosen.capacity)
@@ -154,76 +153,66 @@ def _draw_area(
 # ------------------------------------------------------------------ as simulated
 
 
-@dataclass(frozen=True, eq=False)
-class LinkTrace:
-    """Rates on a link over time, as simulated.
+@rc_context(style.SHEET)
+def plot_link(
+    link: str,
+    capacity_mbps: float,
+    traces: Mapping[str, pd.DataFrame],
+    start_ms: float,
+    end_ms: float,
+) -> Figure:
+    """Draw the rates on a link stacked over time against its capacity, a panel for each policy.
 
-    Attributes
+    A job has the same colour and hatch in all panels.
+
+    Parameters
     ----------
-    link
-        Its name.
-    capacity_mbps
-        Its capacity.
+    link, capacity_mbps
+        Its name and capacity.
     traces
         By policy: a table with the columns ``time_ms``, ``link``, ``job`` and ``rate_mbps``, a row
         for each change of what a job sends; rows of other links are left out.
     start_ms, end_ms
         Begin and end of the time axis.
-    """
-
-    link: str
-    capacity_mbps: float
-    traces: Mapping[str, pd.DataFrame]
-    start_ms: float
-    end_ms: float
-
-
-@rc_context(style.SHEET)
-def plot_link(trace: LinkTrace) -> Figure:
-    """Draw the rates on a link stacked over time against its capacity, a panel for each policy.
-
-    A job has the same colour and hatch in all panels.
 
     Raises
     ------
     InputError
         If there is no policy, or the time axis is empty.
     """
-    if not trace.traces:
+    if not traces:
         raise InputError("traces: there are none; name at least one policy")
-    if not trace.start_ms < trace.end_ms:
-        raise InputError(
-            f"end_ms: {quote(trace.end_ms)} is not after start_ms {quote(trace.start_ms)}"
-        )
-    policies = style.in_order(trace.traces)
-    rates = {policy: _rates(trace, trace.traces[policy]) for policy in policies}
+    if not start_ms < end_ms:
+        raise InputError(f"end_ms: {quote(end_ms)} is not after start_ms {quote(start_ms)}")
+    policies = style.in_order(traces)
+    rates = {policy: _rates(traces[policy], link, start_ms, end_ms) for policy in policies}
     jobs = sorted({str(job) for each in rates.values() for job in each.columns})
     labels = [style.shorten(job) for job in jobs]
-    entries = [*job_entries(labels, "nothing was sent"), _capacity_entry(trace.capacity_mbps)]
+    entries = [*job_entries(labels, "nothing was sent"), _capacity_entry(capacity_mbps)]
     height = _LINK_PANEL * len(policies) + 1.4
-    title = f"Link {style.shorten(trace.link, 60)} as simulated"
+    title = f"Link {style.shorten(link, 60)} as simulated"
     figure = new_figure(_LINK_WIDTH, height, title)
     grid = figure.subplots(len(policies), 1, sharex=True, sharey=True, squeeze=False)
     panels = list(grid[:, 0])
-    highest = max(trace.capacity_mbps, *(each.sum(axis=1).max() for each in rates.values()))
+    highest = max(capacity_mbps, *(each.sum(axis=1).max() for each in rates.values()))
     panels[-1].set_xlabel("time (ms)")
     for axes, (policy, table) in zip(panels, rates.items(), strict=True):
-        _prepare_axes(axes, (trace.start_ms, trace.end_ms), highest, trace.capacity_mbps)
+        _prepare_axes(axes, (start_ms, end_ms), highest, capacity_mbps)
         axes.set_title(policy, fontweight="bold")
         sent = table.reindex(columns=jobs, fill_value=0.0).to_numpy().T
         names = [f"link-{policy}-{job}" for job in jobs]
-        times = np.append(table.index.to_numpy(), trace.end_ms)
+        times = np.append(table.index.to_numpy(), end_ms)
         _stack(axes, times, sent, names)
     legend_below(figure, entries)
     return figure
 
 
-def _rates(trace: LinkTrace, frame: pd.DataFrame) -> pd.DataFrame:
+def _rates(frame: pd.DataFrame, link: str, start_ms: float, end_ms: float) -> pd.DataFrame:
     """Return the rates of the jobs that send, from each time at which something changes on."""
-    mine = frame[(frame["link"] == trace.link) & (frame["time_ms"] < trace.end_ms)]
+    mine = frame[(frame["link"] == link) & (frame["time_ms"] < end_ms)]
     # Of several changes at one moment the last one holds.
     table = mine.groupby(["time_ms", "job"])["rate_mbps"].last().unstack().ffill().fillna(0.0)
-    inside = table.index[table.index > trace.start_ms]
-    times = pd.Index([trace.start_ms, *inside], dtype=float)
+    inside = table.index[table.index > start_ms]
+    times = pd.Index([start_ms, *inside], dtype=float)
     table = table.reindex(times, method="ffill", fill_value=0.0).astype(float)
     return table.loc[:, table.any()]

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from metronome_opt.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -25,14 +23,11 @@ class Run:
         One row per job: job, model, priority, workers, arrival_s, start_s, end_s, queueing_s,
         completion_s (from arrival to end), iterations (done), finished, ideal_ms (an iteration if
         each task had its interface and the rest of the network to itself), alone_ms (an iteration
-        alone, in the placement that it got), iteration_mean_ms,
-        iteration_median_ms, iteration_p99_ms, iteration_min_ms, iteration_max_ms, waited_s (held
-        back for its slot), rephasings, score
-        (compatibility as planned, the minimum over the shared links that it crosses), predicted_ms
-        (elongation of an iteration as planned), nodes, racks. NaN where unknown.
+        alone, in the placement that it got), iteration_mean_ms, iteration_min_ms, iteration_max_ms,
+        rephasings, nodes, racks. NaN where unknown.
     links
         One row per link: link, capacity_mbps, carried_gbit, used_s (with at least one job placed
-        across it), busy_s (with a burst), contended_s (with demand above capacity).
+        across it).
     trace
         Of the watched links: time_ms, link, job, rate_mbps (of all flows of the job there, from
         then on).
@@ -52,16 +47,10 @@ class Run:
 Facts = dict[str, Any]
 """Facts about a job that the engine does not know, by column of `Run.jobs`."""
 
-_UNKNOWN: Facts = {
-    **dict.fromkeys(("model", "workers", "nodes", "racks")),
-    **dict.fromkeys(("start_s", "end_s", "alone_ms", "score", "predicted_ms"), math.nan),
-}
-
 _COLUMNS = (
     *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
     *("completion_s", "iterations", "finished", "ideal_ms", "alone_ms", "iteration_mean_ms"),
-    *("iteration_median_ms", "iteration_p99_ms", "iteration_min_ms", "iteration_max_ms"),
-    *("waited_s", "rephasings", "score", "predicted_ms", "nodes", "racks"),
+    *("iteration_min_ms", "iteration_max_ms", "rephasings", "nodes", "racks"),
 )
 
 
@@ -73,23 +62,20 @@ def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, fl
     """
     import pandas as pd
 
-    jobs = [_job_row(engine, index, {**_UNKNOWN, **fact}) for index, fact in enumerate(facts)]
+    jobs = [_job_row(engine, index, fact) for index, fact in enumerate(facts)]
     makespan = max((row["end_s"] for row in jobs), default=0.0)
     if not all(row["finished"] for row in jobs):
         makespan = engine.now / 1000
-    busy, over = engine.busy()
     links = pd.DataFrame(
         {
             "link": list(engine.links),
             "capacity_mbps": engine.capacities,
             "carried_gbit": engine.carried() / 1e6,
             "used_s": [used_ms.get(name, 0.0) / 1000 for name in engine.links],
-            "busy_s": busy / 1000,
-            "contended_s": over / 1000,
         }
     )
     return Run(
-        jobs=pd.DataFrame(jobs),
+        jobs=pd.DataFrame(jobs, columns=list(_COLUMNS)),
         links=links,
         trace=engine.trace(),
         makespan_s=makespan,
@@ -98,21 +84,16 @@ def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, fl
 
 
 def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
-    times = engine.times(index)
     shortest, longest = engine.extremes(index)
-    median, p99 = np.quantile(times, [0.5, 0.99]) if len(times) else (math.nan, math.nan)
-    row = {
+    fact = {"start_s": math.nan, "end_s": math.nan, **fact}
+    return {
         **fact,
         "queueing_s": fact["start_s"] - fact["arrival_s"],
         "completion_s": fact["end_s"] - fact["arrival_s"],
         "iterations": engine.done(index),
         "finished": not math.isnan(fact["end_s"]),
         "iteration_mean_ms": engine.mean_time(index),
-        "iteration_median_ms": float(median),
-        "iteration_p99_ms": float(p99),
         "iteration_min_ms": shortest,
         "iteration_max_ms": longest,
-        "waited_s": engine.waited(index) / 1000,
         "rephasings": engine.rephasings(index),
     }
-    return {column: row[column] for column in _COLUMNS}

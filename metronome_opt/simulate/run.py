@@ -70,11 +70,11 @@ class _Simulation:
         self._policy = find_policy(policy, seed)
         self._room = Room(scenario.cluster)
         self._gpus = self._room.free_gpus
-        self._jobs = training_jobs(scenario, conditions.claim_error, seed)
+        self._jobs = training_jobs(scenario)
         for link in watch:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
-        sharing = conditions.sharing or self._policy.sharing
+        sharing = conditions.sharing or "fair"
         self._engine = Engine(
             scenario.cluster.capacities,
             [
@@ -181,7 +181,6 @@ class _Simulation:
 
     def _enter(self, index: int, order: Order) -> None:
         placed, now = self._state.running[index], self._engine.now
-        placed.follow(order)
         alone = placed.job.ideal
         if self._policy.contends:
             alone = placed.job.pattern(placed.placement.rate)
@@ -190,8 +189,6 @@ class _Simulation:
             "nodes": len(set(placed.placement.nodes)),
             "racks": placed.placement.racks,
             "alone_ms": alone.alone_ms,
-            "score": math.nan if order.score is None else order.score,
-            "predicted_ms": math.nan if order.elongation_ms is None else order.elongation_ms,
         }
         start = max(now, order.start_ms)
         links = placed.placement.links
@@ -200,9 +197,7 @@ class _Simulation:
             self._used_since.setdefault(link, now)
 
     def _redirect(self, order: Order) -> None:
-        placed = self._state.running[order.index]
         expected = self._engine.will_start(order.index)
-        placed.follow(order)
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
         self._engine.assign(order.index, order.slot, order.start_ms)
@@ -243,7 +238,7 @@ def simulate_schedule(
     iterations
         Number of iterations of each job.
     conditions, seed
-        Disturbances; claim errors are refused, as an instance has no claims.
+        Disturbances.
     enforce
         Whether jobs keep their slots, as one group; otherwise they only start in them.
     trace
@@ -257,10 +252,8 @@ def simulate_schedule(
     conditions = conditions or Conditions()
     if iterations < 1:
         raise InputError(f"iterations: must be at least 1, got {quote(iterations)}")
-    if conditions.claim_error:
-        raise InputError("claim_error: an instance says what jobs do; simulate a scenario instead")
     stretch = stretch or {}
-    evaluation = evaluate(instance, offsets, stretch, stretch_limit=stretch_limit)
+    evaluate(instance, offsets, stretch, stretch_limit=stretch_limit)  # refuses what is no answer
     slot_ms = instance.slot_ms
     runners = Runner.of_instance(instance, iterations)
     capacities = {link.name: link.capacity for link in instance.links}
@@ -272,13 +265,11 @@ def simulate_schedule(
         seed=seed,
         watched=[link.name for link in instance.links] if trace else (),
     )
-    scores = {report.name: report.score for report in evaluation.links if report.jobs > 1}
     facts: list[Facts] = []
     for index, job in enumerate(instance.jobs):
         start = float(offsets[job.name] * slot_ms)
         period = float((job.period + stretch.get(job.name, 0)) * slot_ms)
         engine.enter(index, job.links, at=start, slot=Slot(period_ms=period) if enforce else None)
-        mine = [scores[link] for link in job.links if link in scores]
         alone = float(alone_ms(instance, job))
         facts.append(
             {
@@ -286,8 +277,6 @@ def simulate_schedule(
                 "priority": job.weight,
                 "ideal_ms": alone,
                 "alone_ms": alone,
-                "score": float(min(mine)) if mine else math.nan,
-                "predicted_ms": float(evaluation.elongation[job.name] * slot_ms),
                 "arrival_s": 0.0,
                 "start_s": 0.0,
             }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from metronome_opt.allocation.demand import Demand
@@ -37,27 +35,17 @@ class TrainingJob:
     ----------
     index
         Its place in the scenario.
-    work, source
-        Its entry in the scenario, and the source of its traffic; None where traffic is stated.
     scenario
         The scenario.
-    compute_error, volume_error
-        Factors by which its claim deviates.
+    source
+        The source of its traffic.
     """
 
-    def __init__(
-        self,
-        index: int,
-        scenario: Scenario,
-        source: Source,
-        compute_error: Fraction,
-        volume_error: Fraction,
-    ) -> None:
+    def __init__(self, index: int, scenario: Scenario, source: Source) -> None:
         self.index = index
         self.work: DescribedJob = scenario.jobs[index]
         self._scenario = scenario
         self._source = source
-        self._errors = (compute_error, volume_error)
         self._iterations: dict[int, Iteration] = {}
         self._patterns: dict[int, Pattern] = {}
         self._claims: dict[int, Rounded] = {}
@@ -85,7 +73,7 @@ class TrainingJob:
         return self.work.iterations
 
     def iteration(self, rate: int) -> Iteration:
-        """Return its true iteration if each worker may send at `rate` Mbit/s.
+        """Return its iteration if each worker may send at `rate` Mbit/s.
 
         Raises
         ------
@@ -101,48 +89,29 @@ class TrainingJob:
         return self._iterations[rate]
 
     def pattern(self, rate: int) -> Pattern:
-        """Return its true iteration as a pattern."""
-        return Pattern.of_iteration(self.iteration(rate))
-
-    def claimed(self, rate: int) -> Pattern:
-        """Return its claimed iteration as a pattern."""
+        """Return its iteration as a pattern."""
         if rate not in self._patterns:
-            self._patterns[rate] = Pattern.of_iteration(self.claimed_iteration(rate))
+            self._patterns[rate] = Pattern.of_iteration(self.iteration(rate))
         return self._patterns[rate]
-
-    def slowness(self, rate: int) -> float:
-        """Return its claimed iteration time at a rate over that at the full rate."""
-        return self.claimed(rate).alone_ms / self.claimed(self._scenario.cluster.nic).alone_ms
 
     def claim(self, rate: int) -> Rounded:
         """Return its claim in slots of `SLOT_MS`, without idle time at the end."""
         if rate not in self._claims:
-            self._claims[rate] = self.claimed_iteration(rate).to_slots(SLOT_MS)
+            self._claims[rate] = self.iteration(rate).to_slots(SLOT_MS)
         return self._claims[rate]
 
     def slots(self, rate: int) -> int:
-        """Return the slots of a claimed iteration without delays."""
-        return max(self.claim(rate).busy, math.ceil(self.claimed(rate).duration / SLOT_MS))
-
-    def claimed_iteration(self, rate: int) -> Iteration:
-        """Return its claimed iteration, exactly."""
-        true, (compute, volume) = self.iteration(rate), self._errors
-        bursts = tuple(
-            replace(burst, after=burst.after * compute, volume=burst.volume * volume)
-            for burst in true.bursts
-        )
-        return replace(
-            true, compute=true.compute * compute, bursts=bursts, rest=true.rest * compute
-        )
+        """Return the slots of an iteration without delays."""
+        return max(self.claim(rate).busy, math.ceil(self.pattern(rate).duration / SLOT_MS))
 
     @cached_property
     def demand(self) -> Demand:
-        """The job as allocation sees it, as it claims to be, with all its iterations to run."""
+        """The job as allocation sees it, with all its iterations to run."""
         return Demand(
             name=self.name,
             tasks=self.work.workers,
             each=self.work.each,
-            traffic=self.claimed,
+            traffic=self.pattern,
             allreduce=self.work.algorithm,
             weight=self.work.priority,
             length_ms=self.iterations * self.ideal.alone_ms,
@@ -154,45 +123,21 @@ class TrainingJob:
         return self.pattern(self._scenario.cluster.nic)
 
 
-def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[TrainingJob]:
-    """Return the jobs of a scenario, their claims off by up to `claim_error`, uniformly."""
-    jobs = []
-    for index, source in enumerate(scenario.sources()):
-        draw = random.Random(f"claim {seed} {index}")  # noqa: S311 (nothing is kept secret)
-        compute, volume = (
-            1 + Fraction(claim_error * draw.uniform(-1, 1)).limit_denominator(10**6)
-            for _ in range(2)
-        )
-        jobs.append(TrainingJob(index, scenario, source, compute, volume))
-    return jobs
+def training_jobs(scenario: Scenario) -> list[TrainingJob]:
+    """Return the jobs of a scenario."""
+    sources = enumerate(scenario.sources())
+    return [TrainingJob(index, scenario, source) for index, source in sources]
 
 
 _MAX_AROUND = 24  # jobs that are planned together
 
 
-@dataclass
+@dataclass(frozen=True)
 class Running:
-    """A job that runs.
-
-    Attributes
-    ----------
-    slot
-        Slot of its iterations; None if it never waits.
-    score, elongation_ms
-        Compatibility and elongation of an iteration as its policy predicts them; None if it does
-        not.
-    """
+    """A job that runs."""
 
     job: TrainingJob
     placement: Placement
-    slot: Slot | None = None
-    score: float | None = None
-    elongation_ms: float | None = None
-
-    def follow(self, order: Order) -> None:
-        """Store the instruction of a policy."""
-        self.slot, self.score = order.slot, order.score
-        self.elongation_ms = order.elongation_ms
 
     @property
     def peak(self) -> int:
@@ -206,7 +151,7 @@ class Running:
 
     @property
     def slots(self) -> int:
-        """The slots of a claimed iteration in this placement without delays."""
+        """The slots of an iteration in this placement without delays."""
         return self.job.slots(self.placement.rate)
 
 
@@ -222,15 +167,11 @@ class Order:
         None to begin as soon as it can.
     start_ms
         Start of the next iteration.
-    score, elongation_ms
-        As in `Running`.
     """
 
     index: int
     slot: Slot | None
     start_ms: float
-    score: float | None = None
-    elongation_ms: float | None = None
 
 
 @dataclass

@@ -37,7 +37,7 @@ from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.model import Folder, Sources, in_folder
 from metronome_opt.simulate.draws import Draw, Given, Setup
-from metronome_opt.simulate.policies import REGISTERED, is_plugin
+from metronome_opt.simulate.policies import OURS, POLICIES
 
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
@@ -45,14 +45,13 @@ MAX_CELLS = 10_000
 
 
 def _known_policy(name: str) -> str:
-    if name not in REGISTERED:
-        *others, last = map(repr, REGISTERED)
+    if name not in POLICIES:
+        *others, last = map(repr, POLICIES)
         raise PydanticCustomError("policy", f"must be {', '.join(others)} or {last}")
     return name
 
 
 PolicyName = Annotated[str, AfterValidator(_known_policy)]
-_OURS = tuple(name for name in REGISTERED if not is_plugin(name))
 Setting = bool | int | float | str
 
 
@@ -121,7 +120,7 @@ class Study(Record):
     draw: Draw
     grid: FrozenMap[Name, Settings] = FrozenDict()
     conditions: Conditions = Conditions()
-    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _OURS
+    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = tuple(OURS)
     seeds: Positive = 10
 
     @model_validator(mode="after")
@@ -271,20 +270,15 @@ def shipped_folder(name: str) -> Path:
     return installed if installed.is_dir() else data_folder().parent / "benchmarks" / name
 
 
-def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
-    """Return a study by file or by name.
+def find_study(wanted: str | Path) -> Study:
+    """Return a study by file, or by the name of a shipped study or scenario.
 
-    Known names are those of the studies in ``benchmarks/studies`` of `start` or of the nearest
-    folder above it that has one, and of shipped studies and scenarios. An `InputError` lists them.
+    An `InputError` lists the names.
     """
-    path = Path(start) / wanted
-    if path.is_file():
-        return read_study(path)
-    here = Path(start).resolve()
-    homes = (folder / STUDIES for folder in (here, *here.parents))
-    home = next((folder for folder in homes if folder.is_dir()), None)
-    folders = (data_folder() / "scenarios", shipped_folder("studies"), home)
-    known = {path.stem: path for each in folders if each for path in sorted(each.glob("*.yaml"))}
+    if Path(wanted).is_file():
+        return read_study(wanted)
+    folders = (data_folder() / "scenarios", shipped_folder("studies"))
+    known = {path.stem: path for each in folders for path in sorted(each.glob("*.yaml"))}
     if str(wanted) in known:
         return read_study(known[str(wanted)])
     raise InputError(

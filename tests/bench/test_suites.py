@@ -13,7 +13,6 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, write_instance
 from metronome_opt.scenario import load
 from metronome_opt.schedule import write_schedule
-from metronome_opt.simulate.study import find_study
 from tests.bench.examples import write_suite
 from tests.builders import two_jobs
 from tests.cli.simulating import SCENARIO
@@ -106,9 +105,8 @@ def test_members_by_split_and_name(checkout: Path) -> None:
     assert (member.suite, member.time_limit_s, member.instance) == ("two", 2, called("u0"))
 
 
-def test_suites_and_studies_are_there_without_a_checkout(tmp_path: Path) -> None:
+def test_suites_are_there_without_a_checkout(tmp_path: Path) -> None:
     assert {"single", "paper", "fabric"} <= set(families("all", tmp_path))
-    assert find_study("snapshot", tmp_path).name == "snapshot"
 
 
 @pytest.mark.parametrize("wanted", ["three", "one,three", "", ",", "../nowhere"])

@@ -9,9 +9,6 @@ from hypothesis import given, settings
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plot.demand import (
-    LinkDemand,
-    bursts,
-    busiest_link,
     drawn_slots,
     find_link,
     prepare,
@@ -19,18 +16,9 @@ from metronome_opt.plot.demand import (
 from metronome_opt.verify import evaluate
 from tests.plot.examples import (
     BEFORE,
-    HEAVY,
-    LIGHT,
     instance,
-    link_per_job,
 )
 from tests.strategies import assigned
-
-
-def link_demand(
-    problem: Instance, offsets: dict[str, int], link: Link, slots: int | None = None
-) -> LinkDemand:
-    return prepare(problem, offsets).demand(link, slots)
 
 
 @settings(deadline=None)
@@ -38,26 +26,9 @@ def link_demand(
 def test_excess_demand_matches_evaluate(case: tuple[Instance, dict[str, int]]) -> None:
     drawn, offsets = case
     for link, report in zip(drawn.links, evaluate(drawn, offsets).links, strict=True):
-        demand = link_demand(drawn, offsets, link)
-        excess = np.maximum(demand.total - link.capacity, 0)
-        assert Fraction(int(excess.sum()), len(demand.total)) == report.late
-        assert bool(demand.overloaded.any()) == (report.late > 0)
-
-
-@settings(deadline=None)
-@given(assigned())
-def test_bursts_cover_slots_with_demand(case: tuple[Instance, dict[str, int]]) -> None:
-    drawn, offsets = case
-    for link in drawn.links:
-        whole = drawn.hyperperiods[link.name]
-        for slots in (whole, 2 * whole, max(1, whole - 1)):
-            demand = link_demand(drawn, offsets, link, slots)
-            for job, rates in zip(demand.jobs, demand.rates, strict=True):
-                painted = np.zeros(slots, dtype=np.int64)
-                for start, length, rate in bursts(job, offsets[job.name], slots):
-                    for slot in range(start, start + length):
-                        painted[slot % slots] += rate * job.links[link.name]
-                assert painted.tolist() == rates.tolist()
+        demand = prepare(drawn, offsets).demand(link)
+        excess = np.maximum(demand.sum(axis=0) - link.capacity, 0)
+        assert Fraction(int(excess.sum()), len(excess)) == report.late
 
 
 def test_long_hyperperiod_is_cut() -> None:
@@ -76,16 +47,4 @@ def test_rates_beyond_64_bits_are_refused() -> None:
     example = instance()
     huge = example.replace(links=(example.links[0], Link(name="node-0", capacity=10**30)))
     with pytest.raises(InputError, match=r"'node-0'.*too much to draw"):
-        link_demand(huge, BEFORE, find_link(huge, "node-0"))
-
-
-def test_busiest_link_has_most_contention() -> None:
-    offsets = {"j0": 0, "j1": 0, "j2": 0}
-    assert busiest_link(link_per_job(5, 3, 4), offsets) == "l1"  # late a third of the time
-    assert busiest_link(link_per_job(6, 6, 6), offsets) == "l0"
-    lonely = instance().replace(
-        jobs=(Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={}),)
-    )
-    assert busiest_link(lonely, {"j": 0}) is None
-    numbers = {LIGHT: np.int64(3), HEAVY: np.int32(2)}
-    assert busiest_link(instance(), numbers) == "node-0"  # type: ignore[arg-type]
+        prepare(huge, BEFORE).demand(find_link(huge, "node-0"))

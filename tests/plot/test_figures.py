@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -13,12 +12,10 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plot import (
-    plot_circle,
     plot_heatmap,
     plot_overview,
     plot_result,
@@ -44,7 +41,6 @@ from tests.solving import solve
 # Every figure of one schedule, by name.
 Plot = Callable[[Instance, Any], Axes]
 PLOTS: dict[str, Plot] = {
-    "circle": lambda case, offsets: plot_circle(case, offsets, "node-0"),
     "timeline": lambda case, offsets: plot_timeline(case, offsets, "node-0"),
     "heatmap": plot_heatmap,
 }
@@ -54,33 +50,6 @@ PLOTS: dict[str, Plot] = {
 def _close() -> Any:
     yield
     pyplot.close("all")
-
-
-# ------------------------------------------------------------------ circle
-
-
-def arcs(axes: Axes, gid: str) -> list[tuple[float, float]]:
-    """Return start and length of arcs in slots."""
-    return [
-        (round(arc.get_x() / math.tau * 12, 6), round(arc.get_width() / math.tau * 12, 6))
-        for arc in with_id(axes, gid)
-        if isinstance(arc, Rectangle)
-    ]
-
-
-def test_circle_rotates_with_offsets() -> None:
-    before = plot_circle(instance(), BEFORE, "node-0")
-    after = plot_circle(instance(), AFTER, "node-0")
-    assert arcs(before, "circle-job-2") == [(0, 1), (4, 1), (8, 1)]
-    assert arcs(after, "circle-job-2") == [(3, 1), (7, 1), (11, 1)]
-    assert len(arcs(after, "circle-job-1")) == 4
-    assert arcs(before, "circle-overload") == [(0, 1), (4, 1)]
-    assert arcs(after, "circle-overload") == [(11, 1)]
-    (title,) = (text for text in texts(before) if text.startswith("Link"))
-    assert title == (
-        "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms\ncontention 2,083 weight × Mbit/s"
-    )
-    assert {f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"} <= set(texts(before))
 
 
 # ------------------------------------------------------------------ timeline
@@ -98,6 +67,8 @@ def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
     assert boxes(axes, "timeline-overload") == [(0, 5, 50, 70), (20, 25, 50, 55)]
     assert axes.get_xlim() == (0, 60)
     labels = {"capacity 50 Gbit/s", "demand above capacity", "Gbit/s", "time (ms)"}
+    title = "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms; contention 2,083 weight × Mbit/s"
+    labels |= {title, f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"}
     assert labels <= set(texts(axes))
     after = plot_timeline(instance(), AFTER, "node-0")
     assert boxes(after, "timeline-job-2") == [(15, 20, 0, 40), (35, 40, 0, 40), (55, 60, 15, 55)]
@@ -182,6 +153,14 @@ def test_overview_compares_schedules() -> None:
     check_dollars(figure)
 
 
+def test_overview_draws_most_contended_link() -> None:
+    for periods, name in (((5, 3, 4), "l1"), ((6, 6, 6), "l0")):
+        case = link_per_job(*periods)
+        offsets = dict.fromkeys(case.unshifted, np.int64(0))
+        said = texts(plot_overview(case, {"a": offsets}))  # type: ignore[dict-item]
+        assert any(text.startswith(f"Link {name}: ") for text in said)
+
+
 def test_overview_without_links_is_drawn() -> None:
     job = Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={})
     lonely = Instance(name="lonely", slot_ms=1, links=(), jobs=(job,))
@@ -220,9 +199,8 @@ def test_stretch_beyond_limit_is_refused() -> None:
 
 
 def test_unknown_links_are_refused() -> None:
-    for plot in (plot_circle, plot_timeline):
-        with pytest.raises(InputError, match="no link 'nowhere'; there are 'spare', 'node-0'"):
-            plot(instance(), BEFORE, "nowhere")
+    with pytest.raises(InputError, match="no link 'nowhere'; there are 'spare', 'node-0'"):
+        plot_timeline(instance(), BEFORE, "nowhere")
 
 
 # The first bytes of a file of each kind.

@@ -69,8 +69,8 @@ class FreeRun:
         Iteration times of each job, in ms.
     ends
         End of the last iteration of each job, in ms.
-    carried, busy, over
-        Per link: volume in Mbit/s * ms, time with a burst and time with too much demand, in ms.
+    carried
+        Volume of each link, in Mbit/s * ms.
     trace
         All rates on all links.
     """
@@ -78,8 +78,6 @@ class FreeRun:
     times: Mapping[str, NDArray[np.float64]]
     ends: Mapping[str, float]
     carried: Mapping[str, float]
-    busy: Mapping[str, float]
-    over: Mapping[str, float]
     trace: pd.DataFrame
 
 
@@ -117,13 +115,10 @@ def free_run(
         finished = engine.run(math.inf)
         assert finished is not None
         ends[instance.jobs[finished].name] = engine.now
-    busy, over = engine.busy()
     return FreeRun(
         {job.name: engine.times(index) for index, job in enumerate(instance.jobs)},
         ends,
         dict(zip(engine.links, engine.carried(), strict=True)),
-        dict(zip(engine.links, busy, strict=True)),
-        dict(zip(engine.links, over, strict=True)),
         engine.trace(),
     )
 

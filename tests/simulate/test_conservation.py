@@ -88,17 +88,10 @@ def test_link_totals_match_trace(drawn: tuple[Instance, dict[str, int]], sharing
     instance, _ = drawn
     run = free_run(*drawn, ITERATIONS, sharing)
     seen = moments(run.trace)
-    busy: dict[str, float] = defaultdict(float)
     carried: dict[str, float] = defaultdict(float)
     for moment, after in itertools.pairwise(seen):
         for link in instance.links:
             rates = [rate for (name, _), rate in moment.rates.items() if name == link.name]
-            busy[link.name] += (after.time - moment.time) * (sum(rates) > 0)
             carried[link.name] += (after.time - moment.time) * sum(rates)
     for link in instance.links:
         assert run.carried[link.name] == pytest.approx(carried[link.name], rel=SLACK)
-        # Strict priority may stop a burst; the link is busy with it all the same.
-        assert run.busy[link.name] >= busy[link.name] * (1 - SLACK)
-        if sharing == "fair":
-            assert run.busy[link.name] == pytest.approx(busy[link.name], rel=SLACK)
-        assert 0 <= run.over[link.name] <= run.busy[link.name] * (1 + SLACK)

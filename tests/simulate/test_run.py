@@ -111,7 +111,7 @@ def test_no_job_is_faster_than_alone(policy: str, jitter: float) -> None:
 
 @ALL_POLICIES
 def test_equal_arguments_give_equal_bytes(policy: str) -> None:
-    conditions = Conditions(jitter=0.05, drift_ppm=100, claim_error=0.1)
+    conditions = Conditions(jitter=0.05)
 
     def output(seed: int) -> str:
         watch = ["node-00"]
@@ -175,7 +175,7 @@ def test_tasks_send_through_interfaces_and_uplinks(policy: str) -> None:
     """Three tasks, two of them in the first rack: two cross its uplink, one the other."""
     job = work("a", 0, 1, 3, iterations=20)
     given = scene(racks(2, 3, 2, "3:1"), job, work("b", 4, 4, iterations=20))
-    (pattern, _) = (each.ideal for each in training_jobs(given, 0.0, 0))
+    (pattern, _) = (each.ideal for each in training_jobs(given))
     volume = 20 * float(sum(pattern.volume)) / 1e6
     carried = simulate(given, policy).links.set_index("link")["carried_gbit"]
     flows = {name: gbit / volume for name, gbit in carried.items() if gbit}

@@ -84,12 +84,3 @@ def test_iterations_with_jitter_begin_in_their_slots() -> None:
     assert all(51 - 1e-6 <= start % 130 <= 69 + 1e-6 for start in starts)
     assert column(run, "iteration_max_ms")["a"] == pytest.approx(130)
     assert column(run, "rephasings") == {"a": 0}
-
-
-def test_run_has_model_predictions() -> None:
-    """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
-    instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
-    run = simulate_schedule(instance, {"a": 0, "b": 0}, iterations=3)
-    assert column(run, "predicted_ms") == {"a": 20, "b": 20}
-    assert column(run, "score") == {"a": 0.6, "b": 0.6}
-    assert column(run, "ideal_ms") == {"a": 100, "b": 100}

@@ -98,17 +98,17 @@ def test_impossible_draw_is_refused_in_one_line(changes: dict[str, Any], message
 
 def test_cells_are_ordered_combinations_of_grid() -> None:
     made = study(
-        grid={"load": [0.5, 1], "drift_ppm": [0, 10]}, conditions={"jitter": 0.02}, seeds=3
+        grid={"load": [0.5, 1], "sharing": ["fair", "tcp"]}, conditions={"jitter": 0.02}, seeds=3
     )
     assert [cell.label for cell in made.cells] == [
-        "load=0.5, drift_ppm=0",
-        "load=0.5, drift_ppm=10",
-        "load=1, drift_ppm=0",
-        "load=1, drift_ppm=10",
+        "load=0.5, sharing=fair",
+        "load=0.5, sharing=tcp",
+        "load=1, sharing=fair",
+        "load=1, sharing=tcp",
     ]
-    assert made.cells[1].settings == {"load": 0.5, "drift_ppm": 10}
-    assert made.conditions_of(made.cells[0]) == Conditions(jitter=0.02)
-    assert made.conditions_of(made.cells[1]) == Conditions(jitter=0.02, drift_ppm=10)
+    assert made.cells[1].settings == {"load": 0.5, "sharing": "tcp"}
+    assert made.conditions_of(made.cells[0]) == Conditions(jitter=0.02, sharing="fair")
+    assert made.conditions_of(made.cells[1]) == Conditions(jitter=0.02, sharing="tcp")
     assert len(set(made.cells)) == 4
 
 
@@ -124,17 +124,12 @@ def test_scenario_is_read_as_study(tmp_path: Path) -> None:
 
 
 def test_study_is_found_by_name_or_file(tmp_path: Path) -> None:
-    home = tmp_path / "benchmarks" / "studies"
-    below = tmp_path / "some" / "where"
-    home.mkdir(parents=True)
-    below.mkdir(parents=True)
-    (home / "mine.yaml").write_text(yaml.safe_dump(document(name="by-name")))
-    (below / "file.yaml").write_text(yaml.safe_dump(document(name="by-file")))
-    assert find_study("mine", below).name == "by-name"
-    assert find_study("file.yaml", below).name == "by-file"
-    assert find_study("paper-24", below).name == "paper-24"
-    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, mine$"):
-        find_study("yours", below)
+    (tmp_path / "file.yaml").write_text(yaml.safe_dump(document(name="by-file")))
+    assert find_study(tmp_path / "file.yaml").name == "by-file"
+    assert find_study("paper-24").name == "paper-24"
+    assert find_study("snapshot").name == "snapshot"
+    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, static-24$"):
+        find_study("yours")
 
 
 def test_workloads_are_read_beside_study(tmp_path: Path) -> None:

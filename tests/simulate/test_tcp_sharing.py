@@ -103,7 +103,7 @@ def test_shares_are_lognormal_with_stated_factor_for_newcomers() -> None:
 
     Cut off at three deviations, a normal number deviates by 0.997.
     """
-    world = empty_world(jobs=1, links=2, uses=2, segments=1, sample=1, trace=1)
+    world = empty_world(jobs=1, links=2, uses=2, segments=1, kept=1, trace=1)
     world.clock["spread"], world.clock["newcomer"] = 0.3, 0.6
     world.jobs["uses"] = 2
     world.uses["link"] = 0, 1

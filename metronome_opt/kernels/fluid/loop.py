@@ -15,7 +15,6 @@ from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.fluid.sharing import (
     begin_burst,
     end_burst,
-    is_over,
     own_rate,
     set_rate,
 )
@@ -169,7 +168,6 @@ def _go_on(world: World, job: int, stage: int) -> bool:
             if row.paced and stage != HELD:
                 start = burst_start(world, job, world.segments[segment].due)
                 if start > now:
-                    row.waited += start - now
                     _until(world, job, HELD, start)
                     return False
             _send(world, job)
@@ -185,7 +183,6 @@ def _go_on(world: World, job: int, stage: int) -> bool:
             return True
         start = next_start(world, job)
         if start > now:
-            row.waited += start - now
             _until(world, job, WAITING, start)
             return False
         _begin(world, job)
@@ -218,9 +215,7 @@ def _leave(world: World, job: int) -> None:
 @kernel
 def wait_for(world: World, job: int, start: float) -> None:
     """Let a job that waits begin at another time."""
-    row = world.jobs[job]
-    row.waited += start - row.key
-    _until(world, job, row.stage, start)
+    _until(world, job, world.jobs[job].stage, start)
 
 
 @kernel
@@ -229,7 +224,6 @@ def enter(world: World, job: int, start: float) -> None:
     row = world.jobs[job]
     row.done = 0
     row.begun = -1.0
-    row.waited += start - world.clock[0].now
     _until(world, job, WAITING, start)
 
 
@@ -265,12 +259,7 @@ def _draw(row: Rows) -> np.uint64:
 def _time_iteration(world: World, job: int) -> None:
     """Take down how long the iteration took that is over, if there was one.
 
-    An iteration lasts until the next one begins, the last one until its own end. The times are
-    sampled evenly once there are too many of them.
-
-    References
-    ----------
-    J. S. Vitter, "Random sampling with a reservoir", ACM TOMS 11(1), 1985, algorithm R.
+    An iteration lasts until the next one begins, the last one until its own end.
     """
     row = world.jobs[job]
     if row.begun < 0.0:
@@ -279,33 +268,9 @@ def _time_iteration(world: World, job: int) -> None:
     row.spent += time
     row.shortest = min(row.shortest, time)
     row.longest = max(row.longest, time)
-    room = world.times.shape[1]
-    if row.timed < room:
+    if row.timed < world.times.shape[1]:
         world.times[job, row.timed] = time
-    else:
-        slot = mix(mix(row.chance, row.timed), 7) % np.uint64(row.timed + 1)
-        if slot < np.uint64(room):
-            world.times[job, slot] = time
     row.timed += 1
-
-
-@kernel
-def settle(world: World) -> None:
-    """Bring all bursts and links up to now, so that what they have done so far can be read."""
-    now = world.clock[0].now
-    for job in range(world.jobs.shape[0]):
-        row = world.jobs[job]
-        if row.stage == BURSTING and row.rate > 0.0:
-            row.left = max(0.0, row.left - row.rate * (now - row.since))
-            row.since = now
-    for link in range(world.links.shape[0]):
-        row = world.links[link]
-        if row.active > 0:
-            row.busy += now - row.busy_since
-            row.busy_since = now
-            if is_over(world, link):
-                row.over += now - row.over_since
-                row.over_since = now
 
 
 @kernel

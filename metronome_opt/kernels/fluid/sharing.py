@@ -375,26 +375,20 @@ def begin_burst(world: World, job: int) -> None:
     clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
     row = jobs[job]
     own = own_rate(world, job)
-    now = clock[0].now
     row.held_by = -1
     contended = False
     for use in range(row.first_use, row.first_use + row.uses):
         link = uses[use].link
-        was_over = is_over(world, link)
         links[link].demand += uses[use].flows * own
         head = links[link].head
         uses[use].next = head
         uses[use].prev = -1
         if head >= 0:
             uses[head].prev = use
-        else:
-            links[link].busy_since = now
         links[link].head = use
         links[link].active += 1
         if is_over(world, link):
             contended = True
-            if not was_over:
-                links[link].over_since = now
     if not contended:
         set_rate(world, job, own)
         return
@@ -411,7 +405,6 @@ def end_burst(world: World, job: int) -> None:
     clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
     row = jobs[job]
     own = own_rate(world, job)
-    now = clock[0].now
     row.rate = 0.0
     row.left = 0.0
     _note_rate(world, job, 0.0)
@@ -419,7 +412,6 @@ def end_burst(world: World, job: int) -> None:
     count = 0
     for use in range(row.first_use, row.first_use + row.uses):
         link = uses[use].link
-        was_over = is_over(world, link)
         links[link].demand -= uses[use].flows * own
         after, before = uses[use].next, uses[use].prev
         if after >= 0:
@@ -431,9 +423,6 @@ def end_burst(world: World, job: int) -> None:
         links[link].active -= 1
         if links[link].active == 0:
             links[link].demand = 0.0  # no rounding stays behind
-            links[link].busy += now - links[link].busy_since
-        if was_over and not is_over(world, link):
-            links[link].over += now - links[link].over_since
     for use in range(row.first_use, row.first_use + row.uses):
         count = _join_held(world, uses[use].link, count)
     if count:

@@ -50,10 +50,6 @@ LINK = np.dtype(
         ("open", _I),  # jobs without an offer yet, while rates are shared out
         ("left", _F),  # capacity that is not given away yet
         ("weight", _F),  # of the jobs without an offer
-        ("busy_since", _F),
-        ("busy", _F),  # time with a burst
-        ("over_since", _F),
-        ("over", _F),  # time with demand above capacity
         ("watched", _I),
     ]
 )
@@ -85,9 +81,7 @@ JOB = np.dtype(
         ("stamp", _I),
         # Its slot.
         ("period", _F),  # 0 for a job that is never held back
-        ("speed", _F),  # of its clock, 1 for a true one
-        ("due", _F),  # next planned start by its own clock
-        ("planned", _F),  # the same by the controller's
+        ("due", _F),  # next planned start
         ("cushion", _F),
         ("paced", _I),  # whether its bursts keep slots, and not its iterations
         ("lateness", _I),
@@ -98,7 +92,6 @@ JOB = np.dtype(
         ("shortest", _F),
         ("longest", _F),
         ("timed", _I),  # iterations that are in that sum
-        ("waited", _F),  # held back for its slot
         ("sent", _F),  # volume of each flow in bursts that have ended
         ("rephasings", _I),
     ]
@@ -136,18 +129,16 @@ class World(NamedTuple):
     heap: Ints  # jobs, shape (jobs,)
     members: Ints  # scratch: the jobs whose rates change, shape (jobs,)
     touched: Ints  # scratch: the links that they meet on, shape (links,)
-    times: Floats  # a sample of each job's iteration times, shape (jobs, sample)
+    times: Floats  # the first iteration times of each job, shape (jobs, kept)
     trace: Rows  # shape (records,), TRACE
 
 
-def empty_world(
-    *, jobs: int, links: int, uses: int, segments: int, sample: int, trace: int
-) -> World:
+def empty_world(*, jobs: int, links: int, uses: int, segments: int, kept: int, trace: int) -> World:
     """Return a world of so many jobs, links, uses and segments in which nothing happens yet.
 
     Parameters
     ----------
-    sample
+    kept
         Iteration times to keep of each job.
     trace
         Records that there is room for.
@@ -162,11 +153,11 @@ def empty_world(
         heap=np.zeros(max(1, jobs), np.int64),
         members=np.zeros(max(1, jobs), np.int64),
         touched=np.zeros(max(1, links), np.int64),
-        times=np.zeros((jobs, sample)),
+        times=np.zeros((jobs, kept)),
         trace=np.zeros(trace, TRACE),
     )
     world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
-    world.jobs["speed"], world.jobs["share"] = 1.0, 1.0
+    world.jobs["share"] = 1.0
     world.links["head"] = -1
     return world
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 
-from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.report.page.data import embedded, page_data
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import CUSHION_LEGEND
@@ -34,19 +33,13 @@ MODULES = (
     "links",
     "stage",
     "jobs",
-    "claims",
     "page",
 )
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
 
 
-def build_page(
-    problem: Problem,
-    points: Sequence[Point],
-    *,
-    namespace: str = DEFAULT_NAMESPACE,
-) -> str:
+def build_page(problem: Problem, points: Sequence[Point]) -> str:
     """Return the page of one or more schedules as HTML.
 
     Parameters
@@ -55,8 +48,6 @@ def build_page(
         What the schedules solve.
     points
         Schedules that are known to be true of it; see `find_problem`.
-    namespace
-        Of the claims.
 
     Returns
     -------
@@ -78,7 +69,7 @@ def build_page(
         "policy": content_policy(style, script),
         "title": html.escape(title),
         "style": style,
-        "data": embedded(page_data(problem, points, namespace=namespace)),
+        "data": embedded(page_data(problem, points)),
         "script": script,
         "cushion": CUSHION_LEGEND,
     }

@@ -1,8 +1,7 @@
-"""The data of a page: the instance, the judged schedules, the claims, as JSON without loss.
+"""The data of a page: the instance and the judged schedules, as JSON without loss.
 
 A browser's numbers are exact up to 2**53. What the page counts with stays below; what may be
-larger, weights, say, is text. Turning a job changes four numbers of its claims and nothing else, so
-the page holds each claim once, with these left open.
+larger, weights, say, is text.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from typing import Any
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.kubernetes import build_manifests
-from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.objectives import find_objective
 from metronome_opt.records import dump_document
 from metronome_opt.report.page.sources import Point
@@ -29,19 +26,15 @@ from metronome_opt.slowdown.times import iteration_times
 from metronome_opt.verify import Evaluation, evaluate
 
 _EXACT = 2**53
-_CLAIMS = "claims.yaml"
-_OPEN = ("Microseconds", "gated")  # how the fields of an allocation end that a schedule decides
 
 
-def page_data(problem: Problem, points: Sequence[Point], *, namespace: str) -> dict[str, Any]:
+def page_data(problem: Problem, points: Sequence[Point]) -> dict[str, Any]:
     """Return what the page is given.
 
     Parameters
     ----------
     points
         True schedules of the problem.
-    namespace
-        Of the claims.
 
     Raises
     ------
@@ -49,7 +42,6 @@ def page_data(problem: Problem, points: Sequence[Point], *, namespace: str) -> d
         If numbers are too large for a browser to count with.
     """
     instance = problem.instance
-    claims, no_claims = _open_claims(problem, points[0].schedule, namespace)
     judged = [
         evaluate(
             instance,
@@ -76,9 +68,6 @@ def page_data(problem: Problem, points: Sequence[Point], *, namespace: str) -> d
             _point(instance, point, truth, before[point.schedule.cushion_slots])
             for point, truth in zip(points, judged, strict=True)
         ],
-        "claims": claims,
-        "no_claims": no_claims,
-        "placed": problem.placed is not None,
     }
 
 
@@ -145,7 +134,6 @@ def _point(
         "stretch": [schedule.stretch.get(job.name, 0) for job in instance.jobs],
         "longer": schedule.cushion_slots,
         "stretch_limit": _text(schedule.stretch_limit),
-        "gated": [schedule.gated is None or schedule.gated[job.name] for job in instance.jobs],
         "times_ms": _times_ms(instance, Plan.of(instance, schedule)),
         "status": str(schedule.status),
         "solver": schedule.solver,
@@ -184,27 +172,3 @@ def _values(truth: Evaluation) -> dict[str, str | None]:
 
 def _text(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
-
-
-def _open_claims(
-    problem: Problem, schedule: Schedule, namespace: str
-) -> tuple[list[tuple[int, int | None, str]], str | None]:
-    """Return the claims of a problem without what a schedule decides, and why there are none.
-
-    A claim is its job and its link, which is None where the task crosses none, as indices in the
-    instance, and YAML that ends inside ``spec.allocation``. It is the same for all true schedules.
-    """
-    instance = problem.instance
-    try:
-        manifests = build_manifests(instance, schedule, problem.deployment, namespace=namespace)
-    except InputError as error:
-        return [], str(error)
-    jobs = {job.name: index for index, job in enumerate(instance.jobs)}
-    links = {link.name: index for index, link in enumerate(instance.links)}
-    claims = []
-    for claim in manifests.get(_CLAIMS, []):
-        spec = claim["spec"]
-        kept = {key: value for key, value in spec["allocation"].items() if not key.endswith(_OPEN)}
-        text = dump_objects([{**claim, "spec": {**spec, "allocation": kept}}])
-        claims.append((jobs[spec["job"]], links.get(kept.get("link", "")), text))
-    return claims, None if claims else "no job has a task on a node"

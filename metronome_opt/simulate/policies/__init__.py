@@ -34,55 +34,25 @@ class Registration:
         Description in a few words.
     make
         Factory that takes a seed, or its place as ``module:name``.
-    line
-        Colour, dashes and width of its line in figures; None to choose them there.
     """
 
     about: str
     make: str | Callable[..., Default]
-    line: tuple[str, Any, float] | None = None
 
-
-_HERE = "metronome_opt.simulate.policies"
 
 if TYPE_CHECKING:
-    REGISTERED: Mapping[str, Registration]
     POLICIES: Mapping[str, str]
 
-# From the practice of clusters to a lower bound. The colours are those of Okabe and
-# Ito; the dashes tell the lines in a print without colours.
-_OURS: dict[str, Registration] = {
-    "default": Registration(
-        "spread by free GPUs, no network, no shifting",
-        f"{_HERE}.plain:Default",
-        line=("#595959", "-", 1.6),
-    ),
-    "nearest": Registration(
-        "fewest racks, then nodes, as topology-aware schedulers place",
-        f"{_HERE}.plain:Nearest",
-        line=("#E69F00", (0, (4, 1, 1, 1)), 1.6),
-    ),
-    "exclusive": Registration(
-        "bandwidth reserved at peak, jobs wait for it",
-        f"{_HERE}.plain:Exclusive",
-        line=("#CC79A7", (0, (5, 2)), 1.6),
-    ),
-    "cassini": Registration(
-        "most compatible placement, time shifts of CASSINI",
-        f"{_HERE}.plain:Cassini",
-        line=("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
-    ),
-    "metronome": Registration(
-        "places and starts by what they cost all jobs",
-        f"{_HERE}.metronome:Metronome",
-        line=("#0072B2", "-", 2.2),
-    ),
-    "ideal": Registration(
-        "a network without contention: the bound",
-        f"{_HERE}.plain:Ideal",
-        line=("#1a1a1a", (0, (1, 1.4)), 1.6),
-    ),
+# From the practice of clusters to a lower bound.
+_OURS = {
+    "default": ("spread by free GPUs, no network, no shifting", "plain:Default"),
+    "nearest": ("fewest racks, then nodes, as topology-aware schedulers place", "plain:Nearest"),
+    "exclusive": ("bandwidth reserved at peak, jobs wait for it", "plain:Exclusive"),
+    "cassini": ("most compatible placement, time shifts of CASSINI", "plain:Cassini"),
+    "metronome": ("places and starts by what they cost all jobs", "metronome:Metronome"),
+    "ideal": ("a network without contention: the bound", "plain:Ideal"),
 }
+OURS = {name: Registration(about, f"{__name__}.{at}") for name, (about, at) in _OURS.items()}
 
 
 @cache
@@ -90,7 +60,7 @@ def _registered() -> dict[str, Registration]:
     """Return all policies by name; those of other packages do not replace ours."""
     return {
         **{name: _added(point) for name, point in plugins(_ENTRY_POINTS).items()},
-        **_OURS,
+        **OURS,
     }
 
 
@@ -113,12 +83,10 @@ def _refuse(error: InputError, *_: object, **__: object) -> NoReturn:
 
 
 def __getattr__(name: str) -> Any:
-    """Return `REGISTERED`, or what `POLICIES` do, by their names.
+    """Return `POLICIES`, what policies do by their names.
 
-    They are made on first use, because policies of other packages import this module.
+    It is made on first use, because policies of other packages import this module.
     """
-    if name == "REGISTERED":
-        return _registered()
     if name != "POLICIES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return {name: policy.about for name, policy in _registered().items()}
@@ -141,4 +109,4 @@ def find_policy(name: str, seed: int) -> Default:
 
 def is_plugin(name: str) -> bool:
     """Return whether a policy is one of another package."""
-    return name not in _OURS
+    return name not in OURS

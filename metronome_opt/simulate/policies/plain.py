@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import distance
-from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.rotation import ContentionGroup
@@ -25,13 +24,10 @@ class Default:
 
     Attributes
     ----------
-    sharing
-        Sharing of links by the network.
     contends
         Whether its jobs share links.
     """
 
-    sharing: Sharing = "fair"
     contends = True
 
     def __init__(self, seed: int) -> None:
@@ -138,10 +134,10 @@ class Cassini(Default):
 def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
     shifts = shifts_of(rivals.instance, _EFFORT)
     offsets = [shifts.offsets[job.name] for job in rivals.instance.jobs]
-    predictions = rivals.predictions(shifts.offsets)
+    reports = evaluate(rivals.instance, shifts.offsets).links
     # A late job goes back to its slot, but not where bursts have to overlap: jobs are usually late
     # there, and to wait for the next slot each time would cost more than the overlap.
-    compatible = all(score in (None, 1.0) for score, _ in predictions.values())
+    compatible = all(report.score == 1 for report in reports if report.jobs > 1)
     lateness = Lateness.YIELD if compatible else Lateness.SLIDE
     group = state.engine.new_group()
     orders = []
@@ -149,7 +145,7 @@ def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
     for member, job, start in zip(rivals.members, rivals.instance.jobs, starts, strict=True):
         period_ms = float(job.period * rivals.instance.slot_ms)
         slot = Slot(period_ms, cushion_ms=_DRIFT * period_ms, lateness=lateness, group=group)
-        orders.append(Order(member, slot, start, *predictions[member]))
+        orders.append(Order(member, slot, start))
     return orders
 
 

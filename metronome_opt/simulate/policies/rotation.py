@@ -14,7 +14,6 @@ from typing import Self
 
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.simulate.state import SLOT_MS, SimState
-from metronome_opt.verify import evaluate
 
 _MOST_PARTS = 8
 _MOST_BASES = 12  # that all repeat together after
@@ -117,10 +116,6 @@ def shifted(
     return [(wait - best) % period for wait, period in zip(waits, periods, strict=True)]
 
 
-Prediction = tuple[float | None, float]
-"""The score, and by how many ms an iteration grows."""
-
-
 @dataclass(frozen=True)
 class ContentionGroup:
     """Jobs that share contended links, as an instance. Slot 0 is the moment `origin_ms`.
@@ -174,22 +169,6 @@ class ContentionGroup:
         ]
         waits = shifted(waits, periods, [job.weight for job in self.instance.jobs])
         return [ready + wait for ready, wait in zip(self.ready_ms, waits, strict=True)]
-
-    def predictions(self, offsets: Mapping[str, int]) -> dict[int, Prediction]:
-        """Return the score and the elongation in ms that the judge predicts for each member.
-
-        The score is the minimum of the shared links that the job crosses, None where it shares
-        none.
-        """
-        instance = self.instance
-        evaluation = evaluate(instance, offsets)
-        scores = {link.name: link.score for link in evaluation.links if link.jobs > 1}
-        predictions = {}
-        for member, job in zip(self.members, instance.jobs, strict=True):
-            score = min((scores[link] for link in job.links if link in scores), default=None)
-            elongation = float(evaluation.elongation[job.name] * instance.slot_ms)
-            predictions[member] = (None if score is None else float(score), elongation)
-        return predictions
 
 
 def _on_links(state: SimState, members: Sequence[int], links: Mapping[str, object]) -> list[int]:

@@ -96,7 +96,7 @@ class Known(SimState):
 
 def simulated(told: Story) -> Iterator[Places]:
     """Yield the places after each event, as the policy of the simulator chooses them."""
-    policy, jobs = Metronome(0), training_jobs(told.scenario, 0.0, 0)
+    policy, jobs = Metronome(0), training_jobs(told.scenario)
     policy._meetings = MEETINGS
     state = Known(Room(SPEC), engine=None)  # type: ignore[arg-type]
     state.lengths_known, state.began = told.lengths_known, {}

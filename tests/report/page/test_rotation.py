@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Page
 
 from metronome_opt.instance import Instance
-from metronome_opt.kubernetes import build_manifests
-from metronome_opt.kubernetes.files import dump_objects
-from metronome_opt.report.page import Point, build_page
 from metronome_opt.report.tables import CUSHION_LEGEND
-from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Schedule
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, two_jobs
@@ -277,48 +273,6 @@ def test_javascript_properties_are_valid_names(page: Page, tmp_path: Path) -> No
     offsets = {name: number for number, name in enumerate(names)}
     rotate(page, instance, offsets)
     assert list(taken_schedule(page).offsets.items()) == list(offsets.items())
-
-
-@pytest.mark.parametrize("longer", [0, 2])
-def test_claims_follow_the_offsets(page: Page, tmp_path: Path, longer: int) -> None:
-    instance = network(
-        job("a", 20, (0, 5, 60), max_stretch=4, links={"link": 2}),
-        job("b", 20, (0, 5, 60), max_stretch=4, links={"link": 1, "1e3": 1}),
-        job("alone", 10, (0, 5, 60), links={}),
-        capacity=150,
-        **{"1e3": 100},
-    )
-    stretch = {"a": 4, "b": 4, "alone": 0}
-    gated = {"a": True, "b": True, "alone": False}
-
-    def claims_of(offsets: dict[str, int]) -> str:
-        schedule = schedule_of(instance, offsets, stretch, longer=longer, gated=gated)
-        manifests = build_manifests(instance, schedule, Problem(instance).deployment)
-        return dump_objects(manifests["claims.yaml"])
-
-    def taken() -> str:
-        with page.expect_download() as download:
-            page.click("#save-claims")
-        return Path(download.value.path()).read_text()
-
-    solved = {"a": 0, "b": 9, "alone": 0}
-    schedule = schedule_of(instance, solved, stretch, longer=longer, gated=gated)
-    open_page(page, tmp_path, page_of(instance, schedule))
-    assert taken() == claims_of(solved)
-    assert "as it was solved" in page.inner_text("#claim-which")
-    turned = {"a": 3, "b": 14, "alone": 0}
-    rotate(page, instance, turned)
-    assert taken() == claims_of(turned)
-    assert "as they are turned now" in page.inner_text("#claim-which")
-
-
-def test_claims_of_scenario_name_nodes(page: Page, tmp_path: Path) -> None:
-    problem = load("paper-24")
-    schedule = schedule_of(problem.instance, problem.instance.unshifted)
-    open_page(page, tmp_path, build_page(problem, [Point(Path("s.json"), schedule)]))
-    page.select_option("#claim-job", label="vgg19")
-    assert "    node: node-" in page.inner_text("#claim-text")
-    assert "every link is taken for a node" not in page.inner_text("#claim-note")
 
 
 # ------------------------------------------------------------------ several schedules

@@ -1,7 +1,6 @@
-// What can be taken away: a schedule file and claims, of the offsets as they are now.
+// What can be taken away: a schedule file, of the offsets as they are now.
 
 import { Rational } from "./rational.js";
-import { Model } from "./model.js";
 
 // Names may be anything, "__proto__" too, so that mappings are written from pairs.
 function mapping(pairs) {
@@ -48,31 +47,4 @@ export function isRefuted(values, point) {
   if (point.lower_bound === null || (values[point.first] ?? null) === null) return false;
   const over = Rational.parse(point.lower_bound).compare(values[point.first]);
   return point.first === "cushion" ? over < 0 : over > 0;
-}
-
-// The claims of a job, of all jobs if null. Cushions are those of bursts without a reserve.
-export function claimsText(data, model, point, job = null) {
-  const { jobs } = model;
-  const bare = point.longer
-    ? new Model(data.instance, jobs.map(({ offset }) => offset), point.stretch, 0)
-    : model;
-  return data.claims
-    .filter(([owner]) => job === null || owner === job)
-    .map(([owner, link, text]) => {
-      const report = link === null ? null : bare.report(link);
-      const numbers = allocation(data.instance.slot_ms, jobs[owner], report, point.longer);
-      return text + numbers + (point.gated[owner] ? "" : "    gated: false\n");
-    })
-    .join("");
-}
-
-function allocation(slotMs, { offset, stretch, length }, report, reserved) {
-  const fields = { offset, stretch };
-  if (report && report.cushion !== null) fields.cushion = report.cushion;
-  if (reserved) fields.reservedCushion = reserved;
-  fields.hyperperiod = report ? report.hyperperiod : length;
-  const microseconds = (slots) => BigInt(slots) * BigInt(slotMs) * 1000n;
-  return Object.entries(fields)
-    .map(([name, slots]) => `    ${name}Microseconds: ${microseconds(slots)}\n`)
-    .join("");
 }

@@ -11,7 +11,6 @@ import { drawFront, markPoint } from "./front.js";
 import { LinkList } from "./links.js";
 import { Stage } from "./stage.js";
 import { JobTable } from "./jobs.js";
-import { Claims } from "./claims.js";
 
 const QUIET = 500; // ms without a turn until the outcome is told to who cannot see it
 
@@ -23,7 +22,6 @@ let telling = null;
 const links = new LinkList(chooseLink);
 const stage = new Stage(turn, turnBy);
 const jobs = new JobTable(turn, visit);
-const claims = new Claims();
 
 function choosePoint(number) {
   const point = data.points[number];
@@ -42,7 +40,6 @@ function choosePoint(number) {
   updateSummary(state);
   links.show(state);
   jobs.show(state);
-  claims.show(state);
   find("points").value = number;
   markPoint(number);
   chooseLink(links.order.includes(state.link) ? state.link : links.order[0]);
@@ -86,7 +83,6 @@ function follow(turned) {
   updateSummary(state);
   links.update(touched);
   jobs.update(new Set([...turned, ...met]));
-  claims.update();
   if (state.link !== undefined) stage.update();
   clearTimeout(telling);
   telling = setTimeout(() => tell(turned), QUIET);
@@ -146,9 +142,6 @@ const actions = {
   "reset-link": () => reset(state.model.users[state.link].map(({ job }) => job.index)),
   "copy-schedule": () => copy(schedule(), "Schedule"),
   "save-schedule": () => download(schedule(), "schedule.json", "application/json"),
-  "copy-claims": () => copy(claims.all(), "Claims"),
-  "copy-claim": () => copy(find("claim-text").textContent, "Claims of the job"),
-  "save-claims": () => download(claims.all(), "claims.yaml", "application/yaml"),
   theme: toggleTheme,
 };
 

@@ -1,5 +1,7 @@
 """The rotation problem for MiniZinc: the stored model, followed by the data of one instance.
 
+``python -m benchmarks.minizinc FILE`` prints it.
+
 A solver behind MiniZinc knows integers only, Gecode those of 32 bits. The objective is therefore
 an integer multiple of the contention, and the fraction that leads back is stated beside it.
 """
@@ -8,13 +10,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.scenario import data_folder
+from metronome_opt.scenario import data_folder, load
 
 LARGEST = 2**31 - 2
 """The largest integer that Gecode represents."""
@@ -183,3 +186,7 @@ def _list(items: Iterable[object]) -> str:
 def _text(name: str) -> str:
     """Return `name` as a MiniZinc string; printable text needs no other escapes than JSON's."""
     return json.dumps(name, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(to_minizinc(load(sys.argv[1]).instance))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from benchmarks.minizinc import LARGEST, scaling, to_minizinc
 from metronome_opt.errors import InputError
-from metronome_opt.export.minizinc import LARGEST, scaling, to_minizinc
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 from tests.landscape import optimum
