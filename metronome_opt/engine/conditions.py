@@ -37,6 +37,8 @@ class Conditions(Record):
     ----------
     jitter
         Standard deviation of a computing time, as a share of it; normal, cut off at three of them.
+    drift_ppm
+        The clock of each job is fast or slow by up to this, uniformly.
     sharing
         How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or at
         random as bursts over ``tcp`` do; None is ``fair``.
@@ -45,5 +47,11 @@ class Conditions(Record):
     """
 
     jitter: Annotated[float, Field(ge=0, le=0.3, allow_inf_nan=False)] = 0.0
+    drift_ppm: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
     sharing: Sharing | None = None
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @property
+    def random(self) -> bool:
+        """Return True if anything about the jobs is random."""
+        return bool(self.jitter or self.drift_ppm)

@@ -67,7 +67,7 @@ class Engine:
         self._world.links["capacity"] = self.capacities if contends else math.inf
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
-        if conditions.jitter or sharing == "tcp":
+        if conditions.random or sharing == "tcp":
             self._set_disturbances(conditions, seed)
         self._set_classes(sharing, tcp)
         self._groups = 0
@@ -128,7 +128,7 @@ class Engine:
         row["period"] = slot.period_ms
         waits = row["stage"] == world.WAITING
         # The end of an iteration will move the plan on by a period.
-        row["due"] = start if waits else start - slot.period_ms
+        row["due"] = row["planned"] = start if waits else start - slot.period_ms
         row["cushion"] = slot.cushion_ms
         row["paced"] = bool(slot.bursts_ms)
         first = int(row["first_segment"])
@@ -159,7 +159,7 @@ class Engine:
         ready = self.can_start(job)
         if row["stage"] in (world.AWAY, world.WAITING) or not row["period"]:
             return ready
-        return max(ready, float(row["due"] + row["period"]))
+        return max(ready, float(row["planned"] + row["period"]))
 
     def can_start(self, job: int) -> float:
         """Return when a job could begin its next iteration without waiting for a slot, in ms.
@@ -304,6 +304,8 @@ class Engine:
         for job in range(len(self.runners)):
             draw = np.random.SeedSequence([seed, job])
             jobs[job]["chance"] = draw.generate_state(1, np.uint64)[0]
+            wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
+            jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
     def _set_classes(self, sharing: Sharing, tcp: TcpShares) -> None:
         jobs, clock = self._world.jobs, self._world.clock

@@ -147,8 +147,8 @@ class Slot:
     period_ms
         From one beginning to the next.
     cushion_ms
-        Lateness that does not cause re-phasing; without effect if bursts have slots and the job
-        yields.
+        Deviation that does not cause re-phasing. If bursts have slots and the job yields, only the
+        deviation of its clock that does not cause a correction.
     bursts_ms
         When each burst is due, from the beginning of the iteration: then bursts wait for their
         times, and iterations begin at once. Empty for iterations that wait, and bursts that do not.

@@ -54,7 +54,7 @@ STUDY: dict[str, Any] = {
             ]
         }
     },
-    "grid": {"jitter": [0.0, 0.05], "sharing": ["fair", "tcp"]},
+    "grid": {"jitter": [0.0, 0.05], "drift_ppm": [0, 10]},
     "seeds": 2,
 }
 
@@ -105,7 +105,7 @@ def test_every_ending_is_a_record_of_its_own(
     assert (record.jobs is None) == (record.runtime_s is None) == (name != "simulated")
     assert (words or "") in (record.error or "")
     assert (words or "7 events") in record.outcome
-    assert record.title == f"pair jitter=0.0, sharing=fair {name} seed 0"
+    assert record.title == f"pair jitter=0.0, drift_ppm=0 {name} seed 0"
     assert record.versions["python"]
 
 
@@ -119,8 +119,8 @@ def test_tables_of_a_simulation_are_recorded(outcomes: dict[str, SimulationRecor
         "finished": [True, True],
     }
     assert (record.makespan_s, record.events, record.notes) == (1 / 3, 7, ("fake",))
-    assert record.cell == {"jitter": 0.0, "sharing": "fair"}
-    assert record.conditions == Conditions(sharing="fair")
+    assert record.cell == {"jitter": 0.0, "drift_ppm": 0}
+    assert record.conditions == Conditions()
 
 
 # ------------------------------------------------------------------ what is left
@@ -174,7 +174,7 @@ def test_checksum_allows_more_cases_of_a_study_but_no_changes(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("wanted", "count"),
-    [({}, 4), ({"jitter": "0.05"}, 2), ({"jitter": "0", "sharing": "tcp"}, 1)],
+    [({}, 4), ({"jitter": "0.05"}, 2), ({"jitter": "0", "drift_ppm": "10"}, 1)],
 )
 def test_cells_are_chosen_by_their_settings(wanted: Mapping[str, str], count: int) -> None:
     chosen = choose_cells(a_study(), wanted)
@@ -224,7 +224,7 @@ def test_tables_are_the_same_whatever_the_order_of_the_records(tmp_path: Path) -
         texts.add(b"".join(path.read_bytes() for path in written))
     assert len(texts) == 1
     table = pd.read_csv(tmp_path / "jobs.csv")
-    assert " ".join(table.columns[:7]) == "study jitter sharing policy seed job model"
+    assert " ".join(table.columns[:7]) == "study jitter drift_ppm policy seed job model"
     assert len(table) == 4 * 3 * 2 * 2
     assert table.policy[:12].tolist() == ["ideal"] * 4 + ["default"] * 4 + ["cassini"] * 4
     assert table.seed[:4].tolist() == [0, 0, 1, 1]
@@ -255,16 +255,18 @@ def test_an_undisturbed_scenario_is_simulated_once(conditions: dict[str, Any], s
 
 
 def test_conditions_are_those_of_the_cell_with_changes() -> None:
-    study = a_study(conditions={"horizon_s": 20})
+    study = a_study(conditions={"sharing": "tcp"})
     planned = plan(
         study, study.cells[-1:], ["x"], seeds=1, limits=LIMITS, overrides={"horizon_s": 10}
     )
-    assert planned[0].fields["conditions"] == Conditions(jitter=0.05, sharing="tcp", horizon_s=10)
+    assert planned[0].fields["conditions"] == Conditions(
+        jitter=0.05, drift_ppm=10, sharing="tcp", horizon_s=10
+    )
     for overrides, message in (
         ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
         ({"jitter": 0}, "jitter: is varied by the study"),
         ({"horizon_s": 0}, "horizon_s: must be more than 0.0, got 0"),
-        ({"sharing": "fair"}, "sharing: is varied by the study"),
+        ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
     ):
         with pytest.raises(InputError, match=message):
             plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)

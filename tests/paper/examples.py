@@ -91,7 +91,7 @@ def runs(study: str, cells: list[dict[str, object]]) -> Iterator[SimulationRecor
             for name in "ab"
             for time in [seconds * chance.uniform(0.95, 1.05)]
         ]
-        conditions = Conditions(jitter=0.05)
+        conditions = Conditions(jitter=0.05, drift_ppm=100)
         yield simulation(policy, jobs, seed=seed, cell=cell, study=study, conditions=conditions)
 
 

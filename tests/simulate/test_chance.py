@@ -1,4 +1,4 @@
-"""Jitter: as large as stated, and independent of other jobs."""
+"""Jitter and drift: as large as stated, and independent of other jobs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import statistics
 
 import pytest
 
+from metronome_opt.engine.runner import Pattern, Slot
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import locate, read_scenario
 from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.state import SLOT_MS, training_jobs
 from tests.builders import job
-from tests.simulate.runs import FreeRun, free_run, links
+from tests.simulate.runs import FreeRun, finish, free_run, links, running
 
 COMPUTING, BURST = 90.0, 10.0  # ms, of the iterations below
 LONG = 4000
+DISTURBED = Conditions(jitter=0.1, drift_ppm=500)
 
 
 def single() -> Instance:
@@ -47,6 +49,32 @@ def test_jitter_has_stated_deviation(jitter: float) -> None:
     assert within == pytest.approx(0.683, abs=0.03)  # as a normal one
 
 
+# ------------------------------------------------------------------ drift
+
+
+def test_clocks_drift_uniformly_within_limit() -> None:
+    """200 jobs of 100 ms in slots of 110; clocks are never set."""
+    ppm, jobs = 1000.0, 200
+    engine = running(
+        *[Pattern.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
+        slots=[Slot(110.0, cushion_ms=math.inf)] * jobs,
+        iterations=21,
+        capacity=100 * jobs,
+        conditions=Conditions(drift_ppm=ppm),
+    )
+    rates = []
+    for times in finish(engine):
+        # The last iteration lasts until its own end, no slot follows it.
+        assert times[:-1] == pytest.approx([times[0]] * 20, rel=1e-9)  # steadily
+        rates.append(1e6 * (times[0] / 110 - 1))
+    # Uniform between the ends; a clock that is fast by p makes periods shorter by p / (1 + p).
+    assert max(map(abs, rates)) <= ppm * 1.002
+    assert min(rates) < -0.9 * ppm
+    assert max(rates) > 0.9 * ppm
+    assert statistics.fmean(rates) == pytest.approx(0, abs=4 * ppm / math.sqrt(3 * jobs))
+    assert statistics.stdev(rates) == pytest.approx(ppm / math.sqrt(3), rel=0.15)
+
+
 # ------------------------------------------------------------------ independence of other jobs
 
 
@@ -63,9 +91,9 @@ def computing(run: FreeRun) -> list[float]:
     return [start - end for start, end in zip(starts, ends, strict=False)]
 
 
-def test_iterations_draw_same_numbers_beside_other_jobs() -> None:
+@pytest.mark.parametrize("conditions", [Conditions(jitter=0.2), DISTURBED])
+def test_iterations_draw_same_numbers_beside_other_jobs(conditions: Conditions) -> None:
     """This makes policies comparable in pairs."""
-    conditions = Conditions(jitter=0.2)
     alone = free_run(single(), {"a": 0}, 100, conditions=conditions, seed=7)
     beside = free_run(crowded(), {"a": 0, "b": 0}, 100, conditions=conditions, seed=7)
     narrow = single().replace(

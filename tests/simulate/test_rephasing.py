@@ -1,4 +1,4 @@
-"""New slots and bursts with slots, worked out by hand."""
+"""New slots, drifting clocks and bursts with slots, worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Lateness, Pattern, Slot
+from metronome_opt.simulate import Conditions
 from tests.builders import job
 from tests.simulate.runs import finish, running
 
@@ -28,6 +29,40 @@ def test_waiting_job_takes_new_slot(lateness: Lateness, start: float) -> None:
     engine.assign(0, slot, start)
     assert finish(engine) == [[start, 130, 130, 100]]
     assert engine.rephasings(0) == 0
+
+
+# ------------------------------------------------------------------ clocks drift
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_clock_is_set_when_off_by_more_than_the_cushion(seed: int) -> None:
+    """A clock fast by p begins 120 p too early, once more each time, until it is off by 1 ms.
+
+    A job that is late by more than its cushion waits for the next slot and is on time.
+    """
+    conditions = Conditions(drift_ppm=1000)
+
+    def drifting(cushion: float, iterations: int) -> tuple[Engine, list[float]]:
+        slots = [Slot(120.0, cushion, Lateness.YIELD)]
+        engine = running(
+            PATTERN, slots=slots, iterations=iterations, conditions=conditions, seed=seed
+        )
+        (times,) = finish(engine)
+        return engine, times
+
+    _, free = drifting(math.inf, 3)
+    drift = 120 / free[0] - 1
+    engine, times = drifting(1.0, 200)
+    begins = [sum(times[:index]) for index in range(len(times))]
+    if drift > 0:
+        off = [begin - 120 * index for index, begin in enumerate(begins)]
+        assert max(off) <= 1e-6
+        each = math.floor(1 / (120 * drift / (1 + drift))) + 1  # iterations until it is set
+        assert engine.rephasings(0) == 199 // each
+    else:
+        off = [(begin + 60) % 120 - 60 for begin in begins]
+        assert engine.rephasings(0) == sum(time > 180 for time in times)
+    assert max(map(abs, off)) <= 1 + 1e-6
 
 
 # ------------------------------------------------------------------ counted once each

@@ -98,17 +98,17 @@ def test_impossible_draw_is_refused_in_one_line(changes: dict[str, Any], message
 
 def test_cells_are_ordered_combinations_of_grid() -> None:
     made = study(
-        grid={"load": [0.5, 1], "sharing": ["fair", "tcp"]}, conditions={"jitter": 0.02}, seeds=3
+        grid={"load": [0.5, 1], "drift_ppm": [0, 10]}, conditions={"jitter": 0.02}, seeds=3
     )
     assert [cell.label for cell in made.cells] == [
-        "load=0.5, sharing=fair",
-        "load=0.5, sharing=tcp",
-        "load=1, sharing=fair",
-        "load=1, sharing=tcp",
+        "load=0.5, drift_ppm=0",
+        "load=0.5, drift_ppm=10",
+        "load=1, drift_ppm=0",
+        "load=1, drift_ppm=10",
     ]
-    assert made.cells[1].settings == {"load": 0.5, "sharing": "tcp"}
-    assert made.conditions_of(made.cells[0]) == Conditions(jitter=0.02, sharing="fair")
-    assert made.conditions_of(made.cells[1]) == Conditions(jitter=0.02, sharing="tcp")
+    assert made.cells[1].settings == {"load": 0.5, "drift_ppm": 10}
+    assert made.conditions_of(made.cells[0]) == Conditions(jitter=0.02)
+    assert made.conditions_of(made.cells[1]) == Conditions(jitter=0.02, drift_ppm=10)
     assert len(set(made.cells)) == 4
 
 

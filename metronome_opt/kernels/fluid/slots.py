@@ -1,8 +1,9 @@
 """Rules by which a job keeps its slot, or finds another if it has lost it.
 
 A job with a slot begins its iterations at planned times, one period apart. One that is early waits.
-Late by no more than its cushion, it is left alone. If it is late by more, it is re-phased in one of
-three latenesses:
+It goes by its own clock, which may be fast or slow; the controller sees by the true one when it
+really begins. Off by no more than its cushion, it is left alone. If it is early by more, its clock
+is set, and it waits. If it is late by more, it is re-phased in one of three latenesses:
 
 - ``SLIDE``: it begins at once, and its plan moves with it, away from those of the others;
 - ``HOLD``: it begins at once, and its whole group's plan moves with it: the others wait once, so
@@ -34,22 +35,25 @@ def next_start(world: World, job: int) -> float:
     now: float = world.clock[0].now
     if row.period <= 0.0:
         return now
-    row.due += row.period
+    row.due += row.period / row.speed
+    row.planned += row.period
     if row.paced:
         return now
     _take_part(world, job, 0.0)
     start: float = max(now, row.due)
-    late = start - row.due
-    if late <= row.cushion:
+    off = start - row.planned
+    if abs(off) <= row.cushion:
         return start
-    if row.lateness == YIELD:
+    if off < 0.0 or row.lateness == YIELD:
         row.rephasings += 1
-        row.due += math.ceil(late / row.period) * row.period
-        start = max(now, row.due)
+        row.planned += max(0.0, math.ceil(off / row.period)) * row.period
+        row.due = row.planned
+        start = max(now, row.planned)
     else:
         if row.lateness == HOLD:
-            world.shifts[row.group] += late
+            world.shifts[row.group] += off
             row.seen = world.shifts[row.group]
+        row.planned = start
         row.due = start
     return start
 
@@ -68,16 +72,19 @@ def burst_start(world: World, job: int, at: float) -> float:
     if row.period <= 0.0:
         return now
     _take_part(world, job, at)
+    if abs(row.due - row.planned) > row.cushion:
+        row.due = row.planned
     if row.lateness == YIELD:
         _take_near_slot(world, job, at)
     start: float = max(now, row.due + at)
-    late = start - (row.due + at) - row.cushion
+    late = start - (row.planned + at) - row.cushion
     if late <= 0.0 or row.lateness == YIELD:
         return start
     if row.lateness == HOLD:
         world.shifts[row.group] += late
         row.seen = world.shifts[row.group]
-    row.due += late
+    row.planned += late
+    row.due = row.planned
     return start
 
 
@@ -85,14 +92,15 @@ def burst_start(world: World, job: int, at: float) -> float:
 def _take_near_slot(world: World, job: int, at: float) -> None:
     """Move the plan of a job on by whole periods until it is late by no more than half of one.
 
-    If it has to wait after that, it is re-phased.
+    It sees by its own clock how late it is. If it has to wait after that, it is re-phased.
     """
     row = world.jobs[job]
     late = world.clock[0].now - (row.due + at)
     missed = math.ceil(late / row.period - 0.5)
     if missed <= 0:
         return
-    row.due += missed * row.period
+    row.planned += missed * row.period
+    row.due += missed * row.period / row.speed
     if row.due + at > world.clock[0].now:
         row.rephasings += 1
 
@@ -126,5 +134,6 @@ def _take_part(world: World, job: int, at: float) -> None:
     if shift > 0.0:
         row.seen = world.shifts[row.group]
         row.due += shift
+        row.planned += shift
         if row.due + at > world.clock[0].now:
             row.rephasings += 1

@@ -81,7 +81,9 @@ JOB = np.dtype(
         ("stamp", _I),
         # Its slot.
         ("period", _F),  # 0 for a job that is never held back
-        ("due", _F),  # next planned start
+        ("speed", _F),  # of its clock, 1 for a true one
+        ("due", _F),  # next planned start by its own clock
+        ("planned", _F),  # the same by the controller's
         ("cushion", _F),
         ("paced", _I),  # whether its bursts keep slots, and not its iterations
         ("lateness", _I),
@@ -157,7 +159,7 @@ def empty_world(*, jobs: int, links: int, uses: int, segments: int, kept: int, t
         trace=np.zeros(trace, TRACE),
     )
     world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
-    world.jobs["share"] = 1.0
+    world.jobs["speed"], world.jobs["share"] = 1.0, 1.0
     world.links["head"] = -1
     return world
 
