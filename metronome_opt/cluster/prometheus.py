@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from metronome_opt import errors
-from metronome_opt.cluster.gates import COUNTERS, GateCounter
+from metronome_opt.cluster.measured import COUNTERS, GateCounter
 from metronome_opt.errors import InputError, MissingBackendError, RemoteError, quote
 from metronome_opt.records import explain
 
