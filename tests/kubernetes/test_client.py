@@ -221,7 +221,7 @@ def test_deleting_what_is_not_there_is_no_error(server: Server, client: Client) 
 def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['lightkube'] = None; from metronome_opt.__main__ import main; "
-        "sys.exit(main(['import', '--from-cluster', '--output', 'x.yaml']))"
+        "sys.exit(main(['controller', 'state']))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
