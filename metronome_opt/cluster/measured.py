@@ -137,7 +137,8 @@ def observe_gates(
             begin_s = max(begin_s, notified_s[job] + settled_s)
         totals = dict.fromkeys(COUNTERS, 0.0)
         for counter in by_job.get(job, ()):
-            totals[counter.name] += counter.increase(begin_s)
+            if counter.name in totals:
+                totals[counter.name] += counter.increase(begin_s)
         observations[job] = _observation(len(claim.gang.phases), totals)
     return observations
 
