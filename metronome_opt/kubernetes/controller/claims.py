@@ -45,22 +45,15 @@ class Slots:
 
     def annotations(self, job: str, name: str) -> dict[str, str]:
         """Return them as annotations of the pod of a name, which its claim has too."""
-        slots: dict[str, Any] = {
+        slots = {
             "offset_ms": milliseconds(self.offset_us),
             "period_ms": milliseconds(self.period_us),
             "starts_ms": [milliseconds(start) for start in self.starts_us],
             "cushion_ms": milliseconds(self.period_us // 100),
             "gated": self.gated,
+            "job": job,
         }
-
-        def plain(value: Any) -> str:
-            return json.dumps(value, separators=(",", ":")).strip("[]")
-
-        return {
-            **{f"{DEFAULT_GROUP}/{key.replace('_', '-')}": plain(slots[key]) for key in slots},
-            f"{DEFAULT_GROUP}/claim": name,
-            f"{DEFAULT_GROUP}/slots": json.dumps({**slots, "job": job}),
-        }
+        return {f"{DEFAULT_GROUP}/claim": name, f"{DEFAULT_GROUP}/slots": json.dumps(slots)}
 
 
 def slots_of(pod: Pod) -> Slots | None:

@@ -26,7 +26,7 @@ from metronome_opt.kubernetes.client import (
     merge,
     resource,
 )
-from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLE, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import Grant
@@ -203,9 +203,7 @@ def test_pods_with_traffic_are_injected_at_admission(
     assert item["fieldRef"]["fieldPath"] == wanted["fieldRef"]["fieldPath"]
     for container, before in zip(spec["containers"], ([], own["env"]), strict=True):
         assert MOUNT in container["volumeMounts"]
-        for variable in container["env"]:
-            variable.get("valueFrom", {}).get("fieldRef", {}).pop("apiVersion", None)
-        assert container["env"] == [*before, *VARIABLES]
+        assert container["env"] == [*before, VARIABLE]
     for name in ("silent", "asks"):
         assert "volumes" not in seen[name]["spec"]
         assert "env" not in seen[name]["spec"]["containers"][0]
