@@ -109,7 +109,6 @@ def write(path: Path, *, server: str = "https://host", user: Any = None, **parts
         "users": [{"name": "u", "user": user or {"token": TOKEN}}],
         "contexts": [
             {"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
-            {"name": "bare", "context": {"cluster": "c"}},
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -339,25 +338,24 @@ def test_watch_that_breaks_is_a_cluster_error(end: Reply, server: Server, client
 
 
 @pytest.mark.parametrize(
-    ("contents", "context", "words"),
+    ("contents", "words"),
     [
-        (None, None, "No such file"),
-        (f"users: [token: {TOKEN}", None, r"cannot be used \(ParserError\)"),
-        (TOKEN, None, r"cannot be used \(AttributeError\)"),
-        ({"user": {"token": [TOKEN]}}, None, r"cannot be used \(ValidationError\)"),
-        ({}, "other", "has no context 'other', but main, bare; give --context"),
-        ({"clusters": []}, None, r"cannot be used \(KeyError\)"),
-        ({"user": {"as": "x"}}, None, "user.as: is not supported"),
-        ({"user": {"client-certificate": "no", "client-key": "no"}}, None, "No such file"),
+        (None, "No such file"),
+        (f"users: [token: {TOKEN}", r"cannot be used \(ParserError\)"),
+        (TOKEN, r"cannot be used \(AttributeError\)"),
+        ({"user": {"token": [TOKEN]}}, r"cannot be used \(ValidationError\)"),
+        ({"current-context": "other"}, "has no context 'other'; kubectl config use-context"),
+        ({"clusters": []}, r"cannot be used \(KeyError\)"),
+        ({"user": {"as": "x"}}, "user.as: is not supported"),
+        ({"user": {"client-certificate": "no", "client-key": "no"}}, "No such file"),
         (
             {"clusters": [{"name": "c", "cluster": {"proxy-url": "http://p"}}]},
-            None,
             "cluster.proxy-url: is not supported",
         ),
     ],
 )
 def test_unusable_kubeconfig_is_one_line_without_secrets(
-    contents: Any, context: str | None, words: str, tmp_path: Path
+    contents: Any, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "config"
     if isinstance(contents, dict):
@@ -365,6 +363,6 @@ def test_unusable_kubeconfig_is_one_line_without_secrets(
     elif contents is not None:
         path.write_text(contents)
     with pytest.raises(InputError, match=rf"^{path}: .*{words}") as caught:
-        connect(path, context)
+        connect(path)
     assert TOKEN not in str(caught.value)
     assert "\n" not in str(caught.value)
