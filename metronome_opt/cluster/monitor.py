@@ -277,7 +277,7 @@ class Monitor:
         for job, claim in changed.items():
             why += _changes(claims[job], claim, slot_ms)
         reason = "; ".join(filter(None, (*why, slots.why)))
-        return Answer(changed, reason or _nothing(claims, differences), late)
+        return Answer(changed, reason or _nothing(differences), late)
 
     def _resting(self, question: Question) -> set[str]:
         """Return the jobs beside one that was moved not long ago, which are left alone."""
@@ -383,18 +383,12 @@ def _slots(claim: Reservation) -> tuple[object, ...] | None:
 # ------------------------------------------------------------------ reasons
 
 
-def _nothing(claims: Mapping[str, Reservation], differences: Mapping[str, list[str]]) -> str:
+def _nothing(differences: Mapping[str, list[str]]) -> str:
     """Return why nothing changes."""
-    unlike = [line for lines in differences.values() for line in lines]
+    unlike = "; ".join(line for lines in differences.values() for line in lines)
     if unlike:
-        return f"not believed yet: {'; '.join(unlike)}"
-    if not differences:
-        return "no job was measured"
-    return (
-        "all is as claimed"
-        if claims.keys() <= differences.keys()
-        else ("what was measured is as claimed")
-    )
+        return f"not believed yet: {unlike}"
+    return "what was measured is as claimed" if differences else "no job was measured"
 
 
 def _changes(before: Reservation, after: Reservation, slot_ms: int) -> Iterator[str]:

@@ -59,7 +59,7 @@ def test_jobs_that_obey_keep_their_slots() -> None:
     watched.run(65)
     assert state.claims == before
     assert {each.gangs for each in watched.rephased} == {0}
-    assert watched.lines[-1] == "all is as claimed"
+    assert watched.lines[-1] == "what was measured is as claimed"
 
 
 def test_what_differs_has_to_be_seen_twice() -> None:

@@ -29,7 +29,7 @@ from metronome_opt.kubernetes.client import (
     delete,
     listed,
 )
-from metronome_opt.kubernetes.controller.claims import Assignment, Slots
+from metronome_opt.kubernetes.controller.claims import Assignment, pod_annotations
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.pods import Pod
 
@@ -233,14 +233,14 @@ def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
 
 def test_pod_gets_its_node_and_slots_in_one_request(server: Server, client: Client) -> None:
     metadata = {"name": "a-0", "namespace": "team", "uid": "uid-1", "resourceVersion": "7"}
-    slots = Slots(0, 200_000, (100_000,))
+    slots = {"offset_ms": 0, "period_ms": 200}
     pod = Pod.of({"metadata": metadata, "spec": {}})
     LiveCluster(client).assign([Assignment(pod, 0, "n1")], slots)
     (request,) = server.requests
     assert (request.method, request.kind) == ("PATCH", "application/merge-patch+json")
-    annotations = {f"{GROUP}/node": "n1", **slots.annotations("team/a-0", "a-0")}
+    stated = {f"{GROUP}/node": "n1", **pod_annotations(slots, "a-0")}
     assert json.loads(request.body) == {
-        "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": annotations},
+        "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": stated},
         "spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "schedulingGates": None},
     }
 
