@@ -281,11 +281,10 @@ class Monitor:
 
     def _resting(self, question: Question) -> set[str]:
         """Return the jobs beside one that was moved not long ago, which are left alone."""
-        moved = {job for job, at_s in self._moved_s.items() if question.at_s < at_s + _PAUSE_S}
-        resting = set()
-        for part in components(question.instance) if moved else ():
+        since_s, resting = question.at_s - _PAUSE_S, set()
+        for part in components(question.instance):
             names = {job.name for job in part.jobs}
-            if not names.isdisjoint(moved):
+            if any(self._moved_s.get(name, since_s) > since_s for name in names):
                 resting |= names
         return resting
 

@@ -138,12 +138,6 @@ class ClusterState:
         counts = np.where(needs > 0, spare // np.maximum(needs, 1), gang.tasks)
         return np.where(self.up, counts.min(axis=1).clip(0, gang.tasks), 0)
 
-    @property
-    def fragments(self) -> int:
-        """Number of free GPUs on nodes in use, which no large job can have together."""
-        free, total = self.free[:, 0], self.total[:, 0]
-        return int(free[free < total].sum())
-
     def jobs_on(self, node: str) -> list[str]:
         """Return the jobs that have tasks on a node."""
         return [job for job, claim in self.claims.items() if node in claim.nodes]
