@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.testbed.network import GOODPUT, Layout
-from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLE, VOLUME
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 
@@ -140,5 +140,5 @@ def pod(job: Job, name: str, folder: Path, *, gated: bool) -> dict[str, Any]:
         }
         spec |= {"schedulingGates": [{"name": SCHEDULING_GATE}], "volumes": [VOLUME]}
         container["volumeMounts"] = [MOUNT]
-        container["env"] += VARIABLES
+        container["env"] += [VARIABLE]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -26,8 +26,12 @@ def controller(
             help="Make STATE if it is not there, as place does; else take over its changed nodes.",
         ),
     ] = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The kubeconfig.", show_default="KUBECONFIG, ~/.kube/config"
+        ),
+    ] = None,
     namespace: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Place only pods of this one.", show_default="all"),
@@ -53,7 +57,6 @@ def controller(
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Reconcile once, and end.")] = False,
 ) -> int:
     """Give waiting pods of a cluster nodes and slots.
 
@@ -77,7 +80,7 @@ def controller(
     changed, stop = threading.Event(), threading.Event()
     metrics = ControllerMetrics()
     with ExitStack() as stack:
-        client = stack.enter_context(connect(kubeconfig, context))
+        client = stack.enter_context(connect(kubeconfig))
         if listen is not None:
             _answer_scrapes(listen, metrics)
         _stop_on_signals(stop, changed)
@@ -97,10 +100,6 @@ def controller(
             patience_s=patience,
             node_patience_s=node_patience,
         )
-        if once:
-            waiting = loop.reconcile(live.pods(), live.nodes())
-            typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
-            return 0
         watch(client, where, changed, stop)
         run(
             loop,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +17,8 @@ from metronome_opt.cli import options
 from metronome_opt.errors import MetronomeError, counted
 
 if TYPE_CHECKING:
-    from metronome_opt.cluster.monitor import Answer, Monitor, Rephased
+    from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
+    from metronome_opt.cluster.state import ClusterState
 
 _MAX_INTERVAL_S = 86_400.0
 _MAX_NAMED = 10
@@ -47,12 +50,17 @@ def monitor(
 
         check_folder(claims)
     Store.check(state)  # rather than at each check
-    watch = _Watch(state, claims, as_json=as_json)
     read = Prometheus(prometheus, timeout_s=max(5.0, interval)).read
-    if once or dry_run:
-        # There is one check only, so its findings are believed.
-        return watch.once(Monitor(read, check_s=interval, persist=1), dry_run=dry_run)
-    return watch.repeat(Monitor(read, check_s=interval), interval)
+    if not (once or dry_run):
+        watch = _Watch(state, Monitor(read, check_s=interval), claims, as_json=as_json)
+        return watch.repeat(interval)
+    # There is one check only, so its findings are believed.
+    following = Monitor(read, check_s=interval, persist=1)
+    watch = _Watch(state, following, None if dry_run else claims, as_json=as_json)
+    answer = watch.check(partial(following.ask, measured=True), dry_run=dry_run)
+    if answer is None:
+        watch.report("no job has claims on links", 0, {}, None)
+    return 0 if answer is not None and len(_unmeasured(answer)) < len(answer.observations) else 1
 
 
 @dataclass
@@ -60,55 +68,50 @@ class _Watch:
     """Checks of a state folder, which is free for others while a decision is made."""
 
     state: Path
+    monitor: Monitor
     claims: Path | None
     as_json: bool
     exported: bool = False  # the folder has the claims in force
 
-    def once(self, monitor: Monitor, *, dry_run: bool) -> int:
-        """Check once; return the exit status."""
-        from metronome_opt.cluster.store import Store
-
-        with Store(self.state) as store:
-            question = monitor.ask(store.state, measured=True)
-        if question is None:
-            self._print("no job has claims on links", 0, {})
-            return 1
-        answer = monitor.answer(question)
-        if dry_run:
-            self._print(answer.reason, 0, _unmeasured(answer), answer.fault)
-        else:
-            with Store(self.state) as store:
-                done = monitor.apply(store.state, question, answer)
-            self._report(done, answer)
-            self._export()
-        return 0 if answer.fault is None and _is_measured(answer) else 1
-
-    def repeat(self, monitor: Monitor, interval_s: float) -> int:
+    def repeat(self, interval_s: float) -> int:
         """Check until interrupted; what fails is tried again."""
         try:
             while True:
                 try:
-                    self._check(monitor)
+                    self.check(self.monitor.next)
                 except MetronomeError as error:  # another process has the folder, say; that passes
                     typer.echo(f"metronome: {error}", err=True)
                 time.sleep(interval_s)
         except KeyboardInterrupt:
             return options.INTERRUPTED
 
-    def _check(self, monitor: Monitor) -> None:
-        from metronome_opt.cluster.monitor import Question
+    def check(
+        self,
+        ask: Callable[[ClusterState], Question | Rephased | None],
+        *,
+        dry_run: bool = False,
+    ) -> Answer | None:
+        """Decide what is asked about a state, and apply it; return the decision."""
+        from metronome_opt.cluster.monitor import Question, Rephased
         from metronome_opt.cluster.store import Store
 
         self._export()
         with Store(self.state) as store:
-            following = monitor.next(store.state)
-        if isinstance(following, Question):
-            answer = monitor.answer(following)
-            with Store(self.state) as store:
-                self._report(monitor.apply(store.state, following, answer), answer)
-        elif following is not None:
-            self._report(following, None)
+            done = ask(store.state)
+        answer = None
+        if isinstance(done, Question):
+            question, answer = done, self.monitor.answer(done)
+            if dry_run:
+                done = Rephased(0, answer.reason, answer.fault)
+            else:
+                with Store(self.state) as store:
+                    done = self.monitor.apply(store.state, question, answer)
+        if done is not None:
+            self.exported &= not done.gangs
+            unmeasured = {} if answer is None else _unmeasured(answer)
+            self.report(done.line, done.gangs, unmeasured, done.fault)
         self._export()
+        return answer
 
     def _export(self) -> None:
         """Write the claims in force if the folder may have others.
@@ -125,13 +128,8 @@ class _Watch:
                 export_state(store.state, self.claims)
         self.exported = True
 
-    def _report(self, done: Rephased, answer: Answer | None) -> None:
-        self.exported &= not done.gangs
-        unmeasured = {} if answer is None else _unmeasured(answer)
-        self._print(done.line, done.gangs, unmeasured, done.fault)
-
-    def _print(
-        self, reason: str, gangs: int, unmeasured: dict[str, str], fault: str | None = None
+    def report(
+        self, reason: str, gangs: int, unmeasured: Mapping[str, str], fault: str | None
     ) -> None:
         """Print the outcome of a check: a line, and a line for each reason not to measure a job."""
         if self.as_json:
@@ -142,19 +140,11 @@ class _Watch:
             typer.echo(f"metronome: {fault}", err=True)
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         typer.echo(f"{at}  {counted(gangs, 'job')} rephased: {reason}")
-        by_reason: dict[str, list[str]] = {}
-        for job, why in unmeasured.items():
-            by_reason.setdefault(why, []).append(job)
-        for why, jobs in by_reason.items():
-            named = ", ".join(jobs[:_MAX_NAMED])
-            if len(jobs) > _MAX_NAMED:
-                named += f" and {len(jobs) - _MAX_NAMED} more"
-            typer.echo(f"  not measured: {named}: {why}")
+        for why in dict.fromkeys(unmeasured.values()):
+            jobs = [job for job, each in unmeasured.items() if each == why]
+            more = f" and {len(jobs) - _MAX_NAMED} more" if len(jobs) > _MAX_NAMED else ""
+            typer.echo(f"  not measured: {', '.join(jobs[:_MAX_NAMED])}{more}: {why}")
 
 
 def _unmeasured(answer: Answer) -> dict[str, str]:
     return {job: each for job, each in answer.observations.items() if isinstance(each, str)}
-
-
-def _is_measured(answer: Answer) -> bool:
-    return any(not isinstance(each, str) for each in answer.observations.values())

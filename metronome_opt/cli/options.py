@@ -66,14 +66,6 @@ Tolerance = Annotated[
         show_default="1%",
     ),
 ]
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="The kubeconfig.", show_default="KUBECONFIG, ~/.kube/config"),
-]
-Context = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Its context.", show_default="the current one"),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 

@@ -4,52 +4,48 @@ A decision takes seconds, and what it is made of milliseconds. So `Monitor.next`
 claims in force, `Monitor.answer` decides by that copy, at leisure and without the state, and
 `Monitor.apply` changes of the state what is still true then.
 
-Jobs that fit can be late all the same: once several of them are out of their slots, each holds up
-the others, and none catches up. On real networks that lasts for minutes, and free jobs separate
-by themselves. So all that hang together are let go for some seconds; for twice as long each time
-that it does not help.
+A difference between measured and claimed traffic corrects a claim when it has lasted for some
+checks. Jobs that fit can be late all the same: once several of them are out of their slots, each
+holds up the others, and none catches up. On real networks that lasts for minutes, and free jobs
+separate by themselves. So all that hang together are let go for some seconds; for twice as long
+each time that it does not help.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from metronome_opt.cluster.findings import (
-    Finding,
-    correct_claims,
-    find_differences,
-    undisturbed,
-)
-from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.gates import Beliefs, Observation, Read, observe_gates, window_s
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.measured import Observation, Read, corrected, observe_gates, window_s
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of
 from metronome_opt.errors import MetronomeError
+from metronome_opt.instance import Instance
 from metronome_opt.presolve.components import components
-from metronome_opt.slowdown.claims import Claims
+from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.rephase import choose_slots
-from metronome_opt.verify import evaluate
 
 _LOOSE_S, _MAX_LOOSE_S = 5.0, 600.0
 _SETTLE_S = 2.0  # gangs that come one after the other are decided about together
-_PAUSE_S, _MAX_PAUSE_S = 30.0, 3600.0  # for which a job that was moved is left alone
-_PERSIST = 2  # checks in a row in which a finding has to be there before it counts
+_PAUSE_S = 30.0  # for which measurements leave gangs alone that were moved
+_PERSIST = 2  # checks in a row in which a difference has to be there before it counts
 
 
 @dataclass(frozen=True)
 class Question:
-    """Claims in force that are to be decided about."""
+    """Claims in force, of jobs that use links, that are to be decided about."""
 
-    before: Mapping[str, Reservation]
-    claims: Claims
+    claims: Mapping[str, Reservation]
+    instance: Instance
+    hyperperiod: int
     concerned: frozenset[str]
     notified_s: Mapping[str, float]
     at_s: float
     measured: bool
-    tried: bool
 
 
 @dataclass(frozen=True)
@@ -59,13 +55,11 @@ class Answer:
     Attributes
     ----------
     claims
-        Those that are to be in force; None if all stay as they are.
+        Those that change.
     reason
         In one line.
     late
         Jobs that are late though nothing of their own has changed.
-    later
-        Jobs and links to be decided about once more, since jobs were moved not long ago.
     observations
         By job, its mean iteration, or why that is not known; empty if nothing was measured.
     in_time
@@ -74,10 +68,9 @@ class Answer:
         Why nothing was measured; None if all is well.
     """
 
-    claims: Claims | None
+    claims: Mapping[str, Reservation]
     reason: str
     late: frozenset[str] = frozenset()
-    later: frozenset[str] = frozenset()
     observations: Mapping[str, Observation | str] = field(default_factory=dict)
     in_time: bool = False
     fault: str | None = None
@@ -126,13 +119,15 @@ class Monitor:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._read, self._check_s, self._clock = read, check_s, clock
-        self._beliefs = Beliefs()
-        self._memory = _Memory(persist)
+        self._persist = persist
+        self._slow: set[str] = set()  # gangs whose bursts were late in all slots for their claims
+        # By gang: checks in a row in which it differed from its claim, and in which it was late.
+        self._differs: Counter[str] = Counter()
+        self._late: Counter[str] = Counter()
         self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its slots
+        self._moved_s: dict[str, float] = {}  # when it was moved last
         self._known: dict[str, frozenset[str]] | None = None  # gangs and their links
         self._concerned: set[str] = set()
-        self._later: set[str] = set()  # what is decided about once more, and when
-        self._later_s = 0.0
         self._since_s = clock()  # when the last gang came or left
         self._due_s = clock() + check_s
         self._loose: set[str] = set()  # gangs that were let go, until when, and for how long next
@@ -145,9 +140,6 @@ class Monitor:
         now = self._clock()
         if self._loose:
             return self._gather(state) if now >= self._loose_until_s else None
-        if self._later and now >= self._later_s:
-            self._concerned |= self._later & self._gangs.keys()
-            self._later = set()
         is_due = self._read is not None and now >= self._due_s
         if is_due or (self._concerned and now >= self._since_s + _SETTLE_S):
             return self.ask(state, measured=is_due)
@@ -169,8 +161,9 @@ class Monitor:
         for job in left:
             self._concerned |= self._known.pop(job)
             self._notified_s.pop(job, None)
-            self._beliefs.forget(job)
-            self._memory.forget(job)
+            self._moved_s.pop(job, None)
+            del self._differs[job], self._late[job]
+            self._slow.discard(job)
         for job in came:
             self._known[job] = frozenset(state.flows(job))
             self._notified_s[job] = now
@@ -188,84 +181,112 @@ class Monitor:
         concerned, self._concerned = frozenset(self._concerned), set()
         if measured:
             self._due_s = now + self._check_s
-        claims = claims_of(state)
-        if claims is None:
+        claims = {job: claim for job, claim in state.claims.items() if state.flows(job)}
+        if not claims:
             return None
-        tried = self._loose_s > _LOOSE_S
         return Question(
-            dict(state.claims), claims, concerned, dict(self._notified_s), now, measured, tried
+            claims,
+            instance_of(state, claims),
+            state.cluster.hyperperiod,
+            concerned,
+            dict(self._notified_s),
+            now,
+            measured,
         )
 
     def answer(self, question: Question) -> Answer:
         """Decide; without measurements if they cannot be read."""
-        claims, now_s = question.claims, question.at_s
+        claims, now_s, slot_ms = question.claims, question.at_s, question.instance.slot_ms
         seen: Mapping[str, Observation | str] = {}
         fault = None
         if self._read is not None and question.measured:
-            begin_s = now_s - window_s(claims, self._check_s)
             try:
-                counters = self._read(begin_s, now_s)
+                begin_s = now_s - window_s(claims, slot_ms, self._check_s)
+                seen = observe_gates(
+                    claims,
+                    slot_ms,
+                    self._read(begin_s, now_s),
+                    now_s=now_s,
+                    for_s=self._check_s,
+                    notified_s=question.notified_s,
+                )
             except MetronomeError as error:
                 fault = str(error)
-            else:
-                notified_s = question.notified_s
-                seen = observe_gates(
-                    claims, counters, now_s=now_s, for_s=self._check_s, notified_s=notified_s
-                )
-        observations = self._beliefs.of(
-            claims,
-            {job: each for job, each in seen.items() if isinstance(each, Observation)},
-            tried=question.tried,
-        )
-        known = claims.offsets.keys() | {link.name for link in claims.instance.links}
-        concerned = question.concerned & known
-        decision = self._decide(with_cushions(claims), observations, now_s, concerned)
+        observations = {
+            job: self._believed(each, claims[job], slot_ms)
+            for job, each in seen.items()
+            if isinstance(each, Observation)
+        }
         in_time = bool(seen) and all(
-            name in observations and not observations[name].alone
-            for name in filter(claims.is_gated, claims.offsets)
+            job in observations and not observations[job].is_late(claim, slot_ms)
+            for job, claim in claims.items()
+            if claim.gated
         )
+        decision = self._decide(question, observations)
         return replace(decision, observations=seen, in_time=in_time, fault=fault)
 
-    def _decide(
-        self,
-        claims: Claims,
-        observations: Mapping[str, Observation],
-        now_s: float,
-        concerned: Collection[str],
-    ) -> Answer:
+    def _believed(self, seen: Observation, claim: Reservation, slot_ms: int) -> Observation:
+        """Return an observation without what other jobs may have done to bursts out of slots.
+
+        Once jobs that were late were let go in vain, bursts are as long as measured.
+        """
+        if claim.gated and not seen.is_late(claim, slot_ms):
+            self._slow.discard(claim.job)
+            return seen
+        if claim.gated and self._loose_s > _LOOSE_S:
+            self._slow.add(claim.job)
+        return seen if claim.job in self._slow else seen.no_longer(claim, slot_ms)
+
+    def _decide(self, question: Question, observations: Mapping[str, Observation]) -> Answer:
         """Return a decision after comparing claims with observations.
 
-        Jobs and links that are `concerned` are decided about in any case, and at once: a job has
+        Jobs and links that are concerned are decided about in any case, and at once: a job has
         come, or left.
         """
-        observations = undisturbed(claims, observations)
-        findings = find_differences(claims, observations)
-        self._memory.note(findings, observations)
-        ripe = [finding for finding in findings if self._memory.is_ripe(finding)]
-        late = frozenset(finding.job for finding in ripe if finding.kind == "late")
-        if not ripe and not concerned:
-            return Answer(None, _nothing_believed(claims, findings, observations), late)
-        believed = _with_neighbours(claims, ripe, findings)
-        right, kept = correct_claims(claims, believed, observations)
-        suspects = {
-            each.job
-            for each in believed
-            if each.job not in kept and each.kind != "late"  # other slots would not help
-        }
-        resting = self._memory.resting(now_s) - set(concerned)
-        slots = choose_slots(claims, right, suspects.union(concerned), resting)
-        if slots.postponed:
-            stay = [each for each in believed if each.job not in slots.postponed]
-            right, kept = correct_claims(claims, stay, observations)
-        if slots.gated:
-            right = right.with_slots(slots.periods, slots.gated)
-        after = right.with_offsets({**right.offsets, **slots.offsets})
-        moved = {
-            name for name in after.offsets if after.is_gated(name) != claims.is_gated(name)
-        }.union(slots.offsets)
-        self._memory.note_moves(moved, now_s)
-        reasons = (*map(str, ripe), *kept.values(), *_changes(claims, after), slots.why)
-        return Answer(after, "; ".join(filter(None, reasons)), late, frozenset(slots.later))
+        claims, slot_ms = question.claims, question.instance.slot_ms
+        differences: dict[str, list[str]] = {}
+        for job, seen in observations.items():
+            differences[job] = seen.differences(claims[job], slot_ms)
+            is_late = seen.is_late(claims[job], slot_ms) and not differences[job]
+            self._differs[job] = self._differs[job] + 1 if differences[job] else 0
+            self._late[job] = self._late[job] + 1 if is_late else 0
+        late = frozenset(job for job in observations if self._late[job] >= self._persist)
+        resting = self._resting(question)
+        right, why = dict(claims), [f"{job}: late" for job in sorted(late)]
+        differing = [job for job in observations if self._differs[job] >= self._persist]
+        for job in differing:
+            if job in resting:
+                continue
+            why += differences[job]
+            claim = corrected(claims[job], observations[job], slot_ms, question.hyperperiod)
+            if claim is None:
+                why.append(f"{job} keeps its claim: its iteration is longer than the hyperperiod")
+            else:
+                right[job] = claim
+        concerned = question.concerned.union(job for job in claims if right[job] != claims[job])
+        slots = choose_slots(
+            question.instance,
+            _plan(claims),
+            _instance(question.instance, right),
+            _plan(right),
+            question.hyperperiod,
+            concerned,
+        )
+        after = {job: _with_slots(right[job], slots.plan) for job in slots.plan.offsets}
+        changed = {job: claim for job, claim in after.items() if claim != claims[job]}
+        for job, claim in changed.items():
+            why += _changes(claims[job], claim, slot_ms)
+        reason = "; ".join(filter(None, (*why, slots.why)))
+        return Answer(changed, reason or _nothing(differences), late)
+
+    def _resting(self, question: Question) -> set[str]:
+        """Return the jobs beside one that was moved not long ago, which are left alone."""
+        since_s, resting = question.at_s - _PAUSE_S, set()
+        for part in components(question.instance):
+            names = {job.name for job in part.jobs}
+            if any(self._moved_s.get(name, since_s) > since_s for name in names):
+                resting |= names
+        return resting
 
     # ------------------------------------------------------------------ changing the state
 
@@ -275,29 +296,27 @@ class Monitor:
         unchanged = Rephased(0, answer.reason, answer.fault)
         if answer.in_time:
             self._loose_s = _LOOSE_S
-        if answer.claims is None:
+        if not answer.claims and not answer.late:
             return unchanged
-        names = question.claims.offsets.keys()
-        if any(state.claims.get(job) != question.before[job] for job in names):
+        before = question.claims
+        if any(state.claims.get(job) != claim for job, claim in before.items()):
             links = frozenset().union(*self._gangs.values())
             self._concerned |= question.concerned & (self._gangs.keys() | links)
             return unchanged
         now = self._clock()
-        state.revise(_revised(question.before[job], answer.claims) for job in names)
-        if answer.later:
-            self._later |= answer.later
-            self._later_s = now + _PAUSE_S
-        moved = [job for job in names if _slots(state.claims[job]) != _slots(question.before[job])]
+        state.revise(answer.claims.values())
+        moved = [job for job, each in answer.claims.items() if _slots(each) != _slots(before[job])]
         self._notified_s |= dict.fromkeys(moved, now)
+        self._moved_s |= dict.fromkeys(moved, now)
         if answer.late and answer.late.isdisjoint(moved):
-            return self._let_go(state, question.claims, answer.late, now)
+            return self._let_go(state, question.instance, answer.late, now)
         return Rephased(len(moved), answer.reason, answer.fault)
 
     def _let_go(
-        self, state: ClusterState, claims: Claims, late: frozenset[str], now: float
+        self, state: ClusterState, instance: Instance, late: frozenset[str], now: float
     ) -> Rephased:
         """Let all go that hang together with gangs that are late."""
-        for part in components(claims.running):
+        for part in components(instance):
             names = {job.name for job in part.jobs}
             if not names.isdisjoint(late):
                 self._loose |= {name for name in names if state.claims[name].gated}
@@ -321,89 +340,38 @@ class Monitor:
         state.revise(claim.model_copy(update={"gated": gated}) for claim in claims)
 
 
-class _Memory:
-    """Number of checks in a row in which each finding was there, and recent moves of jobs."""
-
-    def __init__(self, persist: int) -> None:
-        self._persist = persist
-        self._seen: dict[tuple[str, str], int] = {}  # by kind and job
-        self._moved: dict[str, tuple[float, float]] = {}  # when, and for how long it rests
-
-    def note(self, findings: Sequence[Finding], measured: Collection[str]) -> None:
-        """Count findings; those of jobs that were not measured stay as they were."""
-        seen = {key: count for key, count in self._seen.items() if key[1] not in measured}
-        for key in dict.fromkeys((each.kind, each.job) for each in findings):
-            seen[key] = self._seen.get(key, 0) + 1
-        self._seen = seen
-
-    def is_ripe(self, finding: Finding) -> bool:
-        """Return whether a finding has lasted for long enough to be believed."""
-        return self._seen.get((finding.kind, finding.job), 0) >= self._persist
-
-    def resting(self, now_s: float) -> set[str]:
-        """Return the jobs that were moved not long ago and are to be left alone."""
-        return {job for job, (at_s, pause_s) in self._moved.items() if now_s < at_s + pause_s}
-
-    def forget(self, job: str) -> None:
-        """Forget a job that has left."""
-        self._seen = {key: count for key, count in self._seen.items() if key[1] != job}
-        self._moved.pop(job, None)
-
-    def note_moves(self, jobs: Collection[str], now_s: float) -> None:
-        """Let jobs rest; one that is moved again within twice its pause rests twice as long."""
-        for job in jobs:
-            at_s, before_s = self._moved.get(job, (-_MAX_PAUSE_S, 0.0))
-            again = now_s < at_s + 2 * before_s
-            self._moved[job] = now_s, min(_MAX_PAUSE_S, 2 * before_s) if again else _PAUSE_S
+# ------------------------------------------------------------------ claims
 
 
-# ------------------------------------------------------------------ claims of a state
+def _plan(claims: Mapping[str, Reservation]) -> Plan:
+    """Return the slots of gated jobs; others begin unshifted."""
+    return Plan(
+        {
+            job: claim.offset if claim.gated else claim.gang.ready % claim.gang.period
+            for job, claim in claims.items()
+        },
+        {job: claim.period for job, claim in claims.items() if claim.gated},
+    )
 
 
-def claims_of(state: ClusterState) -> Claims | None:
-    """Return the claims in force of all jobs that use links; None if there are none."""
-    jobs = [job for job in state.claims if state.flows(job)]
-    if not jobs:
-        return None
-    stretch = {job: state.claims[job].stretch for job in jobs}
-    gated = {job: state.claims[job].gated for job in jobs}
-    return Claims(instance_of(state, jobs), state.cluster.hyperperiod, stretch, gated=gated)
+def _instance(before: Instance, claims: Mapping[str, Reservation]) -> Instance:
+    """Return the jobs as they are claimed now, on the links that they crossed before."""
+    jobs = tuple(
+        claims[job.name].gang.job(job.links, stretch=claims[job.name].stretch)
+        for job in before.jobs
+    )
+    return before.replace(jobs=jobs)
 
 
-def with_cushions(claims: Claims) -> Claims:
-    """Return claims with the slots by which each job may be off, early or late, as others may.
-
-    Between any two bursts there is the cushion of their link; each of the two may use half of it.
-    Where something is late already, there is none.
-    """
-    limits = {
-        link.name: 0 if link.late else link.cushion
-        for link in evaluate(claims.instance, claims.offsets, claims.stretch).links
-    }
-    cushions = {}
-    for job in claims.instance.jobs:
-        known = [limit for link in job.links if (limit := limits[link]) is not None]
-        cushions[job.name] = min(known, default=job.period) // 2
-    return replace(claims, cushions=cushions)
-
-
-def _revised(before: Reservation, claims: Claims) -> Reservation:
-    """Return the claim of a job as it is to be."""
-    job = claims.instance.job(before.job)
-    stretch = claims.stretch.get(job.name, 0)
-    changes = {
-        "period": job.period,
-        "phases": job.phases,
-        "max_stretch": max(before.gang.max_stretch, stretch),
-    }
-    gang = Gang.model_validate(before.gang.model_copy(update=changes).model_dump())
-    slots = {
-        "gang": gang,
-        "offset": claims.offsets[job.name],
-        "stretch": stretch,
-        "gated": claims.is_gated(job.name),
-    }
-    return before.model_copy(update=slots)
+def _with_slots(claim: Reservation, plan: Plan) -> Reservation:
+    """Return a claim in the slots of a plan; without slots it keeps its period."""
+    period = plan.periods.get(claim.job)
+    if period is None:
+        return claim.model_copy(update={"gated": False})
+    stretch = period - claim.gang.period
+    gang = claim.gang.model_copy(update={"max_stretch": max(claim.gang.max_stretch, stretch)})
+    slots = {"offset": plan.offsets[claim.job], "stretch": stretch, "gated": True}
+    return claim.model_copy(update={"gang": gang, **slots})
 
 
 def _slots(claim: Reservation) -> tuple[object, ...] | None:
@@ -414,49 +382,27 @@ def _slots(claim: Reservation) -> tuple[object, ...] | None:
 # ------------------------------------------------------------------ reasons
 
 
-def _with_neighbours(
-    claims: Claims, ripe: Sequence[Finding], findings: Sequence[Finding]
-) -> list[Finding]:
-    """Return all findings about jobs that hang together with those of ripe findings.
-
-    What is measured of a job belongs together with what is measured of those that it meets.
-    """
-    names = {finding.job for finding in ripe}
-    for part in components(claims.running):
-        members = {job.name for job in part.jobs}
-        if not names.isdisjoint(members):
-            names |= members
-    return [finding for finding in findings if finding.job in names]
+def _nothing(differences: Mapping[str, list[str]]) -> str:
+    """Return why nothing changes."""
+    unlike = "; ".join(line for lines in differences.values() for line in lines)
+    if unlike:
+        return f"not believed yet: {unlike}"
+    return "what was measured is as claimed" if differences else "no job was measured"
 
 
-def _nothing_believed(
-    claims: Claims, findings: Sequence[Finding], measured: Collection[str]
-) -> str:
-    if findings:
-        return f"not believed yet: {'; '.join(map(str, findings))}"
-    if not measured:
-        return "no job was measured"
-    if claims.offsets.keys() <= set(measured):
-        return "all is as claimed"
-    return "what was measured is as claimed"
-
-
-def _changes(before: Claims, after: Claims) -> Iterator[str]:
-    """Yield what is claimed otherwise than before, job by job."""
-    slot_ms = before.instance.slot_ms
-    for job in before.instance.jobs:
-        name = job.name
-        changes = [
-            f"{what} {old * slot_ms:,} -> {new * slot_ms:,} ms"
-            for what, old, new in (
-                ("offset", before.offsets[name], after.offsets[name]),
-                ("period", before.period(name), after.period(name)),
-            )
-            if old != new
-        ]
-        if after.instance.job(name).phases != job.phases:
-            changes.append("bursts as measured")
-        if after.is_gated(name) != before.is_gated(name):
-            changes.append("keeps slots" if after.is_gated(name) else "keeps no slots")
-        if changes:
-            yield f"{name}: {', '.join(changes)}"
+def _changes(before: Reservation, after: Reservation, slot_ms: int) -> Iterator[str]:
+    """Yield what is claimed otherwise than before."""
+    changes = [
+        f"{what} {old * slot_ms:,} -> {new * slot_ms:,} ms"
+        for what, old, new in (
+            ("offset", before.offset, after.offset),
+            ("period", before.period, after.period),
+        )
+        if old != new
+    ]
+    if after.gang.phases != before.gang.phases:
+        changes.append("bursts as measured")
+    if after.gated != before.gated:
+        changes.append("keeps slots" if after.gated else "keeps no slots")
+    if changes:
+        yield f"{before.job}: {', '.join(changes)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,14 @@ from metronome_opt.records import explain
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Placement, Resources
 
-_MAX_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32 bits
-_MAX_ENTRIES = 2**29  # 2 GiB
+_MAX_RATE = 2**30  # Mbit/s of a link or a task: all that is sent on a link then fits 64 bits
 
 
 class ClusterState:
     """Nodes and links of a cluster, with the claims that are in force on them.
 
     Whatever changes it is an event. An event is checked in full first, then noted, then applied;
-    so one that is refused, or cannot be noted, leaves everything as it was. What an event
-    costs depends on what it changes, not on how large the cluster is.
+    so one that is refused, or cannot be noted, leaves everything as it was.
 
     Parameters
     ----------
@@ -56,17 +54,13 @@ class ClusterState:
         no part of what is kept. Shape (nodes, 3).
     up
         Whether each node takes tasks, shape (nodes,).
-    capacity, peaks
-        What each link carries, and what the jobs there would send if all burst at once, in Mbit/s,
-        shape (links,).
-    demand
-        What they send slot by slot over one hyperperiod, in Mbit/s, shape (links, H).
+    capacity
+        What each link carries, in Mbit/s, shape (links,).
     """
 
     def __init__(self, cluster: ClusterSpec) -> None:
         for link in cluster.links:
             _check_size(link.name, link.capacity)
-        _check_memory(cluster)
         self.cluster = cluster
         self.note: Callable[[Event], None] = lambda _: None
         self.claims: dict[str, Reservation] = {}
@@ -78,10 +72,6 @@ class ClusterState:
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
         self.capacity: Ints = np.array([*cluster.capacities.values()], dtype=np.int64)
-        self.demand: NDArray[np.int32] = np.zeros(
-            (len(cluster.links), cluster.hyperperiod), dtype=np.int32
-        )
-        self.peaks: Ints = np.zeros(len(cluster.links), dtype=np.int64)
         self.crossed: dict[str, dict[int, int]] = {}
 
     # ------------------------------------------------------------------ names and numbers
@@ -116,7 +106,14 @@ class ClusterState:
 
     def peak(self, link: str) -> int:
         """Return what the jobs on a link would send if all burst at once, in Mbit/s."""
-        return int(self.peaks[self.link_index(link)])
+        index = self.link_index(link)
+        return sum(flows * claim.gang.peak for claim, flows in self._users(index))
+
+    def _users(self, index: int) -> Iterator[tuple[Reservation, int]]:
+        """Yield the claims of the jobs on a link, with their flows there."""
+        for job, flows in self.crossed.items():
+            if index in flows:
+                yield self.claims[job], flows[index]
 
     def room(self, link: str) -> int:
         """Return how fast one more job may send on a link, in Mbit/s."""
@@ -125,7 +122,13 @@ class ClusterState:
     def residual(self, link: str) -> Ints:
         """Return the capacity of a link less its claims, slot by slot, shape (H,), in Mbit/s."""
         index = self.link_index(link)
-        residual: Ints = self.capacity[index] - self.demand[index].astype(np.int64)
+        residual: Ints = np.full(self.cluster.hyperperiod, self.capacity[index], dtype=np.int64)
+        for claim, flows in self._users(index):
+            pattern = np.zeros(claim.period, dtype=np.int64)  # of one flow
+            for phase in claim.gang.phases:
+                pattern[phase.start : phase.end] = phase.rate
+            rows = residual.reshape(-1, claim.period)
+            rows -= flows * np.roll(pattern, claim.offset)
         return residual
 
     def fits(self, gang: Gang) -> Ints:
@@ -134,12 +137,6 @@ class ClusterState:
         spare = self.free - self.others
         counts = np.where(needs > 0, spare // np.maximum(needs, 1), gang.tasks)
         return np.where(self.up, counts.min(axis=1).clip(0, gang.tasks), 0)
-
-    @property
-    def fragments(self) -> int:
-        """Number of free GPUs on nodes in use, which no large job can have together."""
-        free, total = self.free[:, 0], self.total[:, 0]
-        return int(free[free < total].sum())
 
     def jobs_on(self, node: str) -> list[str]:
         """Return the jobs that have tasks on a node."""
@@ -235,23 +232,18 @@ class ClusterState:
         if claim.job in self.claims:
             raise InputError(f"{claim.job}: is there twice")
         self._check_claim(claim)
-        for link, count in self.placement(claim).links.items():
-            _check_size(link, self.peak(link) + count * claim.gang.peak)
         self.take(claim)
         for node in claim.nodes:
             if (self.free[self._nodes[node]] < 0).any():
                 raise InputError(f"{claim.job}: node {node}: has less than its tasks take")
 
     def _check_new(self, claim: Reservation) -> None:
-        gang = claim.gang
         if claim.job in self.claims:
             raise InputError(
                 f"{claim.job}: has other claims in force already; unreserve it first, or rename it"
             )
         self._check_claim(claim)
         self._check_place(claim, self.free)
-        for link, count in self.placement(claim).links.items():
-            _check_size(link, self.peak(link) + count * gang.peak)
 
     def _check_place(self, claim: Reservation, free: Ints) -> None:
         """Refuse a place without room, if each node has so much free, of shape (nodes, 3)."""
@@ -276,25 +268,18 @@ class ClusterState:
         twice = [job for job, n in Counter(claim.job for claim in claims).items() if n > 1]
         if twice:
             raise InputError(f"{twice[0]}: is revised twice at once")
-        grown: Counter[str] = Counter()
         free, moved = self.free.copy(), []
         for claim in claims:
             before = self.claim(claim.job)
             if claim.gang.each != before.gang.each:
                 raise InputError(f"{claim.job}: runs already, and its tasks keep what they have")
             self._check_claim(claim)
-            for link, count in self.flows(claim.job).items():
-                grown[link] -= count * before.gang.peak
-            for link, count in self.placement(claim).links.items():
-                grown[link] += count * claim.gang.peak
             if claim.nodes != before.nodes:
                 self._give(before, 1, free)
                 moved.append(claim)
         for claim in moved:
             self._check_place(claim, free)
             self._give(claim, -1, free)
-        for link, more in grown.items():
-            _check_size(link, self.peak(link) + more)
 
     def _check_claim(self, claim: Reservation) -> None:
         """Refuse a claim that contradicts itself, or fits no state of this cluster."""
@@ -337,50 +322,27 @@ class ClusterState:
     def take(self, claim: Reservation) -> None:
         """Take a claim in without asking whether there is room for it, and without a note."""
         crossed = sorted(self.placement(claim).links.items())
-        flows = {self._links[link]: count for link, count in crossed}
         self.claims[claim.job] = claim
-        self.crossed[claim.job] = flows
+        self.crossed[claim.job] = {self._links[link]: count for link, count in crossed}
         self._give(claim, -1, self.free)
-        self._send(claim, flows, 1)
 
     def _give_back(self, claim: Reservation) -> None:
         self._give(claim, 1, self.free)
-        self._send(claim, self.crossed.pop(claim.job), -1)
+        del self.crossed[claim.job]
 
     def _give(self, claim: Reservation, sign: int, free: Ints) -> None:
         each = sign * np.array(claim.gang.each.vector, dtype=np.int64)
         for node in claim.nodes:
             free[self._nodes[node]] += each
 
-    def _send(self, claim: Reservation, flows: Mapping[int, int], sign: int) -> None:
-        """Add a job to the demand of links, by index, or take it away with a `sign` of -1."""
-        pattern = np.zeros(claim.period, dtype=np.int32)  # of one flow, slot by slot
-        for phase in claim.gang.phases:
-            pattern[phase.start : phase.end] = phase.rate
-        pattern = np.roll(pattern, claim.offset)
-        for link, count in flows.items():
-            rows = self.demand[link].reshape(-1, len(pattern))
-            rows += (sign * count) * pattern
-            self.peaks[link] += sign * count * claim.gang.peak
-
 
 def _check_size(where: str, rate: int) -> None:
     """Refuse a bandwidth below 0, or above what numbers have room for."""
     if rate < 0:
         raise InputError(f"{where}: {quote(rate)} Mbit/s: must be at least 0")
-    if rate >= _MAX_DEMAND:
+    if rate >= _MAX_RATE:
         raise InputError(
-            f"{where}: {quote(rate)} Mbit/s: must be below {_MAX_DEMAND}; use larger units"
-        )
-
-
-def _check_memory(cluster: ClusterSpec) -> None:
-    """Refuse a cluster on which demand takes too much memory."""
-    links = len(cluster.links)
-    if links * cluster.hyperperiod > _MAX_ENTRIES:
-        raise InputError(
-            f"{cluster.name}: hyperperiod: {cluster.hyperperiod} slots on {links} links are more "
-            f"than {_MAX_ENTRIES} numbers; coarsen the slots"
+            f"{where}: {quote(rate)} Mbit/s: must be below {_MAX_RATE}; use larger units"
         )
 
 

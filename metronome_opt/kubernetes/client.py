@@ -75,16 +75,14 @@ class ClusterError(RemoteError):
         self.code = code
 
 
-def connect(kubeconfig: Path | None = None, context: str | None = None) -> Client:
+def connect(kubeconfig: Path | None = None) -> Client:
     """Return a client; nothing is asked yet.
 
     Parameters
     ----------
     kubeconfig
         The file; None for the one in ``KUBECONFIG``, else ``~/.kube/config``, else what a pod finds
-        inside a cluster.
-    context
-        Its context; None for the current one.
+        inside a cluster. Its current context counts.
 
     Raises
     ------
@@ -92,7 +90,7 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> Clien
         If there is no kubeconfig or it cannot be used.
     """
     try:
-        config = _read_config(kubeconfig, context)
+        config = _read_config(kubeconfig)
         return Client(config, timeout=_TIMEOUT, field_manager=MANAGER)
     except MetronomeError:
         raise
@@ -232,8 +230,8 @@ PODS = resource("v1", "Pod", "pods")
 # ------------------------------------------------------------------ kubeconfig and answers
 
 
-def _read_config(path: Path | None, context: str | None) -> SingleConfig:
-    """Return a context of a kubeconfig, or the service account of a pod."""
+def _read_config(path: Path | None) -> SingleConfig:
+    """Return the current context of a kubeconfig, or the service account of a pod."""
     if path is None:
         path = Path(os.environ.get("KUBECONFIG") or _KUBECONFIG)
         if os.pathsep in str(path):
@@ -243,10 +241,9 @@ def _read_config(path: Path | None, context: str | None) -> SingleConfig:
     path = path.expanduser()
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     files = KubeConfig.from_dict(document, path)
-    name = files.current_context if context is None else context
+    name = files.current_context
     if name not in files.contexts:
-        known = ", ".join(files.contexts) or "none"
-        raise InputError(f"{path}: has no context {quote(name)}, but {known}; give --context")
+        raise InputError(f"{path}: has no context {quote(name)}; kubectl config use-context NAME")
     chosen = files.contexts[name]
     for kind, of in (("cluster", chosen.cluster), ("user", chosen.user)):
         entries = [each for each in document.get(f"{kind}s") or () if each["name"] == of]

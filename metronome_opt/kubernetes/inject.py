@@ -20,25 +20,14 @@ FOLDER = "/etc/metronome"
 _VOLUME = "metronome"
 
 
-def _from_annotation(name: str) -> dict[str, Any]:
-    return {"fieldRef": {"fieldPath": f"metadata.annotations['{DEFAULT_GROUP}/{name}']"}}
-
-
-VARIABLES: tuple[Mapping[str, Any], ...] = (
-    {"name": "METRONOME_CLAIM", "value": f"{FOLDER}/claim"},
-    {"name": "METRONOME_OFFSET_MS", "valueFrom": _from_annotation("offset-ms")},
-    {"name": "METRONOME_PERIOD_MS", "valueFrom": _from_annotation("period-ms")},
-    {"name": "METRONOME_STARTS_MS", "valueFrom": _from_annotation("starts-ms")},
-    {"name": "METRONOME_CUSHION_MS", "valueFrom": _from_annotation("cushion-ms")},
-    {"name": "METRONOME_GATED", "valueFrom": _from_annotation("gated")},
-)
-"""Environment of a container: the file is followed, the numbers are those of the start."""
+VARIABLE: Mapping[str, Any] = {"name": "METRONOME_CLAIM", "value": f"{FOLDER}/claim"}
 
 MOUNT: Mapping[str, Any] = {"name": _VOLUME, "mountPath": FOLDER, "readOnly": True}
 
+_SLOTS = {"fieldPath": f"metadata.annotations['{DEFAULT_GROUP}/slots']"}
 VOLUME: Mapping[str, Any] = {
     "name": _VOLUME,
-    "downwardAPI": {"items": [{"path": "claim", **_from_annotation("slots")}]},
+    "downwardAPI": {"items": [{"path": "claim", "fieldRef": _SLOTS}]},
 }
 
 
@@ -101,8 +90,7 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
     for container in (spec / "containers").items():
         replace_item(container, "volumeMounts", MOUNT)
     for environment in environments:
-        for variable in VARIABLES:
-            replace_item(environment, "env", variable)
+        replace_item(environment, "env", VARIABLE)
 
 
 def _annotations(

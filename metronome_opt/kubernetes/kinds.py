@@ -29,14 +29,8 @@ class ObjectKind:
 
     kind: str
     group: str = ""  # the core group has no name
-    versions: tuple[str, ...] = ("v1",)  # that are understood, the newest last
+    versions: tuple[str, ...] = ("v1",)  # that are understood
     namespaced: bool = True
-    plural: str = ""  # as in addresses; left out, the kind in lower case with an s
-
-    @property
-    def resource(self) -> str:
-        """Its name in addresses."""
-        return self.plural or f"{self.kind.lower()}s"
 
 
 @dataclass(frozen=True)
@@ -192,9 +186,7 @@ _TRAINING_OPERATOR: Mapping[str, Any] = {
 }
 register(
     ObjectKind("Node", namespaced=False),
-    ObjectKind(
-        CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural="stbandwidthcapacities"
-    ),
+    ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False),
     ObjectKind("Pod"),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
     # Pods also have the labels of the objects that theirs is made of, so that these come last.

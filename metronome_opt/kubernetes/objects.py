@@ -50,23 +50,14 @@ class Objects:
         for each in workload_kinds():
             yield from self.of(each.kind, each.group)
 
-    def add(
-        self,
-        documents: Iterable[tuple[str, Any]],
-        namespace: str | None = None,
-        *,
-        yielding: bool = False,
-    ) -> None:
+    def add(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Take objects in. Two objects of one name are one if they are equal.
 
         Parameters
         ----------
         documents
-            Each with where it stands; a list counts as the objects in it.
-        namespace
-            That of objects that name none; ``default`` if None.
-        yielding
-            Whether what is there already goes before what is added.
+            Each with where it stands; a list counts as the objects in it. One that names no
+            namespace is in ``default``.
 
         Raises
         ------
@@ -78,10 +69,10 @@ class Objects:
         for where, document in documents:
             for inner, item in _unpack(where, document):
                 with faults.collect():
-                    self._add(inner, item, namespace or DEFAULT_NAMESPACE, yielding=yielding)
+                    self._add(inner, item)
         faults.refuse()
 
-    def _add(self, where: str, document: Any, namespace: str, *, yielding: bool) -> None:
+    def _add(self, where: str, document: Any) -> None:
         root = Field(document, where)
         if not (root / "kind") or not (root / "apiVersion"):
             self.passed["no Kubernetes object"] += 1
@@ -93,14 +84,14 @@ class Objects:
             self.passed[f"{kind} ({group})" if slash else kind] += 1
             return
         name = root.at("metadata.name").text()
-        scope = root.at("metadata.namespace").text(namespace) if known.namespaced else ""
+        scope = root.at("metadata.namespace").text(DEFAULT_NAMESPACE) if known.namespaced else ""
         make = Pod if kind == "Pod" else KubernetesObject
         item = make(document, where, kind=kind, group=group, namespace=scope, name=name)
         item = replace(item, where=f"{where}: {item.title}")
         if version not in known.versions:
             (item / "apiVersion").fail(f"version must be {' or '.join(known.versions)}")
         other = self._objects.setdefault((kind, group, scope, name), item)
-        if not yielding and _stated(other) != _stated(item):
+        if _stated(other) != _stated(item):
             raise InputError(f"{item.where}: differs from {other.where}; keep one of them")
 
 

@@ -32,10 +32,7 @@ def _cluster_table(state: ClusterState) -> Table:
     for column, (name, unit) in enumerate(_RESOURCES.items()):
         has, free = (int(each[:, column].sum()) for each in (state.total, state.free))
         rows.append((name, f"{has / unit:,.0f}", f"{free / unit:,.0f}"))
-    rows += [
-        ("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks"),
-        ("GPUs left over on nodes in use", "", f"{state.fragments:,}"),
-    ]
+    rows.append(("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks"))
     return plain_table((state.cluster.name, "in all", "free"), rows)
 
 

@@ -9,7 +9,7 @@ the cost of waiting once counted in. No job may become slower than both now and 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,8 +20,6 @@ import numpy as np
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
-from metronome_opt.records import FrozenDict
-from metronome_opt.slowdown.claims import Claims
 from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
@@ -43,92 +41,75 @@ class NewSlots(NamedTuple):
 
     Attributes
     ----------
-    offsets
-        Of the jobs that move.
-    postponed
-        Jobs and links that are left as they are claimed for now, whatever was measured of them.
-    later
-        Jobs that would move if they had not been moved not long ago.
+    plan
+        Of the jobs that get other slots or a corrected claim; all else stays as it is.
     why
         In words, what moves bring, or why no job moves.
-    periods, gated
-        Of jobs that get other periods than the corrected ones, and of those that begin or cease to
-        keep slots.
     """
 
-    offsets: Mapping[str, int]
-    postponed: Collection[str]
-    later: Collection[str]
+    plan: Plan
     why: str
-    periods: Mapping[str, int] = FrozenDict()
-    gated: Mapping[str, bool] = FrozenDict()
 
 
 def choose_slots(
-    claims: Claims,
-    right: Claims,
-    suspects: Collection[str],
-    resting: Collection[str],
+    before: Instance,
+    plan: Plan,
+    right: Instance,
+    corrected: Plan,
+    hyperperiod: int,
+    concerned: Collection[str],
 ) -> NewSlots:
-    """Choose new slots for the jobs that hang together with suspects; see the module.
+    """Choose new slots for the jobs that hang together with some; see the module.
 
     Parameters
     ----------
-    claims
-        The schedule in force.
-    right
+    before, plan
+        The jobs as they are claimed, without idle time, and the plan in force.
+    right, corrected
         The same with what was measured in place of what was claimed.
-    suspects
+    hyperperiod
+        Slots that every period of a gated job has to divide.
+    concerned
         Jobs and links that are decided about.
-    resting
-        Jobs that were moved not long ago, and stay where they are.
     """
     offsets: dict[str, int] = {}
     periods: dict[str, int] = {}
-    gated: dict[str, bool] = {}
-    postponed: set[str] = set()
-    later: set[str] = set()
     why = []
-    for part in components(right.running):
-        names = {job.name for job in part.jobs}
-        everything = names | {link.name for link in part.links}
-        if everything.isdisjoint(suspects):
-            continue
-        group = _Group(claims, right, part)
-        if group.fits_as_claimed:
-            continue  # how much idle time there really is shows when they run
-        way, better_later = group.choose(resting)
-        if group.is_slow:
-            why.append(group.describe(way))
-        if better_later:
-            why.append("jobs that would have to move were moved not long ago")
-            later |= names
-        if way is group.stay:
-            postponed |= everything
-            continue
-        for name in names:
-            gated[name] = name in way.periods
-            if name in way.periods:
-                periods[name] = way.periods[name]
-                if way.offsets[name] != right.offsets[name] % way.periods[name]:
-                    offsets[name] = way.offsets[name]
-    return NewSlots(offsets, postponed, later, "; ".join(why), periods, gated)
+    for part in components(right):
+        jobs, links = ({each.name for each in every} for every in (part.jobs, part.links))
+        if concerned and not (jobs | links).isdisjoint(concerned):
+            group = _Group(before, plan.only(part), part, corrected.only(part), hyperperiod)
+            if group.fits_as_claimed:
+                continue  # how much idle time there really is shows when they run
+            way = group.choose()
+            if group.is_slow:
+                why.append(group.describe(way))
+            if way is not group.stay:
+                offsets |= way.offsets
+                periods |= way.periods
+    return NewSlots(Plan(offsets, periods), "; ".join(why))
 
 
 @dataclass(frozen=True)
 class _Group:
     """Jobs that hang together, and what they may do."""
 
-    claims: Claims
-    right: Claims
-    part: Instance  # with the periods of `right`
+    before: Instance
+    plan: Plan
+    part: Instance  # as measured
+    corrected: Plan
+    hyperperiod: int
 
     @cached_property
     def _instance(self) -> Instance:
-        """The jobs as they would run alone."""
-        jobs = (self.right.instance.job(job.name) for job in self.part.jobs)
-        anywhere = {"current_offset": None, "max_stretch": 0}
-        return self.part.replace(jobs=tuple(job.model_copy(update=anywhere) for job in jobs))
+        """The jobs as they would run alone, with any period that divides the hyperperiod."""
+        jobs = tuple(
+            job.model_copy(
+                update={"current_offset": None, "max_stretch": self.hyperperiod - job.period}
+            )
+            for job in self.part.jobs
+        )
+        return self.part.replace(jobs=jobs)
 
     @cached_property
     def _player(self) -> Player:
@@ -150,33 +131,22 @@ class _Group:
     @cached_property
     def stay(self) -> Plan:
         """Plan without changes: jobs keep the periods that they claim."""
-        kept = [job.name for job in self.part.jobs if self.claims.is_gated(job.name)]
-        periods = {name: self.claims.period(name) for name in kept}
-        offsets = {name: self.right.offsets[name] % periods[name] for name in kept}
-        return Plan({**self._instance.unshifted, **offsets}, periods)
-
-    @cached_property
-    def _corrected(self) -> Plan:
-        return self._in_slots(self.right.offsets)
+        offsets = {
+            name: self.corrected.offsets[name] % period
+            for name, period in self.plan.periods.items()
+        }
+        return Plan({**self._instance.unshifted, **offsets}, self.plan.periods)
 
     @cached_property
     def _free(self) -> Plan:
         return Plan(self._instance.unshifted)
 
-    def _in_slots(self, offsets: Mapping[str, int]) -> Plan:
-        """Return the plan with these offsets for those that keep slots, as put right."""
-        kept = [job.name for job in self.part.jobs if self.right.is_gated(job.name)]
-        return Plan(
-            {**self._instance.unshifted, **{name: offsets[name] for name in kept}},
-            {name: self.right.period(name) for name in kept},
-        )
-
     def _others(self) -> Iterator[Plan]:
         """Yield other plans: one of minimum slowdown, and none."""
-        terms = Terms(hyperperiod=self.right.hyperperiod)
-        found_plan = minimise(self._instance, terms, Budget(_SECONDS)).plan
-        if found_plan.periods:
-            yield self._near(found_plan)
+        terms = Terms(hyperperiod=self.hyperperiod)
+        best = minimise(self._instance, terms, Budget(_SECONDS)).plan
+        if best.periods:
+            yield self._near(best)
         yield self._free
 
     def _near(self, plan: Plan) -> Plan:
@@ -184,7 +154,7 @@ class _Group:
         kept = list(plan.periods)
         ways = rotated(
             list(plan.periods.values()),
-            [self.right.offsets[name] % plan.periods[name] for name in kept],
+            [self.corrected.offsets[name] % plan.periods[name] for name in kept],
             [plan.offsets[name] for name in kept],
         )
         plans = (
@@ -195,36 +165,29 @@ class _Group:
 
     # ------------------------------------------------------------------ what it is worth
 
-    def choose(self, resting: Collection[str]) -> tuple[Plan, bool]:
-        """Return the best plan, and whether a better one would move jobs that are resting."""
-        chosen, better_later = self._corrected, False
+    def choose(self) -> Plan:
+        """Return the best plan."""
+        chosen = self.corrected
         if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
             chosen = self.stay
         if not self._fits and self._cost(chosen) > self._cost(self._free) - _MIN_GAIN:
             # A job that is gated all the same may starve: to be late is to wait for the next slot.
-            chosen, better_later = self._or_later(chosen, self._free, resting)
+            chosen = self._free
         if self._value(chosen) > 1 + _CLOSE:
             for way in self._others():
-                if self._cost(chosen) - self._cost(way) < _MIN_GAIN or not self._is_harmless(way):
-                    continue
-                chosen, better_later = self._or_later(chosen, way, resting)
-        return chosen, better_later
-
-    def _or_later(self, chosen: Plan, better: Plan, resting: Collection[str]) -> tuple[Plan, bool]:
-        """Return the better plan, unless it moves jobs that are resting."""
-        return (better, False) if self._moved(better).isdisjoint(resting) else (chosen, True)
+                if self._cost(chosen) - self._cost(way) >= _MIN_GAIN and self._is_harmless(way):
+                    chosen = way
+        return chosen
 
     @property
     def fits_as_claimed(self) -> bool:
         """True if all fit, no period is longer than needed, and jobs run as claimed."""
-        whole = self.right.hyperperiod
-        for job in self._instance.jobs:
-            before, period = self.claims.instance.job(job.name), self.claims.period(job.name)
-            shorter = range(job.period, period)
+        for job in self.part.jobs:
+            claimed, period = self.before.job(job.name), self.plan.periods.get(job.name)
             if (
-                not self.claims.is_gated(job.name)
-                or (job.period, job.phases) != (before.period, before.phases)
-                or any(whole % length == 0 for length in shorter)
+                period is None
+                or (job.period, job.phases) != (claimed.period, claimed.phases)
+                or any(self.hyperperiod % length == 0 for length in range(job.period, period))
             ):
                 return False
         return self._fits
@@ -232,13 +195,14 @@ class _Group:
     @cached_property
     def _fits(self) -> bool:
         """True if the jobs that keep slots fit, with corrected claims."""
-        kept = [job for job in self.part.jobs if self.right.is_gated(job.name)]
+        periods = self.corrected.periods
+        kept = [job for job in self._instance.jobs if job.name in periods]
         if not kept:
             return True
-        offsets = {job.name: job.current_offset or 0 for job in kept}
-        return not any(
-            link.late for link in evaluate(self.part.replace(jobs=tuple(kept)), offsets).links
-        )
+        offsets = {job.name: self.corrected.offsets[job.name] for job in kept}
+        stretch = {job.name: periods[job.name] - job.period for job in kept}
+        gated = self._instance.replace(jobs=tuple(kept))
+        return not any(link.late for link in evaluate(gated, offsets, stretch).links)
 
     @property
     def is_slow(self) -> bool:
@@ -259,22 +223,12 @@ class _Group:
             period = plan.periods.get(job.name)
             if period is None or plan is self.stay:
                 continue
-            waits = Fraction(
-                (plan.offsets[job.name] - self.right.offsets[job.name]) % period, period
-            )
-            if not self.right.is_gated(job.name):
+            moved = plan.offsets[job.name] - self.corrected.offsets[job.name]
+            waits = Fraction(moved % period, period)
+            if job.name not in self.corrected.periods:
                 waits = Fraction(1, 2)  # where it is is not known
             total += Fraction(share) * (1 + waits) * bool(waits)
         return _PRICE * total
-
-    def _moved(self, plan: Plan) -> set[str]:
-        """Return the jobs whose slots differ from the corrected ones."""
-        return {
-            name
-            for name in self._corrected.offsets
-            if plan.periods.get(name) != self._corrected.periods.get(name)
-            or (name in plan.periods and plan.offsets[name] != self._corrected.offsets[name])
-        }
 
     def _is_harmless(self, plan: Plan) -> bool:
         """Return whether no job becomes slower than both as it is now and with no job gated."""
@@ -289,7 +243,7 @@ class _Group:
             listed += f" and {len(names) - _MAX_NAMED} more"
         now, then = (100 * (self._value(each) - 1) for each in (self.stay, plan))
         lost = f"iterations of {listed} take {now:.1f} % longer than alone"
-        if plan is self.stay or plan is self._corrected:
+        if plan is self.stay or plan is self.corrected:
             return f"{lost}, and no other slots gain enough"
         if not plan.periods:
             return f"{lost}, {then:.1f} % without slots"

@@ -202,7 +202,7 @@ def _same(mine: Any, its: Any) -> bool:
 
 
 def _parts(state: ClusterState) -> dict[str, Any]:
-    names = ("cluster", "sequence", "crossed", "total", "free", "up", "capacity", "demand", "peaks")
+    names = ("cluster", "sequence", "crossed", "total", "free", "up", "capacity")
     return {
         **{name: getattr(state, name) for name in names},
         "claims": list(state.claims.items()),  # in their order

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.gates import GateCounter
+from metronome_opt.cluster.measured import GateCounter
 from metronome_opt.cluster.monitor import Monitor, Question
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.gate.plan import Claim, SlotPlan

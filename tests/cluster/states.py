@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.gates import GateCounter, Read
+from metronome_opt.cluster.measured import GateCounter, Read
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec

@@ -1,4 +1,4 @@
-"""The monitor: claims of a state, decisions about them, and what is applied.
+"""The monitor: decisions about the claims of a state, and what is applied.
 
 Iteration times under it are in test_rephase.py.
 """
@@ -7,21 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
-
 from metronome_opt.cluster.gang import Reservation
-from metronome_opt.cluster.gates import Read
-from metronome_opt.cluster.monitor import (
-    Monitor,
-    Question,
-    Rephased,
-    claims_of,
-    with_cushions,
-)
+from metronome_opt.cluster.measured import Read
+from metronome_opt.cluster.monitor import Monitor, Question, Rephased
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import snapshot_of
 from metronome_opt.errors import RemoteError
-from tests.cluster.states import reading, reservation, state_of, totals
+from tests.cluster.states import reading, reservation, spec, state_of, totals
 
 OBEYS = totals(computing_ms=700, burst_ms=300)
 SENDS_LESS = totals(computing_ms=700, burst_ms=200, waited_ms=100)
@@ -30,52 +22,6 @@ SENDS_LESS = totals(computing_ms=700, burst_ms=200, waited_ms=100)
 def apart() -> ClusterState:
     """Return a, which is important, and b, half a period later: 40 slots between any two bursts."""
     return state_of(reservation("a", 0, weight=4), reservation("b", 100))
-
-
-@pytest.mark.parametrize(
-    ("placed", "cushions"),
-    [
-        ([reservation("a", 0), reservation("b", 100)], {"a": 20, "b": 20}),
-        # 41 slots after a and 39 before it: each may use half of the smaller gap, in whole slots.
-        ([reservation("a", 0), reservation("b", 101)], {"a": 19, "b": 19}),
-        # On n1 c begins 10 slots after a; on n2 d begins 30 after c.
-        (
-            [
-                reservation("a", 0),
-                reservation("b", 100),
-                reservation("c", 70, length=10, nodes="n1 n2"),
-                reservation("d", 110, length=10, nodes="n2 n3"),
-            ],
-            {"a": 5, "b": 5, "c": 5, "d": 15},
-        ),
-        # Where something is late there is none; a job that meets no other may be anywhere.
-        (
-            [reservation("a", 0), reservation("b", 30), reservation("c", 0, nodes="n2 n3")],
-            {"a": 0, "b": 0, "c": 100},
-        ),
-        ([reservation("a", 0), reservation("b", 100, period=190, stretch=10)], {"a": 20, "b": 20}),
-    ],
-)
-def test_each_of_two_jobs_may_use_half_of_the_gap_between_them(
-    placed: list[Reservation], cushions: dict[str, int]
-) -> None:
-    claims = claims_of(state_of(*placed, nodes=4))
-    assert claims is not None
-    assert with_cushions(claims).cushions == cushions
-    assert claims.stretch == {each.job: each.stretch for each in placed}
-    assert claims.hyperperiod == 400
-
-
-def test_jobs_that_use_no_link_have_no_claims() -> None:
-    alone = reservation("alone", 0, nodes="n0 n0")
-    assert claims_of(state_of()) is None
-    assert claims_of(state_of(alone)) is None
-    claims = claims_of(state_of(alone, reservation("a", 7)))
-    assert claims is not None
-    assert dict(claims.offsets) == {"a": 7}
-
-
-# ------------------------------------------------------------------ checks
 
 
 @dataclass
@@ -113,7 +59,7 @@ def test_jobs_that_obey_keep_their_slots() -> None:
     watched.run(65)
     assert state.claims == before
     assert {each.gangs for each in watched.rephased} == {0}
-    assert watched.lines[-1] == "all is as claimed"
+    assert watched.lines[-1] == "what was measured is as claimed"
 
 
 def test_what_differs_has_to_be_seen_twice() -> None:
@@ -145,13 +91,36 @@ def test_jobs_that_come_are_decided_about_without_measurements() -> None:
     assert all(after - start >= 60 for start, after in zip(starts, following, strict=True))
 
 
+def test_jobs_of_any_periods_are_decided_about() -> None:
+    state = ClusterState(spec(hyperperiod=25_200))
+    for name, period, offset in (("a", 997, 0), ("b", 991, 300), ("c", 983, 600)):
+        stretch = 1008 - period
+        state.reserve(reservation(name, offset, length=200, period=period, stretch=stretch))
+    watched = Watched(state, None)
+    watched.run(5)
+    assert [each.gangs for each in watched.rephased] == [0]  # they fit, and stay
+    state.reserve(reservation("d", 0, length=200, period=977, stretch=31))
+    watched.run(5)
+    starts = sorted(each.offset for each in state.claims.values() if each.gated)
+    assert len(starts) == 4
+
+
+def test_jobs_that_use_no_link_are_no_matter() -> None:
+    alone = reservation("alone", 0, nodes="n0 n0")
+    monitor = Monitor(None)
+    assert monitor.ask(state_of(alone), measured=True) is None
+    question = Monitor(None).ask(state_of(alone, reservation("a", 7)), measured=True)
+    assert question is not None
+    assert list(question.claims) == ["a"]
+
+
 def test_a_decision_about_other_claims_is_not_applied() -> None:
     state = apart()
     monitor = Monitor(reading({"a": OBEYS, "b": SENDS_LESS}), persist=1, clock=lambda: 1000.0)
     question = monitor.ask(state, measured=True)
     assert question is not None
     answer = monitor.answer(question)
-    assert answer.claims is not None
+    assert answer.claims
     state.revise([state.claims["b"].model_copy(update={"offset": 110})])
     before = snapshot_of(state)
     assert monitor.apply(state, question, answer).gangs == 0

@@ -22,7 +22,6 @@ from tests.tiers import examples
 def test_gpus_that_are_left_over_and_jobs_of_a_node() -> None:
     state = state_of(cluster([2, 2]), A, B)
     assert state.free[:, 0].tolist() == [0, 1, 1, 2]
-    assert state.fragments == 2
     assert (state.jobs_on("n0"), state.jobs_on("n3")) == (["a", "b"], [])
 
 

@@ -46,7 +46,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("claims.1.nodes", ["n0", "n9"], "claims[1]: b: nodes[1]: there is no node 'n9'"),
         ("claims.1.offset", 8, "claims[1]: b: offset: 8 must be below the period of 8 slots"),
         ("claims.1.gang.each.gpus", 2, "claims[1]: b: node n0: has less than its tasks take"),
-        ("claims.1.gang.phases.0.rate", 2**30 - 60, "claims[1]: n0: 1073741824 Mbit/s: must be"),
+        ("claims.1.gang.phases.0.rate", 2**30, "claims[1]: b: 1073741824 Mbit/s: must be"),
         ("capacities", {"none": 1}, "capacities.none: there is no link 'none'"),
         ("capacities", {"n0": 2**30}, "capacities.n0: n0: 1073741824 Mbit/s: must be below"),
         ("down", ["n0", "none"], "down[1]: there is no node 'none'"),

@@ -29,7 +29,7 @@ from metronome_opt.kubernetes.client import (
     delete,
     listed,
 )
-from metronome_opt.kubernetes.controller.claims import Assignment, Slots
+from metronome_opt.kubernetes.controller.claims import Assignment, pod_annotations
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.pods import Pod
 
@@ -109,7 +109,6 @@ def write(path: Path, *, server: str = "https://host", user: Any = None, **parts
         "users": [{"name": "u", "user": user or {"token": TOKEN}}],
         "contexts": [
             {"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
-            {"name": "bare", "context": {"cluster": "c"}},
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,7 +220,7 @@ def test_deleting_what_is_not_there_is_no_error(server: Server, client: Client) 
 def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['lightkube'] = None; from metronome_opt.__main__ import main; "
-        "sys.exit(main(['import', '--from-cluster', '--output', 'x.yaml']))"
+        "sys.exit(main(['controller', 'state']))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -234,14 +233,14 @@ def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
 
 def test_pod_gets_its_node_and_slots_in_one_request(server: Server, client: Client) -> None:
     metadata = {"name": "a-0", "namespace": "team", "uid": "uid-1", "resourceVersion": "7"}
-    slots = Slots(0, 200_000, (100_000,))
+    slots = {"offset_ms": 0, "period_ms": 200}
     pod = Pod.of({"metadata": metadata, "spec": {}})
     LiveCluster(client).assign([Assignment(pod, 0, "n1")], slots)
     (request,) = server.requests
     assert (request.method, request.kind) == ("PATCH", "application/merge-patch+json")
-    annotations = {f"{GROUP}/node": "n1", **slots.annotations("team/a-0", "a-0")}
+    stated = {f"{GROUP}/node": "n1", **pod_annotations(slots, "a-0")}
     assert json.loads(request.body) == {
-        "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": annotations},
+        "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": stated},
         "spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "schedulingGates": None},
     }
 
@@ -339,25 +338,24 @@ def test_watch_that_breaks_is_a_cluster_error(end: Reply, server: Server, client
 
 
 @pytest.mark.parametrize(
-    ("contents", "context", "words"),
+    ("contents", "words"),
     [
-        (None, None, "No such file"),
-        (f"users: [token: {TOKEN}", None, r"cannot be used \(ParserError\)"),
-        (TOKEN, None, r"cannot be used \(AttributeError\)"),
-        ({"user": {"token": [TOKEN]}}, None, r"cannot be used \(ValidationError\)"),
-        ({}, "other", "has no context 'other', but main, bare; give --context"),
-        ({"clusters": []}, None, r"cannot be used \(KeyError\)"),
-        ({"user": {"as": "x"}}, None, "user.as: is not supported"),
-        ({"user": {"client-certificate": "no", "client-key": "no"}}, None, "No such file"),
+        (None, "No such file"),
+        (f"users: [token: {TOKEN}", r"cannot be used \(ParserError\)"),
+        (TOKEN, r"cannot be used \(AttributeError\)"),
+        ({"user": {"token": [TOKEN]}}, r"cannot be used \(ValidationError\)"),
+        ({"current-context": "other"}, "has no context 'other'; kubectl config use-context"),
+        ({"clusters": []}, r"cannot be used \(KeyError\)"),
+        ({"user": {"as": "x"}}, "user.as: is not supported"),
+        ({"user": {"client-certificate": "no", "client-key": "no"}}, "No such file"),
         (
             {"clusters": [{"name": "c", "cluster": {"proxy-url": "http://p"}}]},
-            None,
             "cluster.proxy-url: is not supported",
         ),
     ],
 )
 def test_unusable_kubeconfig_is_one_line_without_secrets(
-    contents: Any, context: str | None, words: str, tmp_path: Path
+    contents: Any, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "config"
     if isinstance(contents, dict):
@@ -365,6 +363,6 @@ def test_unusable_kubeconfig_is_one_line_without_secrets(
     elif contents is not None:
         path.write_text(contents)
     with pytest.raises(InputError, match=rf"^{path}: .*{words}") as caught:
-        connect(path, context)
+        connect(path)
     assert TOKEN not in str(caught.value)
     assert "\n" not in str(caught.value)

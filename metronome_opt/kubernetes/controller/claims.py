@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from metronome_opt.cluster.gang import Reservation
@@ -12,70 +12,43 @@ from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.manifests import claim_spec
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
 from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.kubernetes.quantities import milliseconds
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION, Manifest
 
 OURS = {"app.kubernetes.io/managed-by": MANAGER}
 """Labels of all claims that we write."""
 
 
-@dataclass(frozen=True)
-class Slots:
-    """Begins of the bursts of a job, in whole microseconds, and whether bursts wait for them.
+Slots = Mapping[str, Any]
+"""Slots of a job as the annotation of its pods has them, which its gates read."""
+
+
+def slots_of(state: ClusterState, claim: Reservation) -> Slots:
+    """Return the slots of a reservation.
 
     A burst is on time if it is late by a hundredth of the period: plans keep twice that distance
     between bursts, see `metronome_opt.slowdown.minimise`.
     """
-
-    offset_us: int
-    period_us: int
-    starts_us: tuple[int, ...]
-    gated: bool = True
-
-    @classmethod
-    def of(cls, state: ClusterState, claim: Reservation) -> Slots:
-        """Return the slots of a reservation."""
-        slot_us = 1000 * state.cluster.slot_ms
-        return cls(
-            slot_us * claim.offset,
-            slot_us * claim.period,
-            tuple(sorted(slot_us * phase.start for phase in claim.gang.phases)),
-            claim.gated,
-        )
-
-    def annotations(self, job: str, name: str) -> dict[str, str]:
-        """Return them as annotations of the pod of a name, which its claim has too."""
-        slots: dict[str, Any] = {
-            "offset_ms": milliseconds(self.offset_us),
-            "period_ms": milliseconds(self.period_us),
-            "starts_ms": [milliseconds(start) for start in self.starts_us],
-            "cushion_ms": milliseconds(self.period_us // 100),
-            "gated": self.gated,
-        }
-
-        def plain(value: Any) -> str:
-            return json.dumps(value, separators=(",", ":")).strip("[]")
-
-        return {
-            **{f"{DEFAULT_GROUP}/{key.replace('_', '-')}": plain(slots[key]) for key in slots},
-            f"{DEFAULT_GROUP}/claim": name,
-            f"{DEFAULT_GROUP}/slots": json.dumps({**slots, "job": job}),
-        }
+    slot_ms = state.cluster.slot_ms
+    return {
+        "offset_ms": slot_ms * claim.offset,
+        "period_ms": slot_ms * claim.period,
+        "starts_ms": sorted(slot_ms * phase.start for phase in claim.gang.phases),
+        "cushion_ms": slot_ms * claim.period / 100,
+        "gated": claim.gated,
+        "job": claim.job,
+    }
 
 
-def slots_of(pod: Pod) -> Slots | None:
+def pod_annotations(slots: Slots, name: str) -> dict[str, str]:
+    """Return slots as annotations of the pod of a name, which its claim has too."""
+    return {f"{DEFAULT_GROUP}/claim": name, f"{DEFAULT_GROUP}/slots": json.dumps(slots)}
+
+
+def stated_slots(pod: Pod) -> Any:
     """Return the slots that a pod carries; None if it carries none that can be read."""
-    try:
-        plain = json.loads(pod.annotations[f"{DEFAULT_GROUP}/slots"])
-        starts = tuple(round(1000 * start) for start in plain["starts_ms"])
-        return Slots(
-            round(1000 * plain["offset_ms"]),
-            round(1000 * plain["period_ms"]),
-            starts,
-            bool(plain.get("gated", True)),
-        )
-    except (ValueError, LookupError, TypeError, OverflowError):
-        return None
+    with suppress(ValueError, LookupError):
+        return json.loads(pod.annotations[f"{DEFAULT_GROUP}/slots"])
+    return None
 
 
 # ------------------------------------------------------------------ claims
@@ -96,7 +69,7 @@ def claim_labels(job: str) -> dict[str, str]:
 
 
 def claim_manifests(
-    state: ClusterState, claim: Reservation, tasks: Sequence[Assignment], slots: Slots
+    state: ClusterState, claim: Reservation, tasks: Sequence[Assignment]
 ) -> list[Manifest]:
     """Return the claims of some tasks of a job that has its place."""
     if not tasks:
@@ -104,10 +77,10 @@ def claim_manifests(
     slot_us = 1000 * state.cluster.slot_ms
     routes = state.placement(claim).routes
     times = {
-        "offsetMicroseconds": slots.offset_us,
+        "offsetMicroseconds": slot_us * claim.offset,
         "stretchMicroseconds": slot_us * claim.stretch,
         "hyperperiodMicroseconds": slot_us * state.cluster.hyperperiod,
-        "gated": None if slots.gated else False,
+        "gated": None if claim.gated else False,
     }
 
     def manifest(pod: Pod, number: int, node: str) -> Manifest:

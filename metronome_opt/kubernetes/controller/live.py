@@ -21,7 +21,14 @@ from metronome_opt.kubernetes.client import (
     listed,
     merge,
 )
-from metronome_opt.kubernetes.controller.claims import OURS, Assignment, Slots, claim_labels, key
+from metronome_opt.kubernetes.controller.claims import (
+    OURS,
+    Assignment,
+    Slots,
+    claim_labels,
+    key,
+    pod_annotations,
+)
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
@@ -64,14 +71,14 @@ class LiveCluster:
         _each(lambda task: self._assign(task.pod, task.node, slots), tasks)
 
     def _assign(self, pod: Pod, node: str, slots: Slots) -> None:
-        annotations = {f"{DEFAULT_GROUP}/node": node, **slots.annotations(pod.job, pod.name)}
+        stated = {f"{DEFAULT_GROUP}/node": node, **pod_annotations(slots, pod.name)}
         selector = {_HOSTNAME: self._hosts.get(node) or node}
         spec = {"nodeSelector": selector, "schedulingGates": None}
-        self._patch(pod, {"metadata": {"annotations": annotations}, "spec": spec})
+        self._patch(pod, {"metadata": {"annotations": stated}, "spec": spec})
 
     def annotate(self, pod: Pod, slots: Slots) -> None:
         """Give a running pod other slots."""
-        self._patch(pod, {"metadata": {"annotations": slots.annotations(pod.job, pod.name)}})
+        self._patch(pod, {"metadata": {"annotations": pod_annotations(slots, pod.name)}})
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> None:
         """Change this very pod, as it was seen."""

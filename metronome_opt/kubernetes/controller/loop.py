@@ -14,7 +14,7 @@ from typing import Any
 from lightkube.core.client import Client
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from metronome_opt.cluster.gates import Read
+from metronome_opt.cluster.measured import Read
 from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import MetronomeError
@@ -74,6 +74,7 @@ def run(
         changed.clear()
         try:
             waiting = controller.reconcile(live.pods(), live.nodes())
+            _report(rephasing.step(), metrics, notify, changed)
         except MetronomeError as error:
             metrics.failures.inc()
             if not failed:
@@ -86,7 +87,6 @@ def run(
             metrics.by_choice.set(len(controller.by_choice))
             metrics.placed.set(len(controller.state.claims))
             metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
-            _report(rephasing.step(), metrics, notify, changed)
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
 

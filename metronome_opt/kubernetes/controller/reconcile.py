@@ -27,11 +27,11 @@ from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
-    Slots,
     claim_manifests,
     key,
     matches,
     slots_of,
+    stated_slots,
 )
 from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
+_UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
 _CLAIMS_S = 30.0  # between two readings of all claims
 _RECONSIDER_S = 30.0  # after which a gang that waits by choice is looked at again
 
@@ -219,21 +220,21 @@ class Controller:
     def _recover(self, members: Members) -> Reservation | None:
         """Reserve what the annotations of pods say; None if that is impossible."""
         assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
-        slots, slot_us = slots_of(assigned[0]), 1000 * self.state.cluster.slot_ms
-        with suppress(InputError, ValidationError):
+        slots, slot_ms = stated_slots(assigned[0]), self.state.cluster.slot_ms
+        with suppress(InputError, ValidationError, *_UNREADABLE):
             gang = gang_of(members, self.state.cluster)
-            if slots is not None and len(assigned) == gang.tasks:
+            if len(assigned) == gang.tasks:
                 spec, nodes = self.state.cluster, [pod.place or "" for pod in assigned]
                 place = spec.placement(nodes, gang.allreduce, each=gang.each.gpus)
                 gang = at_rate(self.state, gang, place)
                 # A job that was measured may iterate faster than its annotations say.
-                period = max(slots.period_us // slot_us, gang.period)
+                period = max(round(slots["period_ms"]) // slot_ms, gang.period)
                 claim = Reservation(
                     gang=gang,
                     nodes=place.nodes,
-                    offset=slots.offset_us // slot_us,
+                    offset=round(slots["offset_ms"]) // slot_ms,
                     stretch=period - gang.period,
-                    gated=slots.gated,
+                    gated=slots.get("gated", True),
                 )
                 self.state.reserve(claim)
                 return claim
@@ -319,21 +320,20 @@ class Controller:
 
     def _apply(self, claim: Reservation, members: Members, slower: str = "") -> None:
         """Make pods and claims agree with the reservation, where they do not."""
-        slots = Slots.of(self.state, claim)
+        slots = slots_of(self.state, claim)
         tasks = _tasks(claim, members)
         waits = [task for task in tasks if task.pod.place is None]
         placed = [task for task in tasks if task.pod.place is not None]
-        stale = [task for task in placed if slots_of(task.pod) != slots]
-        manifests = claim_manifests(self.state, claim, [*waits, *stale], slots)
+        stale = [task for task in placed if stated_slots(task.pod) != slots]
+        manifests = claim_manifests(self.state, claim, [*waits, *stale])
         if self._claims is not None:
-            wanted = claim_manifests(self.state, claim, placed, slots)
+            wanted = claim_manifests(self.state, claim, placed)
             manifests += (item for item in wanted if not matches(self._claims.get(key(item)), item))
         if manifests:
             self._cluster.claim(manifests)
         if stale:
-            offset_ms, period_ms = slots.offset_us / 1000, slots.period_us / 1000
-            times = f"offset {offset_ms:g} ms, period {period_ms:g} ms"
-            if not slots.gated:
+            times = f"offset {slots['offset_ms']} ms, period {slots['period_ms']} ms"
+            if not claim.gated:
                 times = "no slots: bursts begin when they are ready"
             self._report(members, "Rephased", times)
         for task in stale:
@@ -341,7 +341,7 @@ class Controller:
         if waits:
             self._cluster.assign(waits, slots)
             where = ", ".join(dict.fromkeys(claim.nodes))
-            begin = f"offset {slots.offset_us / 1000:g} ms" if slots.gated else "no slots"
+            begin = f"offset {slots['offset_ms']} ms" if claim.gated else "no slots"
             longer = f"; slower than alone: {slower}" if slower else ""
             self._report(members, "Placed", f"on {where}, {begin}{longer}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 from lightkube.core.client import Client
 
-from metronome_opt.__main__ import main
+from metronome_opt.cluster import ClusterState
 from metronome_opt.kubernetes.client import (
     CLAIMS,
     EVENTS,
@@ -21,12 +21,15 @@ from metronome_opt.kubernetes.client import (
     ClusterError,
     Resource,
     apply,
+    connect,
     delete,
     listed,
     merge,
     resource,
 )
-from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.controller import Controller
+from metronome_opt.kubernetes.controller.live import LiveCluster
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLE, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import Grant
@@ -35,6 +38,8 @@ from tests.kubernetes.controller.fake import GPU, GPUS, GROUP, TRAFFIC, spec_of
 from tests.transcripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
+
+Reconcile = Callable[[Path], int]
 
 ADMISSION = ROOT / "docs" / "deploy" / "admission.yaml"
 POLICIES = [
@@ -98,12 +103,17 @@ def submit(cluster: Client, namespace: str, job: str, tasks: int) -> None:
 
 
 @pytest.fixture
-def arguments(tmp_path: Path, namespace: str) -> list[str]:
-    """The arguments of a controller that reconciles once the fresh namespace."""
-    file = tmp_path / "cluster.json"
-    file.write_text(json.dumps(spec_of(4).to_dict()))
-    state = str(tmp_path / "state")
-    return ["controller", state, "--cluster", str(file), "--namespace", namespace, "--once"]
+def reconcile(namespace: str) -> Reconcile:
+    """Reconcile the fresh namespace once, by a kubeconfig; return how many gangs wait."""
+    state = ClusterState(spec_of(4))
+
+    def once(kubeconfig: Path) -> int:
+        with connect(kubeconfig) as client:
+            live = LiveCluster(client)
+            controller = Controller(state, live, namespace=namespace)
+            return controller.reconcile(live.pods(), live.nodes())
+
+    return once
 
 
 @pytest.mark.usefixtures("nodes")
@@ -112,14 +122,13 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
     namespace: str,
     api_server: ApiServer,
     grant: Grant,
-    arguments: list[str],
-    capsys: pytest.CaptureFixture[str],
+    reconcile: Reconcile,
 ) -> None:
     submit(cluster, namespace, "a", 4)
     submit(cluster, namespace, "b", 8)
-    as_user = [*arguments, "--kubeconfig", str(api_server.kubeconfig(ORDINARY))]
-    assert main(as_user) == 1
-    assert "cannot list" in capsys.readouterr().err.splitlines()[-1]
+    as_user = api_server.kubeconfig(ORDINARY)
+    with pytest.raises(ClusterError, match="cannot list"):
+        reconcile(as_user)
     text = (ROOT / "docs" / "deploy" / "controller.yaml").read_text(encoding="utf-8")
     wanted = [item for item in yaml.safe_load_all(text) if item["kind"].startswith("ClusterRole")]
     for item in wanted:
@@ -128,8 +137,7 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
             item["subjects"] = [{"kind": "User", "name": ORDINARY, "apiGroup": group}]
     grant(wanted)
     time.sleep(1)  # until the server knows
-    assert main(as_user) == 0
-    assert "1 gangs have a place, 1 wait" in capsys.readouterr().err
+    assert reconcile(as_user) == 1
     seen = objects(cluster, PODS, namespace)
     placed = {name for name, pod in seen.items() if not pod["spec"].get("schedulingGates")}
     assert placed == {f"a-{index}" for index in range(4)}
@@ -144,7 +152,7 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
     assert "4 of 8 tasks find room" in events["Waiting"]
     for name in placed:
         remove(cluster, name, namespace)
-    assert main(as_user) == 0
+    reconcile(as_user)
     assert {name.partition("-")[0] for name in objects(cluster, PODS, namespace)} == {"b"}
     claims = objects(cluster, CLAIMS, namespace).values()
     assert {item["spec"]["job"] for item in claims} == {f"{namespace}/b"}
@@ -184,7 +192,7 @@ def admission(cluster: Client, api_server: ApiServer, namespace: str) -> Iterato
 
 @pytest.mark.usefixtures("nodes", "admission")
 def test_pods_with_traffic_are_injected_at_admission(
-    cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
+    cluster: Client, kubeconfig: Path, namespace: str, reconcile: Reconcile
 ) -> None:
     sends = pod("sends", namespace)
     sends["metadata"]["annotations"] = {f"{GROUP}/traffic": TRAFFIC, f"{GROUP}/tasks": "2"}
@@ -203,14 +211,12 @@ def test_pods_with_traffic_are_injected_at_admission(
     assert item["fieldRef"]["fieldPath"] == wanted["fieldRef"]["fieldPath"]
     for container, before in zip(spec["containers"], ([], own["env"]), strict=True):
         assert MOUNT in container["volumeMounts"]
-        for variable in container["env"]:
-            variable.get("valueFrom", {}).get("fieldRef", {}).pop("apiVersion", None)
-        assert container["env"] == [*before, *VARIABLES]
+        assert container["env"] == [*before, VARIABLE]
     for name in ("silent", "asks"):
         assert "volumes" not in seen[name]["spec"]
         assert "env" not in seen[name]["spec"]["containers"][0]
     assert "schedulingGates" not in seen["silent"]["spec"]
-    assert main([*arguments, "--kubeconfig", str(kubeconfig)]) == 0
+    reconcile(kubeconfig)
     assert messages(cluster, namespace) == {
         "asks": f"Pod {namespace}/asks: annotation {GROUP}/tasks: missing; "
         "metronome inject writes it",

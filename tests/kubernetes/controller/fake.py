@@ -8,7 +8,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from metronome_opt.kubernetes.controller.claims import Assignment, Slots
+from metronome_opt.kubernetes.controller.claims import Assignment, Slots, pod_annotations
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
@@ -136,7 +136,7 @@ class FakeCluster(LiveCluster):
             self._act()
             value = self.pods_by_name[pod.name]
             assert value["metadata"]["uid"] == pod.uid
-            stated = slots.annotations(pod.job, pod.name)
+            stated = pod_annotations(slots, pod.name)
             value["metadata"]["annotations"] |= {f"{GROUP}/node": node, **stated}
             value["spec"]["schedulingGates"] = []
             if self.bind:
@@ -144,8 +144,7 @@ class FakeCluster(LiveCluster):
 
     def annotate(self, pod: Pod, slots: Slots) -> None:
         self._act()
-        annotations = self.pods_by_name[pod.name]["metadata"]["annotations"]
-        annotations |= slots.annotations(pod.job, pod.name)
+        self.pods_by_name[pod.name]["metadata"]["annotations"] |= pod_annotations(slots, pod.name)
 
     def claims(self, namespace: str | None) -> list[Manifest]:
         assert namespace is None or namespace in ("default", "elsewhere")

@@ -42,7 +42,8 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
 
     def answer(_: Monitor, question: Question) -> Answer:
         threads.append(threading.current_thread())
-        return Answer(question.claims.with_offsets({"a": 0, "b": 100}), "they met")
+        moved = question.claims["b"].model_copy(update={"offset": 100})
+        return Answer({"b": moved}, "they met")
 
     monkeypatch.setattr(Monitor, "answer", answer)
     monkeypatch.setattr("metronome_opt.cluster.monitor._SETTLE_S", 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -19,8 +20,10 @@ from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.kubernetes.pods import Pod
 from tests.kubernetes.controller.fake import GPU, FakeCluster, Killed, spec_of
 
-SLOTS = ("offset-ms", "period-ms", "starts-ms", "cushion-ms", "gated")
-"""Annotations of a pod that has its slots."""
+
+def slots_in(pod: Pod) -> Any:
+    """Return what the annotation of a pod says of its slots."""
+    return json.loads(pod.annotations["metronome.x-k8s.io/slots"])
 
 
 class Bed:
@@ -91,9 +94,7 @@ def check(cluster: FakeCluster, state: ClusterState) -> None:
             if item["spec"]["job"] == job
         }
         assert claimed == {pod.name: pod.place for pod in mine}
-        assert {pod.annotations["metronome.x-k8s.io/offset-ms"] for pod in mine} == {
-            f"{5 * claim.offset:g}"
-        }
+        assert {slots_in(pod)["offset_ms"] for pod in mine} == {5 * claim.offset}
     jobs = {item["spec"]["job"] for item in cluster.claims_by_name.values()}
     assert jobs == set(state.claims)
 
@@ -257,13 +258,13 @@ def test_new_slots_reach_running_pods_and_survive_a_lost_state(bed: Bed, tmp_pat
     bed.reconcile()
     bed.check()
     for pod in bed.cluster.pods():
-        slots = {name: pod.annotations[f"metronome.x-k8s.io/{name}"] for name in SLOTS}
-        assert slots == {
-            "offset-ms": "35",
-            "period-ms": "240",
-            "starts-ms": "100",
-            "cushion-ms": "2.4",
-            "gated": "false",
+        assert slots_in(pod) == {
+            "offset_ms": 35,
+            "period_ms": 240,
+            "starts_ms": [100],
+            "cushion_ms": 2.4,
+            "gated": False,
+            "job": "default/a",
         }
     line = "no slots: bursts begin when they are ready"
     assert bed.cluster.events[-1] == ("default/a", "Rephased", line)
