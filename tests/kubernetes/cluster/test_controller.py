@@ -26,6 +26,7 @@ from metronome_opt.kubernetes.client import (
     merge,
     resource,
 )
+from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest
@@ -98,6 +99,15 @@ def submit(cluster: Client, namespace: str, job: str, tasks: int) -> None:
 
 
 @pytest.fixture
+def gates(cluster: Client) -> None:
+    """A server that keeps the scheduling gates of pods."""
+    try:
+        LiveCluster(cluster).check_release()
+    except ClusterError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
 def arguments(tmp_path: Path, namespace: str) -> list[str]:
     """The arguments of a controller that reconciles once the fresh namespace."""
     file = tmp_path / "cluster.json"
@@ -106,7 +116,7 @@ def arguments(tmp_path: Path, namespace: str) -> list[str]:
     return ["controller", state, "--cluster", str(file), "--namespace", namespace, "--once"]
 
 
-@pytest.mark.usefixtures("nodes")
+@pytest.mark.usefixtures("gates", "nodes")
 def test_rights_of_deployment_are_sufficient_and_necessary(
     cluster: Client,
     namespace: str,
