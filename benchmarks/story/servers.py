@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,11 @@ def lacking() -> str | None:
             "etcd, kube-apiserver and kube-scheduler: not found together; put Kubernetes 1.27 or "
             "later on PATH, or name in KUBE_CACHE a folder with bin/ that has them"
         )
+    command = [str(programs / "kube-apiserver"), "--version"]
+    said = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    found = re.match(r"Kubernetes v1\.(\d+)", said)
+    if found is not None and int(found[1]) < 27:
+        return f"{programs}: is {said}, whose pods have no scheduling gates; give 1.27 or later"
     if shutil.which("prometheus") is None:
         return "prometheus: not found; on Debian: apt install prometheus"
     return None

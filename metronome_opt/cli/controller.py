@@ -81,6 +81,8 @@ def controller(
     metrics = ControllerMetrics()
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig))
+        live = LiveCluster(client)
+        live.check_release()
         if listen is not None:
             _answer_scrapes(listen, metrics)
         _stop_on_signals(stop, changed)
@@ -92,7 +94,6 @@ def controller(
             store = stack.enter_context(Store(state))
             if new is not None and store.change_cluster(new.cluster):
                 typer.echo(f"{state}: has the nodes and links of {cluster} now", err=True)
-        live = LiveCluster(client)
         loop = Controller(
             store.state,
             live,

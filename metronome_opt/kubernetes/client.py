@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -105,6 +106,24 @@ def server_of(client: Client) -> str:
     """Return the address of the server, without credentials."""
     url = httpx2.URL(client.config.cluster.server)
     return str(url.copy_with(username=None, password=None)).rstrip("/")
+
+
+def release(client: Client) -> tuple[int, int]:
+    """Return the release of the server, such as (1, 36).
+
+    Raises
+    ------
+    ClusterError
+        If there is no answer that can be used.
+    """
+    http = client._client._client
+    with asking(client):
+        answer = http.get("/version").raise_for_status().json()
+        # Some distributions write "27+".
+        major, minor = (re.match(r"\d+", answer[part]) for part in ("major", "minor"))
+        if major is None or minor is None:
+            raise ValueError
+        return int(major[0]), int(minor[0])
 
 
 @contextmanager

@@ -38,6 +38,8 @@ def check_placed(bed: Bed, *jobs: str) -> None:
     """All pods of these jobs have a node and the slots of their claims, and files that say so."""
     for job in jobs:
         wait_for(partial(lambda job: len(claims(bed, job)) == 2, job))
+        nodes = {each[f"{DEFAULT_GROUP}/node"] for each in annotated(bed, job)}
+        assert nodes == set(JOBS[job].nodes)  # or its bursts cross other links, or none
         slots = {each[f"{DEFAULT_GROUP}/slots"] for each in annotated(bed, job)}
         (offset,) = {item["spec"]["allocation"]["offsetMicroseconds"] for item in claims(bed, job)}
         assert [json.loads(each)["offset_ms"] for each in slots] == [offset / 1000]
@@ -60,22 +62,22 @@ def test_jobs_that_fit_run_as_if_alone_though_the_controller_is_killed(tmp_path:
             running.submit("b")
             check_placed(running, "a", "b")
         with running.step("the controller is killed as it lets the third go", 20):
-            running.submit("d", wait=False)
+            running.submit("c", wait=False)
             slots = f"{DEFAULT_GROUP}/slots"
-            wait_for(lambda: any(slots in each for each in annotated(running, "d")))
+            wait_for(lambda: any(slots in each for each in annotated(running, "c")))
             running.controller.kill()
             running.controller.start()
-            running.wait_running("d")
-            check_placed(running, "a", "b", "d")
+            running.wait_running("c")
+            check_placed(running, "a", "b", "c")
         with running.step("the first one ends", 10):
             running.finish("a")
             wait_for(lambda: not claims(running, "a"))
             phases = running.phases()
             assert [phases[pod] for pod in JOBS["a"].pods] == ["Succeeded", "Succeeded"]
-            check_placed(running, "b", "d")
+            check_placed(running, "b", "c")
     with Store(folder / "state") as store:
-        assert set(store.state.claims) == {f"{NAMESPACE}/b", f"{NAMESPACE}/d"}
+        assert set(store.state.claims) == {f"{NAMESPACE}/b", f"{NAMESPACE}/c"}
     found = table({"with": folder})
-    assert "".join(found.index.get_level_values("job")) == "ababdbd"
+    assert "".join(found.index.get_level_values("job")) == "ababcbc"
     if lateness(folder)[1] < LATE_MS:
         assert (found["with"] <= NEAR * found["alone"]).all(), found

@@ -103,6 +103,15 @@ def submit(cluster: Client, namespace: str, job: str, tasks: int) -> None:
 
 
 @pytest.fixture
+def gates(cluster: Client) -> None:
+    """A server that keeps the scheduling gates of pods."""
+    try:
+        LiveCluster(cluster).check_release()
+    except ClusterError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
 def reconcile(namespace: str) -> Reconcile:
     """Reconcile the fresh namespace once, by a kubeconfig; return how many gangs wait."""
     state = ClusterState(spec_of(4))
@@ -116,7 +125,7 @@ def reconcile(namespace: str) -> Reconcile:
     return once
 
 
-@pytest.mark.usefixtures("nodes")
+@pytest.mark.usefixtures("gates", "nodes")
 def test_rights_of_deployment_are_sufficient_and_necessary(
     cluster: Client,
     namespace: str,

@@ -1,0 +1,20 @@
+"""The StatefulSet of docs/deploy, without a cluster."""
+
+from __future__ import annotations
+
+import yaml
+
+from tests.transcripts import ROOT
+
+
+def test_the_pod_runs_in_restricted_namespaces_from_an_image_on_the_node() -> None:
+    text = (ROOT / "docs" / "deploy" / "controller.yaml").read_text(encoding="utf-8")
+    items = {item["kind"]: item for item in yaml.safe_load_all(text)}
+    spec = items["StatefulSet"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["imagePullPolicy"] == "IfNotPresent"
+    own, of_pod = container["securityContext"], spec["securityContext"]
+    # What the Pod Security Standard "restricted" asks of pods with these volumes.
+    assert of_pod["runAsNonRoot"]
+    assert of_pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert own == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
