@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from metronome_opt.errors import quote
-from metronome_opt.kernels.conditional import contacts_of, users_of
+from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.tables import (
     Compiled,
@@ -21,7 +20,6 @@ from metronome_opt.kernels.tables import (
 )
 from metronome_opt.kernels.tree import (
     NONE,
-    Groups,
     Pseudocosts,
     TreeTooLargeError,
     dual_bound,
@@ -32,7 +30,7 @@ from metronome_opt.kernels.tree import (
 )
 from metronome_opt.presolve import Offsets, restrict
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.search import Search, load_bound
+from metronome_opt.solvers.search import Search
 
 _SOURCE = "branch-bound"
 _SLICE = 250  # nodes that a tree grows by before the other one does
@@ -49,15 +47,6 @@ LINK_NODES = 20_000
 _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
 
-@dataclass(frozen=True)
-class Known:
-    """A lower bound of some links, and of the two parts that they were put together from."""
-
-    links: frozenset[str]
-    bound: Fraction
-    parts: tuple[Known, Known] | tuple[()] = ()
-
-
 class Proof:
     """Trees that grow from the incumbent of a search, in slices, until one of them is done.
 
@@ -68,8 +57,6 @@ class Proof:
     ----------
     search
         Has an incumbent. Better ones and bounds are reported to it, and taken from it.
-    known
-        Lower bounds of disjoint groups of its links.
 
     Raises
     ------
@@ -77,9 +64,9 @@ class Proof:
         If the instance is too large.
     """
 
-    def __init__(self, search: Search, known: tuple[Known, ...] = ()) -> None:
+    def __init__(self, search: Search) -> None:
         self._search = search
-        shared = _Shared(search, known)
+        shared = _Shared(search)
         self._attempts = [_Attempt(shared, sharpness) for sharpness in _SHARPNESS]
 
     @property
@@ -119,13 +106,12 @@ class Proof:
 class _Shared:
     """Data shared by the trees of a proof."""
 
-    def __init__(self, search: Search, known: tuple[Known, ...]) -> None:
+    def __init__(self, search: Search) -> None:
         self.search = search
         self.compiled: Compiled = compile_instance(search.instance, common_scale=True)
         self.unit = Fraction(self.compiled.unit, int(self.compiled.tables.jobs["scale"][0]))
         _check_sum(self.compiled)
         self.contacts = contacts_of(self.compiled)
-        self.groups = _groups(self.compiled, known, self.unit)
         self.free = np.array([job.fixed_offset is None for job in search.instance.jobs])
 
     @property
@@ -143,7 +129,6 @@ class _Attempt:
     def __init__(self, shared: _Shared, sharpness: float) -> None:
         self._shared = shared
         self._sharpness = sharpness
-        self._users = users_of(shared.compiled, shared.contacts)
         self._pseudocosts = _first_pseudocosts(shared.search)
         self.nodes = 0
         self._restart = _FIRST_RESTART
@@ -181,8 +166,6 @@ class _Attempt:
         self._search = start_tree(
             shared.compiled,
             shared.contacts,
-            self._users,
-            shared.groups,
             *shared.best,
             shared.free,
             self._sharpness,
@@ -215,39 +198,6 @@ def _first_pseudocosts(search: Search) -> Pseudocosts:
     )
     tries = np.full(len(traffic), _FIRST_TRIES)
     return Pseudocosts(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
-
-
-def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Groups:
-    """Return lower bounds as the kernels want them; of every link the load is known."""
-    position = {link.name: index for index, link in enumerate(compiled.links)}
-    # Rounded up: every optimum is a whole number of units.
-    bound = [-int(-load_bound(compiled, link) // unit) for link in compiled.links]
-    first, second = [-1] * len(position), [-1] * len(position)
-
-    def add(group: Known) -> int | None:
-        scaled = -int(-group.bound // unit)
-        if not group.parts:
-            (name,) = group.links
-            if name not in position:  # it cannot be overloaded
-                return None
-            bound[position[name]] = max(bound[position[name]], scaled)
-            return position[name]
-        one, other = (add(part) for part in group.parts)
-        if one is None or other is None:
-            return other if one is None else one
-        bound.append(scaled)
-        first.append(one)
-        second.append(other)
-        return len(bound) - 1
-
-    top = [number for group in known if (number := add(group)) is not None]
-    covered = {name for group in known for name in group.links}
-    top += [number for name, number in position.items() if name not in covered]
-    return Groups(*(_ints(column) for column in (bound, first, second, top)))
-
-
-def _ints(values: list[int]) -> Ints:
-    return np.array(values, dtype=np.int64)
 
 
 def search_part(search: Search, links: Collection[str], start: Offsets | None = None) -> Search:
