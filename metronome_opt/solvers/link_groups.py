@@ -61,13 +61,11 @@ class LinkGroups:
         self._pairs: dict[frozenset[str], Fraction] = {}
         self._proofs: dict[frozenset[str], tuple[Search, Proof]] = {}
         self._round = 0
-        self._threads = 1
         self.effort = 0
         self.exhausted = False
 
-    def step(self, *, threads: int = 1) -> None:
+    def step(self) -> None:
         """Go one round further: put together all that can be within its limits."""
-        self._threads = threads
         if self.search.stopped:
             return
         try:
@@ -177,7 +175,7 @@ class LinkGroups:
             self._proofs[links] = (search, Proof(search))
         search, proof = self._proofs[links]
         before = proof.nodes
-        done = proof.grow(nodes, threads=self._threads)
+        done = proof.grow(nodes)
         self.effort += proof.nodes - before
         if done or search.proved:
             del self._proofs[links]
