@@ -1,7 +1,6 @@
 """State of a branch-and-bound tree over the offsets of some jobs.
 
-`grow` searches it, in a form that can be left and resumed; `bounding` bounds a node, `branching`
-makes its children.
+`grow` searches it, in a form that can be left and resumed; `bounding` bounds a node.
 """
 
 from __future__ import annotations
