@@ -1,6 +1,6 @@
 """Depth-first branch and bound on a `Tree`, within a budget of nodes.
 
-The children of a node are either all offsets of one job, or contacts (see `conditional`): some job
+The children of a node are either all offsets of one job, or contacts (see `contacts`): some job
 that is not placed abuts on one that is. For these the jobs are ranked, and a child that places a
 job says that no job of lower rank abuts on anything placed so far. Such a job may abut only on what
 is placed later, and the offsets at which it would abut on what is placed now are closed to it.
@@ -18,27 +18,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels.bounding import add_up, bound_links, domain_of, take_out
+from metronome_opt.kernels.bounding import add_up, domain_of
 from metronome_opt.kernels.compiling import inner, kernel
-from metronome_opt.kernels.conditional import Contacts
+from metronome_opt.kernels.contacts import Contacts
 from metronome_opt.kernels.jobs import ADD, REMOVE, put_job, score_use
 from metronome_opt.kernels.tables import DemandState, Ints
 from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Tree, TreeSearch
 
 
 @inner
-def _branch(
-    search: TreeSearch, total: int, least: Ints, reduced_total: int, reduced_least: Ints
-) -> None:
+def _branch(search: TreeSearch, total: int, least: Ints) -> None:
     """Make the children of a node that its bound does not end.
 
-    `least` is what each job adds to the bound of the node, `total`; the other two are the same
-    without what is taken out, -1 if nothing is.
+    `least` is what each job adds to the bound of the node, `total`.
     """
     tree, contacts = search.tree, search.contacts
     depth = tree.counters[0]["depth"]
     jobs = tree.jobs.shape[0]
-    tree.depths[depth]["bound"] = max(total, reduced_total)
+    tree.depths[depth]["bound"] = total
     goes_on = _goes_on(contacts, tree)
     abutting = np.zeros(jobs, np.int64)
     contact_size = 0.0
@@ -47,14 +44,7 @@ def _branch(
         if not _is_candidate(contacts, tree, job, goes_on):
             continue
         domain = domain_of(search, job)
-        _bound_offsets(
-            tree,
-            job,
-            domain,
-            total - least[job],
-            reduced_total - reduced_least[job],
-            reduced_total >= 0,
-        )
+        _bound_offsets(tree, job, domain, total - least[job])
         size, abutting_size, abutting[job] = _sizes(tree, job, domain)
         contact_size += abutting_size
         if narrow < 0 or size < narrow_size:
@@ -104,18 +94,11 @@ def _has_open_alike(tree: Tree, job: int) -> bool:
 
 
 @inner
-def _bound_offsets(
-    tree: Tree, job: int, domain: int, rest: int, reduced_rest: int, reduced: bool
-) -> None:
+def _bound_offsets(tree: Tree, job: int, domain: int, rest: int) -> None:
     """Turn what a job adds at each offset into the bound of the child that places it there."""
     for o in range(domain):
-        if tree.mark[job, o] == CLOSED:
-            tree.cost[job, o] = NONE
-            continue
-        bound = rest + tree.cost[job, o]
-        if reduced:
-            bound = max(bound, reduced_rest + tree.reduced[job, o])
-        tree.cost[job, o] = bound
+        closed = tree.mark[job, o] == CLOSED
+        tree.cost[job, o] = NONE if closed else rest + tree.cost[job, o]
 
 
 @inner
@@ -202,12 +185,8 @@ def _expand(search: TreeSearch) -> int:
     if _is_decided(tree):
         _keep(tree, at, total)
         return total
-    bound_links(search)
-    reduced_least = np.zeros(jobs, np.int64)
-    reduced_total = take_out(search, at, total, reduced_least)
-    if reduced_total < tree.counters[0]["incumbent"]:
-        _branch(search, total, least, reduced_total, reduced_least)
-    return max(total, reduced_total)
+    _branch(search, total, least)
+    return total
 
 
 @inner
@@ -259,9 +238,9 @@ def _go_down(search: TreeSearch, child: int) -> None:
     tree.jobs[job]["position"] = number
     tree.touched[below] = tree.touched[depth]
     tree.touched[below, search.contacts.component[job]] += 1
-    tree.base[below] = tree.base[depth]
+    here["added"] = above["added"]
     for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
-        tree.base[below, tables.uses[use]["link"]] += tree.vector[tree.where[depth, use], offset]
+        here["added"] += tree.vector[tree.where[depth, use], offset]
     put_job(search.state, job, offset, ADD)
     tree.where[below] = tree.where[depth]
     for other in range(tree.jobs.shape[0]):

@@ -1,7 +1,6 @@
 """State of a branch-and-bound tree over the offsets of some jobs.
 
-`grow` searches it, in a form that can be left and resumed; `bounding` bounds a node, `branching`
-makes its children.
+`grow` searches it, in a form that can be left and resumed; `bounding` bounds a node.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kernels.conditional import Contacts, Users
+from metronome_opt.kernels.contacts import Contacts
 from metronome_opt.kernels.jobs import link_sums, put_job, score_use
 from metronome_opt.kernels.tables import Compiled, DemandState, Ints, Rows
 
@@ -30,15 +29,6 @@ _MAX_ENTRIES = 2**25  # of 8 bytes, 256 MiB
 
 class TreeTooLargeError(InputError):
     """The tree of an instance would take too much memory."""
-
-
-class Groups(NamedTuple):
-    """Lower bounds of links and of nested groups of links; the first entries are the links."""
-
-    bound: Ints  # of a link or a group alone, scaled
-    first: Ints  # part of a group, -1 for links; parts come before what they are part of
-    second: Ints
-    top: Ints  # the groups and links that are no part of anything
 
 
 class Pseudocosts(NamedTuple):
@@ -71,6 +61,7 @@ _JOB = np.dtype(
 _PLACED = np.dtype([("job", np.int64), ("offset", np.int64)])
 _DEPTH = np.dtype(
     [
+        ("added", np.int64),  # scaled contention of what is placed
         ("bound", np.int64),  # of the node
         ("children", np.int64),  # how many
         ("following", np.int64),  # which comes next; `TO_EXPAND` before they are made
@@ -93,20 +84,13 @@ class Tree(NamedTuple):
     child_job: Ints  # per depth the children, most promising first, shape (depths, longest period)
     child_offset: Ints
     child_bound: Ints
-    base: Ints  # per depth and link, scaled contention of what is placed
-    own: Ints  # what is known of the link alone
     since: Ints  # per depth and job, the first placed job it may abut on
     rank: Ints  # its rank among the others
     touched: Ints  # per depth and component of contacts, how many of its jobs are placed
     vector: Ints  # a stack of what a job adds to a link by offset, shape (many, longest period)
     where: Ints  # per depth and use, which vector is its
     cost: Ints  # scratch per job: what it adds at each offset
-    reduced: Ints  # without the links that are taken out
-    share: Ints  # to some of those
     mark: Marks  # which offsets are contacts or closed
-    worth: Ints  # scratch per group: its own bound
-    taken: Bools  # whether that is better than what its parts add up to
-    covered: Ints  # the group taken out that it belongs to, -1 for none
     sharing: Ints  # jobs
     pseudocosts: Pseudocosts
 
@@ -116,16 +100,12 @@ class TreeSearch(NamedTuple):
 
     state: DemandState
     contacts: Contacts
-    users: Users
-    groups: Groups
     tree: Tree
 
 
 def start_tree(
     compiled: Compiled,
     contacts: Contacts,
-    users: Users,
-    groups: Groups,
     offsets: Ints,
     value: int,
     free: Bools,
@@ -159,7 +139,7 @@ def start_tree(
     longest = int(tables.jobs["period"].max())
     sharing = np.bincount(tables.uses["link"], minlength=links)
     vectors = uses + int((sharing * sharing).sum())
-    entries = (vectors + 3 * depths + 3 * jobs) * longest + depths * (uses + 2 * jobs)
+    entries = (vectors + 3 * depths + jobs) * longest + depths * (uses + 2 * jobs)
     if entries > _MAX_ENTRIES:
         raise TreeTooLargeError(
             f"{compiled.instance.name}: a search tree of {depths - 1} jobs on {links} links takes "
@@ -181,20 +161,13 @@ def start_tree(
         child_job=table(depths, longest),
         child_offset=table(depths, longest),
         child_bound=table(depths, longest),
-        base=table(depths, links),
-        own=table(depths, links),
         since=table(depths, jobs),
         rank=table(depths, jobs),
         touched=table(depths, int(contacts.component.max()) + 1),
         vector=table(vectors, longest),
         where=table(depths, uses),
         cost=table(jobs, longest),
-        reduced=table(jobs, longest),
-        share=table(jobs, longest),
         mark=np.zeros((jobs, longest), dtype=np.int8),
-        worth=table(2 * links + 1),
-        taken=np.zeros(2 * links + 1, dtype=np.bool_),
-        covered=table(2 * links + 1),
         sharing=np.array([other for each in around for other in each], dtype=np.int64),
         pseudocosts=pseudocosts,
     )
@@ -213,13 +186,15 @@ def start_tree(
             tree.depths["rotation"][0] = math.lcm(
                 tree.depths["rotation"][0], tables.jobs["period"][job]
             )
-    link_sums(state, tree.base[0])
-    tree.base[0] *= tables.jobs["scale"][0] // tables.links["hyperperiod"]
+    sums = table(links)
+    link_sums(state, sums)
+    sums *= tables.jobs["scale"][0] // tables.links["hyperperiod"]
+    tree.depths["added"][0] = sums.sum()
     for job in np.flatnonzero(free):
         for use in range(tables.jobs["first_use"][job], tables.jobs["end_use"][job]):
             tree.where[0, use] = use
             score_use(state, int(job), use, tree.vector[use, : tables.jobs["period"][job]])
-    return TreeSearch(state, contacts, users, groups, tree)
+    return TreeSearch(state, contacts, tree)
 
 
 def _interchangeable(compiled: Compiled, free: Bools) -> Ints:
@@ -265,7 +240,7 @@ def dual_bound(tree: Tree) -> int:
             here = (
                 int(tree.child_bound[above, tree.depths["following"][above] - 1])
                 if depth
-                else int(tree.base[0].sum())
+                else int(tree.depths["added"][0])
             )
             bound = min(bound, here)
         elif following < tree.depths["children"][depth]:

@@ -62,7 +62,6 @@ class _Portfolio:
         self._only_branch = only_branch
         self.blocks = Blocks(search)
         self._provers: list[Prover] = []  # those that no thread works with now
-        self._proving = 0  # how many are worked with
         # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE
         self._lock = threading.Lock()
@@ -139,11 +138,8 @@ class _Portfolio:
                 return False
             prover = min(self._provers, key=lambda prover: prover.effort)
             self._provers.remove(prover)
-            self._proving += 1
-            enough = len(self._provers) + self._proving >= self._search.workers
-        prover.step(threads=1 if enough else 2)
+        prover.step()
         with self._lock:
-            self._proving -= 1
             if not (prover.search.proved or prover.exhausted):
                 self._provers.append(prover)
         return True

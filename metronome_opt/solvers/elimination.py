@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -42,8 +41,8 @@ _MAX_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
 # What a node takes, in nodes of branch and bound, by measurement: about so many for each cost of
 # the network, and one for so many cells of its tables.
-_A_COST = 16
-_CELLS = 2300
+_A_COST = 8
+_CELLS = 600
 
 
 @dataclass
@@ -100,8 +99,8 @@ class Elimination:
         self._round = 0
         self._network: CostNetwork | None = None
 
-    def step(self, *, threads: int = 1) -> None:
-        """Go one round further, the searches side by side if there are threads for it."""
+    def step(self) -> None:
+        """Go one round further."""
         if self.search.stopped:
             return
         sizes = self._sizes[: 1 + self._round // _LATER]
@@ -112,8 +111,8 @@ class Elimination:
         except (ModelTooLargeError, MemoryError) as error:
             self._give_up(self._sizes, error)
             return
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda max_cells: self._grow(network, max_cells, nodes), sizes))
+        for max_cells in sizes:
+            self._grow(network, max_cells, nodes)
         self.effort = sum(attempt.effort for attempt in self._attempts.values())
 
     def _grow(self, network: CostNetwork, max_cells: int, nodes: int) -> None:

@@ -1,16 +1,12 @@
-"""Lower bounds by Russian doll search over growing groups of links.
+"""Lower bounds by branch and bound on growing groups of links.
 
 The optima of the links, each alone, add up to a lower bound. Two groups that share at least two
-jobs may cost more together than that: branch and bound proves it, and uses the bounds of the parts
-to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly if at most one
-of them has fixed jobs, since the other can be rotated until they agree; else the sum is a bound. So
-groups are put together, the small ones first, as long as the proofs succeed within a budget of
-nodes that grows from round to round. When everything is one group, its optimum is proved. Until
-then, pairs whose proof was left half done may still say more than their sum: the best matching of
-groups into such pairs counts.
-
-The idea of solving nested subproblems for their bounds is that of Russian doll search (Verfaillie,
-Lemaitre, Schiex, AAAI 1996).
+jobs may cost more together than that, which branch and bound proves. Groups that share one job add
+up exactly if at most one of them has fixed jobs, since the other can be rotated until they agree;
+else the sum is a bound. So groups are put together, the small ones first, as long as the proofs
+succeed within a budget of nodes that grows from round to round. When everything is one group, its
+optimum is proved. Until then, pairs whose proof was left half done may still say more than their
+sum: the best matching of groups into such pairs counts.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ import networkx as nx
 from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
-from metronome_opt.solvers.proof import LINK_NODES, Known, Proof, search_part
+from metronome_opt.solvers.proof import LINK_NODES, Proof, search_part
 from metronome_opt.solvers.search import Search, load_bound
 
 _FIRST_NODES = 2_000  # budget of a proof in the first round
@@ -37,7 +33,8 @@ _MORE_JOBS = 4  # in each further round
 class _Group:
     """Links whose optimum, as an instance of their own, is known, or at least bounded."""
 
-    known: Known
+    links: frozenset[str]
+    bound: Fraction
     jobs: frozenset[str]
 
 
@@ -64,13 +61,11 @@ class LinkGroups:
         self._pairs: dict[frozenset[str], Fraction] = {}
         self._proofs: dict[frozenset[str], tuple[Search, Proof]] = {}
         self._round = 0
-        self._threads = 1
         self.effort = 0
         self.exhausted = False
 
-    def step(self, *, threads: int = 1) -> None:
+    def step(self) -> None:
         """Go one round further: put together all that can be within its limits."""
-        self._threads = threads
         if self.search.stopped:
             return
         try:
@@ -86,7 +81,7 @@ class LinkGroups:
         self._round += 1
         links = [link.name for link in self.search.compiled.links]
         if len(links) <= 1:
-            self._prove(self.search, frozenset(links), (), nodes)
+            self._prove(self.search, frozenset(links), nodes)
             return
         self._bound_links(nodes)
         self._report()
@@ -97,7 +92,7 @@ class LinkGroups:
                 break
             joined = self._join(*pair, nodes)
             if joined is None:
-                refused.add(pair[0].known.links | pair[1].known.links)
+                refused.add(pair[0].links | pair[1].links)
                 continue
             self._groups = [group for group in self._groups if group not in pair] + [joined]
             self._forget()
@@ -106,9 +101,9 @@ class LinkGroups:
 
     def _report(self) -> None:
         """Report the sum of the groups' bounds, of pairs what they are known to cost together."""
-        total = sum((group.known.bound for group in self._groups), Fraction(0))
+        total = sum((group.bound for group in self._groups), Fraction(0))
         graph = nx.Graph()
-        for one, other in combinations([group.known for group in self._groups], 2):
+        for one, other in combinations(self._groups, 2):
             together = self._pairs.get(one.links | other.links, Fraction(0))
             gain = together - one.bound - other.bound
             if gain > 0:
@@ -123,21 +118,20 @@ class LinkGroups:
         if first:
             for link in self.search.compiled.links:
                 jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
-                known = Known(frozenset([link.name]), load_bound(self.search.compiled, link))
-                self._groups.append(_Group(known, jobs))
+                bound = load_bound(self.search.compiled, link)
+                self._groups.append(_Group(frozenset([link.name]), bound, jobs))
         for position, group in enumerate(self._groups):
             if self.search.stopped:
                 return
-            links, bound = group.known.links, group.known.bound
-            if first or (not group.known.parts and links in self._proofs):
+            links, bound = group.links, group.bound
+            if first or (len(links) == 1 and links in self._proofs):
                 part = self._part(links)
-                self._prove(part, links, (), LINK_NODES if first else nodes)
-                known = Known(links, max(bound, part.bound or bound))
-                self._groups[position] = _Group(known, group.jobs)
+                self._prove(part, links, LINK_NODES if first else nodes)
+                self._groups[position] = _Group(links, max(bound, part.bound or bound), group.jobs)
 
     def _forget(self) -> None:
         """Let go of what was begun of groups that are not there any more."""
-        present = [group.known.links for group in self._groups]
+        present = [group.links for group in self._groups]
         kept = {*present, *(one | other for one, other in combinations(present, 2))}
         self._proofs = {links: proof for links, proof in self._proofs.items() if links in kept}
         self._pairs = {links: bound for links, bound in self._pairs.items() if links in kept}
@@ -151,7 +145,7 @@ class LinkGroups:
         for one, other in combinations(self._groups, 2):
             shared = len(one.jobs & other.jobs)
             jobs = len(one.jobs | other.jobs)
-            if not shared or jobs > max_jobs or one.known.links | other.known.links in refused:
+            if not shared or jobs > max_jobs or one.links | other.links in refused:
                 continue
             key = (shared == 1, jobs, -shared)
             if best is None or key < best[0]:
@@ -160,31 +154,28 @@ class LinkGroups:
 
     def _join(self, one: _Group, other: _Group, nodes: int) -> _Group | None:
         """Return two groups as one, None if its optimum is not proved within the budget."""
-        links = one.known.links | other.known.links
+        links = one.links | other.links
         jobs = one.jobs | other.jobs
-        parts = (one.known, other.known)
-        bound = one.known.bound + other.known.bound
+        bound = one.bound + other.bound
         whole = len(self._groups) == 2
         if len(one.jobs & other.jobs) > 1 or whole:
             search = self.search if whole else self._part(links)
-            if not self._prove(search, links, parts, nodes):
+            if not self._prove(search, links, nodes):
                 self._pairs[links] = search.bound or Fraction(0)
                 return None
             assert search.incumbent is not None  # noqa: S101 (it is proved)
             bound = search.incumbent
-        return _Group(Known(links, bound, parts), jobs)
+        return _Group(links, bound, jobs)
 
-    def _prove(
-        self, search: Search, links: frozenset[str], parts: tuple[Known, ...], nodes: int
-    ) -> bool:
+    def _prove(self, search: Search, links: frozenset[str], nodes: int) -> bool:
         """Go on with the proof of a group, of which there may be a beginning."""
         if links not in self._proofs:
             if search.stopped and not search.proved:
                 return False
-            self._proofs[links] = (search, Proof(search, parts))
+            self._proofs[links] = (search, Proof(search))
         search, proof = self._proofs[links]
         before = proof.nodes
-        done = proof.grow(nodes, threads=self._threads)
+        done = proof.grow(nodes)
         self.effort += proof.nodes - before
         if done or search.proved:
             del self._proofs[links]

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from metronome_opt.errors import quote
-from metronome_opt.kernels.conditional import contacts_of, users_of
+from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.tables import (
     Compiled,
     CostTooLargeError,
-    Ints,
     compile_instance,
 )
 from metronome_opt.kernels.tree import (
     NONE,
-    Groups,
     Pseudocosts,
     TreeTooLargeError,
     dual_bound,
@@ -32,44 +29,30 @@ from metronome_opt.kernels.tree import (
 )
 from metronome_opt.presolve import Offsets, restrict
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.search import Search, load_bound
+from metronome_opt.solvers.search import Search
 
 _SOURCE = "branch-bound"
-_SLICE = 250  # nodes that a tree grows by before the other one does
-# What is learned of the jobs decides how to branch, most of all near the root: so begin anew after
-# that many nodes, with what has been learned, and again after that many times more.
-_FIRST_RESTART = 1_000
-_MORE_NODES = 4
-_SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.grow`
+_SLICE = 250  # nodes between two reports
+_SHARPNESS = 3.0  # see `kernels.grow`
 _FIRST_GAIN = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
-_LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
 LINK_NODES = 20_000
 """The budget of the proof of a link."""
 _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
 
-@dataclass(frozen=True)
-class Known:
-    """A lower bound of some links, and of the two parts that they were put together from."""
-
-    links: frozenset[str]
-    bound: Fraction
-    parts: tuple[Known, Known] | tuple[()] = ()
-
-
 class Proof:
-    """Trees that grow from the incumbent of a search, in slices, until one of them is done.
-
-    How long a tree takes depends on how it branches, by orders of magnitude, and which way is
-    better is not known beforehand. So two trees that branch by different rules grow alternately.
+    """A tree that grows from the incumbent of a search, in slices, until it is done.
 
     Parameters
     ----------
     search
         Has an incumbent. Better ones and bounds are reported to it, and taken from it.
-    known
-        Lower bounds of disjoint groups of its links.
+
+    Attributes
+    ----------
+    nodes
+        Number of expanded nodes.
 
     Raises
     ------
@@ -77,117 +60,54 @@ class Proof:
         If the instance is too large.
     """
 
-    def __init__(self, search: Search, known: tuple[Known, ...] = ()) -> None:
+    def __init__(self, search: Search) -> None:
         self._search = search
-        shared = _Shared(search, known)
-        self._attempts = [_Attempt(shared, sharpness) for sharpness in _SHARPNESS]
+        self.nodes = 0
+        self._budget = search.fraction(1.0)
+        compiled = compile_instance(search.instance, common_scale=True)
+        self._unit = Fraction(compiled.unit, int(compiled.tables.jobs["scale"][0]))
+        _check_sum(compiled)
+        self._tree_search = start_tree(
+            compiled,
+            contacts_of(compiled),
+            np.array(search.best, dtype=np.int64),
+            self._value,
+            np.array([job.fixed_offset is None for job in search.instance.jobs]),
+            _SHARPNESS,
+            _first_pseudocosts(search),
+        )
 
     @property
     def done(self) -> bool:
         """True once the incumbent is proved."""
-        return any(attempt.done for attempt in self._attempts)
+        return is_done(self._tree_search.tree)
 
     @property
-    def nodes(self) -> int:
-        """Number of expanded nodes."""
-        return sum(attempt.nodes for attempt in self._attempts)
+    def _value(self) -> int:
+        """The scaled value of the incumbent."""
+        assert self._search.incumbent is not None  # noqa: S101 (the caller's business)
+        return int(self._search.incumbent / self._unit)
 
-    def grow(self, max_nodes: int | None = None, *, threads: int = 1) -> bool:
-        """Go on until done, stopped or `max_nodes` nodes further; return whether it is done.
-
-        With two threads the trees grow at the same time.
-        """
-        target = None if max_nodes is None else self.nodes + max_nodes
-
-        def goes_on() -> bool:
-            within = target is None or self.nodes < target
-            return within and not self.done and not self._search.stopped
-
-        def grow(attempt: _Attempt) -> None:
-            while goes_on():
-                attempt.grow()
-
-        if threads > 1:
-            with ThreadPoolExecutor(len(self._attempts)) as pool:
-                list(pool.map(grow, self._attempts))
-        else:
-            while goes_on():
-                min(self._attempts, key=lambda attempt: attempt.nodes).grow()
+    def grow(self, max_nodes: int | None = None) -> bool:
+        """Go on until done, stopped or `max_nodes` nodes further; return whether it is done."""
+        target = math.inf if max_nodes is None else self.nodes + max_nodes
+        while self.nodes < target and not (self.done or self._search.stopped):
+            self._grow_slice()
         return self.done
 
-
-class _Shared:
-    """Data shared by the trees of a proof."""
-
-    def __init__(self, search: Search, known: tuple[Known, ...]) -> None:
-        self.search = search
-        self.compiled: Compiled = compile_instance(search.instance, common_scale=True)
-        self.unit = Fraction(self.compiled.unit, int(self.compiled.tables.jobs["scale"][0]))
-        _check_sum(self.compiled)
-        self.contacts = contacts_of(self.compiled)
-        self.groups = _groups(self.compiled, known, self.unit)
-        self.free = np.array([job.fixed_offset is None for job in search.instance.jobs])
-
-    @property
-    def best(self) -> tuple[Ints, int]:
-        """The incumbent and its scaled value."""
-        assert self.search.best is not None  # noqa: S101 (the caller's business)
-        assert self.search.incumbent is not None  # noqa: S101
-        offsets = np.array(self.search.best, dtype=np.int64)
-        return offsets, int(self.search.incumbent / self.unit)
-
-
-class _Attempt:
-    """One tree, begun anew now and then with what has been learned."""
-
-    def __init__(self, shared: _Shared, sharpness: float) -> None:
-        self._shared = shared
-        self._sharpness = sharpness
-        self._users = users_of(shared.compiled, shared.contacts)
-        self._pseudocosts = _first_pseudocosts(shared.search)
-        self.nodes = 0
-        self._restart = _FIRST_RESTART
-        self._budget = shared.search.fraction(1.0)
-        self._start()
-
-    @property
-    def done(self) -> bool:
-        """True once the incumbent is proved."""
-        return is_done(self._search.tree)
-
-    def grow(self) -> None:
+    def _grow_slice(self) -> None:
         """Expand some nodes and report what they bring."""
-        shared, tree = self._shared, self._search.tree
-        search = shared.search
-        set_cutoff(tree, shared.best[1])
+        search, tree = self._search, self._tree_search.tree
+        set_cutoff(tree, self._value)
         value = incumbent(tree)
         for nodes in self._budget.slices(_SLICE):
-            grow(self._search, nodes)
+            grow(self._tree_search, nodes)
             if self.done:
                 break
         self.nodes += _SLICE
         if incumbent(tree) < value:
             search.offer(tree.jobs["best"], _SOURCE)
-        search.raise_bound(dual_bound(tree) * shared.unit, _SOURCE)
-        if not self.done and self.nodes >= self._restart:
-            self._restart *= _MORE_NODES
-            learned = self._pseudocosts.gain / self._pseudocosts.tries
-            tries = np.full(len(learned), _LATER_TRIES)
-            self._pseudocosts = Pseudocosts(learned * tries, tries)
-            self._start()
-
-    def _start(self) -> None:
-        shared = self._shared
-        self._search = start_tree(
-            shared.compiled,
-            shared.contacts,
-            self._users,
-            shared.groups,
-            *shared.best,
-            shared.free,
-            self._sharpness,
-            self._pseudocosts,
-        )
+        search.raise_bound(dual_bound(tree) * self._unit, _SOURCE)
 
 
 def _check_sum(compiled: Compiled) -> None:
@@ -215,39 +135,6 @@ def _first_pseudocosts(search: Search) -> Pseudocosts:
     )
     tries = np.full(len(traffic), _FIRST_TRIES)
     return Pseudocosts(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
-
-
-def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Groups:
-    """Return lower bounds as the kernels want them; of every link the load is known."""
-    position = {link.name: index for index, link in enumerate(compiled.links)}
-    # Rounded up: every optimum is a whole number of units.
-    bound = [-int(-load_bound(compiled, link) // unit) for link in compiled.links]
-    first, second = [-1] * len(position), [-1] * len(position)
-
-    def add(group: Known) -> int | None:
-        scaled = -int(-group.bound // unit)
-        if not group.parts:
-            (name,) = group.links
-            if name not in position:  # it cannot be overloaded
-                return None
-            bound[position[name]] = max(bound[position[name]], scaled)
-            return position[name]
-        one, other = (add(part) for part in group.parts)
-        if one is None or other is None:
-            return other if one is None else one
-        bound.append(scaled)
-        first.append(one)
-        second.append(other)
-        return len(bound) - 1
-
-    top = [number for group in known if (number := add(group)) is not None]
-    covered = {name for group in known for name in group.links}
-    top += [number for name, number in position.items() if name not in covered]
-    return Groups(*(_ints(column) for column in (bound, first, second, top)))
-
-
-def _ints(values: list[int]) -> Ints:
-    return np.array(values, dtype=np.int64)
 
 
 def search_part(search: Search, links: Collection[str], start: Offsets | None = None) -> Search:

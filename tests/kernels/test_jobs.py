@@ -15,8 +15,10 @@ from metronome_opt.kernels.jobs import (
     contention,
     descend,
     put_job,
+    put_use,
     score_job,
     score_two,
+    score_use,
     state_of,
 )
 from metronome_opt.kernels.tables import Compiled, DemandState, compile_instance
@@ -119,3 +121,23 @@ def test_pair_cost_is_added_cost(instance: Instance) -> None:
         for p in domain:
             both = contention_at(alone, {first.name: int(o), second.name: int(p)})
             assert compiled.fraction(int(added[o, p]), 1) == both - without
+
+
+@given(assigned(VARIED))
+@examples(60)
+def test_uses_of_job_add_up(case: Assigned) -> None:
+    instance, offsets = case
+    compiled = compile_instance(instance)
+    state = state_of(compiled, list(offsets.values()))
+    job, offset = len(offsets) - 1, list(offsets.values())[-1]
+    put_job(state, job, offset, -1)
+    one_by_one = state._replace(demand=state.demand.copy())
+    part, total = (np.zeros(instance.jobs[job].period, np.int64) for _ in range(2))
+    record = compiled.tables.jobs[job]
+    for use in range(record["first_use"], record["end_use"]):
+        assert score_use(state, job, use, part) == part.min()
+        total += part
+        put_use(one_by_one, job, use, offset, 1)
+    assert np.array_equal(all_costs(compiled, state, job), total)
+    put_job(state, job, offset, 1)
+    assert np.array_equal(state.demand, one_by_one.demand)

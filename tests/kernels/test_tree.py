@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels import tree as module
-from metronome_opt.kernels.conditional import contacts_of, users_of
+from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import put_job
 from metronome_opt.kernels.tables import compile_instance
@@ -26,7 +26,6 @@ from metronome_opt.kernels.tree import (
     set_cutoff,
     start_tree,
 )
-from metronome_opt.solvers.proof import _groups
 from metronome_opt.verify import evaluate
 from tests.builders import tangle
 from tests.landscape import held, landscape, optimum, scale_of
@@ -55,8 +54,6 @@ class Grown:
         self.search = start_tree(
             self.compiled,
             self.contacts,
-            users_of(self.compiled, self.contacts),
-            _groups(self.compiled, (), self.unit),
             np.array(list(self.offsets.values()), dtype=np.int64),
             self.scaled(evaluate(self.instance, self.offsets).contention),
             np.array([job.name not in self.stay for job in self.instance.jobs]),

@@ -26,25 +26,25 @@ def blocks_of(instance: Instance) -> tuple[Instance, ...]:
     return split(simplify_links(instance).instance).blocks
 
 
-def run_to_end(search: Search, *, threads: int = 1) -> Search:
+def run_to_end(search: Search) -> Search:
     """Run rounds until proved; the bound holds after each."""
     best = optimum(search.instance)
     groups = LinkGroups(search)
     for _ in range(20):
         if search.proved:
             break
-        groups.step(threads=threads)
+        groups.step()
         assert not groups.exhausted
         assert search.incumbent is not None
         assert (search.bound or 0) <= best <= search.incumbent
     return search
 
 
-@given(CASES, st.sampled_from((1, 2)))
+@given(CASES)
 @examples(40)
-def test_link_groups_end_with_proof(instance: Instance, threads: int) -> None:
+def test_link_groups_end_with_proof(instance: Instance) -> None:
     for block in blocks_of(instance):
-        search = run_to_end(searching(block), threads=threads)
+        search = run_to_end(searching(block))
         check_proved(search, optimum(block))
 
 

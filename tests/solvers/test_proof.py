@@ -1,4 +1,4 @@
-"""Proofs by branch and bound, with and without bounds of groups of links."""
+"""Proofs by branch and bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metronome_opt.presolve import restrict
 from metronome_opt.result import Stop
 from metronome_opt.solvers import link_groups
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.proof import Known, Proof, link_bound, search_part
+from metronome_opt.solvers.proof import Proof, link_bound, search_part
 from metronome_opt.solvers.search import Search, load_bound
 from tests.builders import HARD, job, network
 from tests.landscape import optimum
@@ -29,61 +29,25 @@ from tests.tiers import examples
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 
 
-@given(assigned(CASES), st.sampled_from((1, 2)))
+@given(assigned(CASES))
 @examples(60)
-def test_proof_finds_optimum(case: tuple[Instance, dict[str, int]], threads: int) -> None:
+def test_proof_finds_optimum(case: tuple[Instance, dict[str, int]]) -> None:
     instance, offsets = case
     search = searching(instance, offsets)
-    proof = Proof(search)
-    proof.grow(threads=threads)
-    check_proved(search, optimum(instance))
-
-
-@st.composite
-def known_groups(draw: st.DrawFn, instance: Instance) -> tuple[Known, ...]:
-    """Draw true bounds of nested groups of some links, those that cost nothing among them."""
-    names = draw(st.lists(st.sampled_from([link.name for link in instance.links]), unique=True))
-    alone = [frozenset([name]) for name in names]
-    groups = [Known(links, draw(true_bound(instance, links))) for links in alone]
-    for _ in range(draw(st.integers(0, max(0, len(groups) - 1)))):
-        one, other = groups.pop(0), groups.pop(draw(st.integers(0, len(groups) - 1)))
-        links = one.links | other.links
-        groups.append(Known(links, draw(true_bound(instance, links)), (one, other)))
-    return tuple(groups)
-
-
-@st.composite
-def true_bound(draw: st.DrawFn, instance: Instance, links: frozenset[str]) -> Fraction:
-    """Draw the optimum of some links, or less."""
-    if all(links.isdisjoint(job.links) for job in instance.jobs):
-        return Fraction(0)
-    share = draw(st.sampled_from((Fraction(1), Fraction(1), Fraction(2, 3), Fraction(0))))
-    return share * optimum(restrict(instance, links))
-
-
-@given(assigned(CASES), st.data())
-@examples(100)
-def test_bounds_of_groups_keep_optimum(
-    case: tuple[Instance, dict[str, int]], data: st.DataObject
-) -> None:
-    instance, offsets = case
-    search = searching(instance, offsets)
-    Proof(search, data.draw(known_groups(instance))).grow()
+    Proof(search).grow()
     check_proved(search, optimum(instance))
 
 
 @pytest.mark.slow
-@given(st.integers(0, 10**6), st.booleans(), st.data())
+@given(st.integers(0, 10**6), st.booleans())
 @examples(60)
-def test_bounds_of_groups_keep_one_of_few_optima(
-    seed: int, by_contacts: bool, data: st.DataObject
-) -> None:
+def test_proof_keeps_one_of_few_optima(seed: int, by_contacts: bool) -> None:
     instance = tight(seed)
     search = searching(instance, dict.fromkeys(instance.unshifted, 0))
     with pytest.MonkeyPatch.context() as patch:
         if by_contacts:
-            patch.setattr(module, "_SHARPNESS", (0.1, 1.0))
-        Proof(search, data.draw(known_groups(instance))).grow()
+            patch.setattr(module, "_SHARPNESS", 0.1)
+        Proof(search).grow()
     check_proved(search, optimum(instance))
 
 
@@ -100,7 +64,7 @@ def test_proof_with_interchangeable_jobs(
     search = searching(instance, dict(instance.unshifted))
     with pytest.MonkeyPatch.context() as patch:
         if by_contacts:
-            patch.setattr(module, "_SHARPNESS", (0.1, 1.0))
+            patch.setattr(module, "_SHARPNESS", 0.1)
         Proof(search).grow()
     check_proved(search, optimum(instance))
 
