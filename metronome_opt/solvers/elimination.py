@@ -41,8 +41,8 @@ _MAX_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
 # What a node takes, in nodes of branch and bound, by measurement: about so many for each cost of
 # the network, and one for so many cells of its tables.
-_A_COST = 8
-_CELLS = 600
+_A_COST = 2
+_CELLS = 500
 
 
 @dataclass
