@@ -2,7 +2,7 @@
 
 A job that others delay has longer bursts and iterations, but is still the job that it claims to be.
 So bursts count as if all were sent at the rate of the fastest of sixteen, which met none or fewest.
-Out of its slots even these may have met others: there they are at most as long as measured.
+Out of its slots even these may have met others: there bursts are at most as long as claimed.
 """
 
 from __future__ import annotations

@@ -11,16 +11,14 @@ from metronome_opt.__main__ import main
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("time_limit", "columns"), [("0", "job spread nearest"), ("5", "job spread nearest solve")]
-)
+@pytest.mark.parametrize("time_limit", ["0", "5"])
 def test_demo_writes_a_verified_schedule(
-    time_limit: str, columns: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    time_limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "--output", str(tmp_path), "--time-limit", time_limit]) == 0
     printed, notes = capsys.readouterr()
     assert f"{tmp_path / 'schedule.json'}: true" in printed
-    assert columns in [" ".join(line.split()) for line in printed.splitlines()]
+    assert "job spread nearest solve" in [" ".join(line.split()) for line in printed.splitlines()]
     assert "waits" not in printed  # there is room for all; what is not simulated is not known
     for name in ("schedule.json", "placements.svg"):
         assert (tmp_path / name).stat().st_size > 0
