@@ -324,8 +324,11 @@ def at_rate(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
 def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int) -> int | None:
     """Return the offset with most room around the bursts of a gang; None if there is none.
 
-    Only links that can be overloaded count. If a job without slots is there, there is no offset.
+    Only links that can be overloaded count. If a job without slots is there, there is no offset;
+    nor for a gang that uses no link, which needs none.
     """
+    if not placement.links:
+        return None
     period = gang.period + stretch
     blocked: Ints = np.zeros(period, dtype=np.int64)
     for link, flows in placement.links.items():

@@ -113,6 +113,13 @@ def test_all_links_have_one_offset() -> None:
     assert (decision.claim.gated, decision.claim.offset) == (True, 6)
 
 
+def test_job_that_uses_no_link_keeps_no_slots() -> None:
+    # 11 slots do not divide a hyperperiod of 24; nothing makes the job idle for the twelfth.
+    decision = placed(state_of(cluster([2])), gang(2, period=11))
+    assert not decision.claim.gated
+    assert decision.expected_ms == decision.alone_ms == 55
+
+
 @pytest.mark.parametrize("gated", [True, False])
 def test_burst_that_does_not_fit_or_meets_free_jobs_is_free(gated: bool) -> None:
     other = running("a", "n0 n1").model_copy(update={"gated": gated})
