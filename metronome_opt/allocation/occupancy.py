@@ -22,7 +22,7 @@ CANDIDATES = 24
 """Placements of a job that are priced."""
 
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
-_EXCHANGED = 8192  # tasks whose flows are computed anew for that, in all: it takes a while
+_EXCHANGED = 8192  # placements that are tried for that, times tasks: it takes a while
 
 
 @dataclass(frozen=True)

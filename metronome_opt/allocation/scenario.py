@@ -278,13 +278,14 @@ def _demand(scenario: Scenario, index: int, source: Source, weight: int) -> Dema
         return known[rate]
 
     def fits(rate: int) -> bool:
-        exact, longest = job.iteration(rate, source, gpu), scenario.hyperperiod_slots
+        exact = job.iteration(rate, source, gpu)
         with suppress(InputError):
-            return longest is None or bool(exact.to_slots(scenario.slot_ms, longest))
+            return bool(exact.to_slots(scenario.slot_ms, scenario.hyperperiod_slots))
         return False
 
     traffic(scenario.cluster.nic)  # an error, if there is one
-    min_rate = 1 + bisect_left(range(1, scenario.cluster.nic), x=True, key=fits)
+    rates = range(1, 1 if scenario.hyperperiod_ms is None else scenario.cluster.nic)
+    min_rate = 1 + bisect_left(rates, x=True, key=fits)
     return Demand(
         name=job.name,
         tasks=job.workers,

@@ -1,8 +1,9 @@
 """Mean iterations of jobs from the counters of their gates, and claims corrected by them.
 
 A job that others delay has longer bursts and iterations, but is still the job that it claims to be.
-So bursts count as if all were sent at the rate of the fastest of sixteen, which met none or fewest.
-Out of its slots even these may have met others: there bursts are at most as long as claimed.
+Out of its slots its bursts count as if all were sent at the rate of the fastest of sixteen, which
+met none or fewest, if all claim one rate. Even these may have met others: there bursts are at most
+as long as claimed.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _MBIT = 8e-6  # per byte
 _LATE = 0.02  # share of the period by which iterations of a gated job may be longer
 _PERIOD = 0.01  # share of the period, but half a slot at least
 _LENGTH = 0.1  # share of the length of all bursts, but one slot at least
+_MAX_TOTAL = 1e18  # of any counter, in bytes or seconds
 _NEARLY = 1e-6  # of a slot: what rounding of floats may make too much
 
 
@@ -139,7 +141,7 @@ def observe_gates(
         for counter in by_job.get(job, ()):
             if counter.name in totals:
                 totals[counter.name] += counter.increase(begin_s)
-        observations[job] = _observation(len(claim.gang.phases), totals)
+        observations[job] = _observation(claim, slot_ms, totals)
     return observations
 
 
@@ -152,11 +154,15 @@ def _look_back_s(claim: Reservation, slot_ms: int, for_s: float) -> float:
     return max(for_s, _WANTED_ITERATIONS * claim.period * slot_ms / 1000)
 
 
-def _observation(phases: int, totals: Mapping[str, float]) -> Observation | str:
+def _observation(
+    claim: Reservation, slot_ms: int, totals: Mapping[str, float]
+) -> Observation | str:
     """Return what the totals of all tasks of a job say, or why they say nothing."""
     if not totals["bursts"]:
         return "no bursts were counted by its gates"
-    times = totals["bursts"] / phases
+    if max(totals.values()) > _MAX_TOTAL:
+        return "its gates count more than can be"
+    times = totals["bursts"] / len(claim.gang.phases)
     if min(times, totals["iterations"]) < _MIN_ITERATIONS:
         return f"{totals['iterations']:.0f} iterations only; at least {_MIN_ITERATIONS} are needed"
     period_ms = 1000 * totals["iteration_seconds"] / totals["iterations"]
@@ -168,10 +174,14 @@ def _observation(phases: int, totals: Mapping[str, float]) -> Observation | str:
     late_ms = 1000 * totals["late_seconds"] / totals["bursts"]
     # At either end of the time an iteration may be counted whose wait is not.
     error_ms = 2 * (waited_ms + late_ms) / times
-    if totals["fastest_seconds"]:
-        fastest = _MBIT * totals["fastest_bytes"] / totals["fastest_seconds"]
-        burst_ms = min(burst_ms, sent / fastest)
-    return Observation(period_ms, computing_ms, burst_ms, error_ms)
+    seen = Observation(period_ms, computing_ms, burst_ms, error_ms)
+    fastest = totals["fastest_bytes"] and totals["fastest_seconds"]
+    in_time = claim.gated and not seen.is_late(claim, slot_ms)
+    one_rate = len({phase.rate for phase in claim.gang.phases}) == 1
+    if in_time or not (fastest and sent and one_rate):
+        return seen
+    alone_ms = sent * totals["fastest_seconds"] / (_MBIT * totals["fastest_bytes"])
+    return replace(seen, burst_ms=min(burst_ms, alone_ms))
 
 
 def corrected(
@@ -203,7 +213,7 @@ def corrected(
     changes = {
         "period": own,
         "phases": tuple(phases),
-        "max_stretch": max(gang.max_stretch, stretch),
+        "max_stretch": max(gang.period + gang.max_stretch - own, stretch),
     }
     # A gate keeps the slot of the first burst.
     offset = (claim.offset + before[0].start - phases[0].start) % period

@@ -106,6 +106,8 @@ class Monitor:
     persist
         Checks in a row in which something has to differ from the claims before it is believed. The
         first one after a change may see a part of it only.
+    lets_go
+        Whether jobs that are late may be let go; somebody has to gather them again.
     clock
         Seconds since the epoch, for tests.
     """
@@ -116,11 +118,12 @@ class Monitor:
         *,
         check_s: float = 10.0,
         persist: int = _PERSIST,
+        lets_go: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._read, self._check_s, self._clock = read, check_s, clock
-        self._persist = persist
-        self._slow: set[str] = set()  # gangs whose bursts were late in all slots for their claims
+        self._persist, self._lets_go = persist, lets_go
+        self._slow: set[str] = set()  # gangs still late after they were let go
         # By gang: checks in a row in which it differed from its claim, and in which it was late.
         self._differs: Counter[str] = Counter()
         self._late: Counter[str] = Counter()
@@ -250,8 +253,9 @@ class Monitor:
             is_late = seen.is_late(claims[job], slot_ms) and not differences[job]
             self._differs[job] = self._differs[job] + 1 if differences[job] else 0
             self._late[job] = self._late[job] + 1 if is_late else 0
-        late = frozenset(job for job in observations if self._late[job] >= self._persist)
         resting = self._resting(question)
+        ripe = {job for job in observations if self._late[job] >= self._persist}
+        late = frozenset(ripe - resting)
         right, why = dict(claims), [f"{job}: late" for job in sorted(late)]
         differing = [job for job in observations if self._differs[job] >= self._persist]
         for job in differing:
@@ -290,6 +294,10 @@ class Monitor:
 
     # ------------------------------------------------------------------ changing the state
 
+    def put_back(self, question: Question) -> None:
+        """Have a question that could not be answered asked again."""
+        self._concerned |= question.concerned
+
     def apply(self, state: ClusterState, question: Question, answer: Answer) -> Rephased:
         """Apply a decision if the gangs that it is about are as they were."""
         self.follow(state)
@@ -308,7 +316,7 @@ class Monitor:
         moved = [job for job, each in answer.claims.items() if _slots(each) != _slots(before[job])]
         self._notified_s |= dict.fromkeys(moved, now)
         self._moved_s |= dict.fromkeys(moved, now)
-        if answer.late and answer.late.isdisjoint(moved):
+        if self._lets_go and answer.late and answer.late.isdisjoint(moved):
             return self._let_go(state, question.instance, answer.late, now)
         return Rephased(len(moved), answer.reason, answer.fault)
 

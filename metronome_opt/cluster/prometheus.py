@@ -1,17 +1,19 @@
-"""Counters of gates as Prometheus scraped them; an answer that is not whole is refused.
+"""Counters of gates as Prometheus scraped them; an answer that cannot be trusted is refused.
 
 Needs the extra `cluster`.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
+from metronome_opt import errors
 from metronome_opt.cluster.measured import COUNTERS, GateCounter
-from metronome_opt.errors import InputError, MissingBackendError, RemoteError, quote, sanitize
+from metronome_opt.errors import InputError, MissingBackendError, RemoteError, quote
 from metronome_opt.records import explain
 
 try:
@@ -23,6 +25,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 _QUERY = f'{{__name__=~"metronome_gate_({"|".join(COUNTERS)})_total"}}'
+_MAX_BYTES = 64 * 2**20  # of an answer
 _MAX_SHOWN = 200  # characters of an answer in a message
 
 
@@ -38,7 +41,7 @@ class Prometheus:
     url
         Its address, ``http://HOST:PORT`` and perhaps a path; ``USER:PASSWORD@`` is never shown.
     timeout_s
-        Limit on each wait for the server, seconds.
+        Limit on each whole exchange, seconds.
 
     Raises
     ------
@@ -47,17 +50,8 @@ class Prometheus:
     """
 
     def __init__(self, url: str, *, timeout_s: float = 5.0) -> None:
-        try:
-            address = httpx2.URL(url)
-        except (httpx2.InvalidURL, TypeError):
-            raise InputError("the address of Prometheus is no URL; give http://HOST:PORT") from None
-        shown = address.copy_with(username=None, password=None, query=None, fragment=None)
-        self._where = str(shown).rstrip("/")
-        if address.scheme not in {"http", "https"} or not address.host or address.query:
-            raise InputError(
-                f"{quote(self._where)}: not the address of a server; give http://HOST:PORT"
-            )
-        self._url = address.copy_with(path=f"{address.path.rstrip('/')}/api/v1/query")
+        self._url = _address(url)
+        self._where = _without_credentials(self._url)
         self._timeout_s = timeout_s
 
     def read(self, begin_s: float, end_s: float) -> list[GateCounter]:
@@ -78,35 +72,111 @@ class Prometheus:
             "time": f"{end // 1000}.{end % 1000:03d}",
             "timeout": f"{self._timeout_s:g}",
         }
+        response, body = self._exchange(form)
+        counters = self._counters(response, body)
+        return [_since(counter, begin / 1000) for counter in counters]
+
+    def _exchange(self, form: dict[str, str]) -> tuple[httpx2.Response, bytes]:
+        """Send a form; return the answer, complete and not too large."""
+        body, end_s = bytearray(), time.monotonic() + self._timeout_s
+        url = self._url.join("api/v1/query")
         try:
-            response = httpx2.post(self._url, data=form, timeout=self._timeout_s)
-            answer = _Answer.model_validate_json(response.content)
-        except ValidationError as error:
-            fault = f"not an answer of Prometheus ({explain(error)})"
-            raise self._refusal(f"status {response.status_code}, {fault}") from None
+            with (
+                httpx2.Client(timeout=self._timeout_s) as client,
+                client.stream("POST", url, data=form) as response,
+            ):
+                for piece in response.iter_bytes():
+                    body += piece
+                    if len(body) > _MAX_BYTES:
+                        raise self._refusal(
+                            f"the answer is larger than {_MAX_BYTES} bytes; ask another server"
+                        )
+                    if time.monotonic() > end_s:  # the limits of the client are on each read
+                        raise httpx2.ReadTimeout("")
+                return response, bytes(body)
         except httpx2.TimeoutException:
-            raise self._refusal(f"no answer within {self._timeout_s:g} s") from None
+            raise self._refusal(
+                f"no whole answer within {self._timeout_s:g} s; is it overloaded?"
+            ) from None
         except httpx2.HTTPError as error:
-            fault = f"cannot be reached ({str(error) or type(error).__name__})"
-            raise self._refusal(fault) from None
-        if answer.data is None:
-            fault = f"{answer.errorType}: {answer.error}"
-            raise self._refusal(f"status {response.status_code}, {fault}")
-        if answer.warnings:
-            raise self._refusal(f"the answer is not complete ({answer.warnings[0]})")
-        return [_counter(series, begin / 1000) for series in answer.data.result]
+            said = _short(str(error)) or type(error).__name__
+            raise self._refusal(
+                f"cannot be reached ({said}); is it up, is the address right?"
+            ) from None
 
     def _refusal(self, fault: str) -> PrometheusError:
-        said = sanitize(fault, _MAX_SHOWN)
-        return PrometheusError(f"{self._where}: {said}; is it up, is the address right?")
+        return PrometheusError(f"{self._where}: {fault}")
+
+    def _counters(self, response: httpx2.Response, body: bytes) -> list[GateCounter]:
+        """Return the counters of an answer.
+
+        Refused are errors and redirects, answers of another shape or partial ones, and series that
+        are there twice or go back in time.
+        """
+        status = response.status_code
+        try:
+            answer = _Answer.model_validate_json(body)
+        except ValidationError as error:
+            fault = f"not an answer of Prometheus ({_short(explain(error))})"
+            raise self._refusal(
+                f"status {status}, {_refusal_of(body) or fault}; is the address right?"
+            ) from None
+        if status != 200:
+            raise self._refusal(f"status {status}; is the address right?")
+        if answer.warnings:
+            raise self._refusal(f"the answer is not complete ({_short(answer.warnings[0])})")
+        counters, seen = [], set()
+        for series in answer.data.result:
+            labels = series.metric
+            name = labels.get("__name__", "").removeprefix("metronome_gate_")
+            key = frozenset(labels.items())
+            table = np.array(series.values, dtype=np.float64).reshape(-1, 2)
+            table = table[np.isfinite(table[:, 1])]
+            if key in seen or (np.diff(table[:, 0]) <= 0).any():
+                fault = "is answered twice" if key in seen else "goes back in time"
+                raise self._refusal(f"series {_short(str(labels))} {fault}")
+            seen.add(key)
+            if (name := name.removesuffix("_total")) in COUNTERS:
+                times, values = table.T
+                counters.append(GateCounter(labels.get("job", ""), name, times, values))
+        return counters
 
 
-def _counter(series: _Series, begin_s: float) -> GateCounter:
-    table = np.array(series.values, dtype=np.float64).reshape(-1, 2)
-    times, values = table[np.isfinite(table[:, 1]) & (table[:, 0] >= begin_s)].T
-    name = series.metric.get("__name__", "")
-    name = name.removeprefix("metronome_gate_").removesuffix("_total")
-    return GateCounter(series.metric.get("job", ""), name, times, values)
+def _since(counter: GateCounter, begin_s: float) -> GateCounter:
+    kept = counter.times_s >= begin_s
+    return GateCounter(counter.job, counter.name, counter.times_s[kept], counter.values[kept])
+
+
+def _address(url: str) -> httpx2.URL:
+    try:
+        parsed = httpx2.URL(url)
+        usable = parsed.scheme in {"http", "https"} and parsed.host and (parsed.port or 0) < 2**16
+    except (httpx2.InvalidURL, ValueError, TypeError):
+        raise InputError("the address of Prometheus is no URL; give http://HOST:PORT") from None
+    if not usable or parsed.query or parsed.fragment:
+        raise InputError(
+            f"{quote(_without_credentials(parsed))}: not the address of a server; give "
+            "http://HOST:PORT"
+        )
+    return parsed.copy_with(path=parsed.path.rstrip("/") + "/")
+
+
+def _without_credentials(url: httpx2.URL) -> str:
+    """Return an address as it may be displayed: without credentials, query and fragment."""
+    return str(url.copy_with(username=None, password=None, query=None, fragment=None)).rstrip("/")
+
+
+def _short(text: str) -> str:
+    return errors.sanitize(text, _MAX_SHOWN)
+
+
+def _refusal_of(body: bytes) -> str | None:
+    """Return what Prometheus itself says against the query, if that is the answer."""
+    try:
+        refusal = _Refusal.model_validate_json(body)
+    except ValidationError:
+        return None
+    return _short(f"{refusal.errorType}: {refusal.error}")
 
 
 # ------------------------------------------------------------------ shape of an answer
@@ -123,8 +193,12 @@ class _Data(BaseModel):
 
 
 class _Answer(BaseModel):
-    status: Literal["success", "error"]
-    data: _Data | None = None
+    status: Literal["success"]
+    data: _Data
     warnings: list[str] = []
-    errorType: str = "no data"  # noqa: N815 (the name in the answer)
+
+
+class _Refusal(BaseModel):
+    status: Literal["error"]
+    errorType: str = ""  # noqa: N815 (the name in the answer)
     error: str = ""

@@ -45,10 +45,30 @@ def test_an_iteration_is_computing_sending_and_waiting() -> None:
     seen = observe(COUNTED)
     assert isinstance(seen, Observation)
     assert (seen.period_ms, seen.own_ms, seen.burst_ms) == pytest.approx((200, 190, 60))
-    # Others delayed all bursts but the fastest ones.
-    seen = observe(COUNTED | {"fastest_seconds": 3 * 0.05})
+
+
+DELAYED = COUNTED | {"iteration_seconds": 11.0, "burst_seconds": 4.0, "fastest_seconds": 3 * 0.05}
+
+
+@pytest.mark.parametrize(
+    ("counted", "period_ms", "burst_ms"),
+    [
+        (COUNTED | {"fastest_seconds": 3 * 0.05}, 200, 60),  # in its slots it meets no other job
+        (DELAYED, 220, 50),  # others delayed all bursts but the fastest ones
+        (DELAYED | {"fastest_bytes": 0.0}, 220, 80),  # a gate began anew: nothing is known of them
+        (DELAYED | {"sent_bytes": 0.0}, 220, 80),
+    ],
+)
+def test_bursts_of_a_late_job_count_as_its_fastest(
+    counted: Mapping[str, float], period_ms: float, burst_ms: float
+) -> None:
+    seen = observe(counted)
     assert isinstance(seen, Observation)
-    assert (seen.period_ms, seen.own_ms, seen.burst_ms) == pytest.approx((200, 180, 50))
+    assert (seen.period_ms, seen.burst_ms) == pytest.approx((period_ms, burst_ms))
+
+
+def test_counters_beyond_all_bounds_tell_nothing() -> None:
+    assert observe(COUNTED | {"burst_seconds": 1e307}) == "its gates count more than can be"
 
 
 def test_too_few_or_too_early_iterations_tell_nothing() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from metronome_opt.cluster import prometheus
 from metronome_opt.cluster.prometheus import Prometheus, PrometheusError
 from metronome_opt.errors import InputError
 from tests.prometheus import fake
@@ -15,7 +16,7 @@ from tests.prometheus.fake import Answer, matrix, says
 
 BURSTS = {"__name__": "metronome_gate_bursts_total", "job": "bert", "task": "0"}
 VALUES = [[9.9, "0"], [11.0, "5"], [12.0, "NaN"], [13.0, "7"]]
-GOOD = matrix((BURSTS, VALUES), new={"deep": []})
+GOOD = matrix((BURSTS, VALUES), ({"__name__": "up"}, []), new={"deep": []})
 
 
 def refusal(answer: Answer, **options: float) -> str:
@@ -56,16 +57,18 @@ def of(data: Any) -> Answer:
         (says("slow down", status=429), "status 429, not an answer"),
         (
             says('{"status": "error", "errorType": "bad_data", "error": "no\\nway"}', 400),
-            "status 400, bad_data: no way; is it up, is the address right?",
+            "status 400, bad_data: no way; is the address right?",
         ),
         (says("", 302, Location="http://me:secret@elsewhere/"), "status 302, not an answer"),
         (says("<html>Log in</html>"), "not an answer of Prometheus"),
         (says("[" * 100_000), "not an answer of Prometheus"),
-        (says('{"status": "maybe"}'), "status: must be"),
-        (says('{"status": "success"}'), "no data"),
+        (says('{"status": "maybe"}'), "status: must be 'success', got 'maybe'"),
+        (says('{"status": "success"}'), "data: missing"),
         (of({"resultType": "vector", "result": []}), "data.resultType: must be 'matrix'"),
         (of({"resultType": "matrix", "result": [{"metric": {}}]}), "data.result[0].values"),
         (matrix(({}, [[10]])), "data.result[0].values[0]"),
+        (matrix((BURSTS, [[11, "1"], [10, "1"]])), "goes back in time"),
+        (matrix((BURSTS, []), (BURSTS, [])), "is answered twice"),
         (matrix((BURSTS, VALUES), warnings=["a store is\naway"]), "not complete (a store is away)"),
         (fake.breaks_off, "cannot be reached"),
         (fake.hangs_up, "cannot be reached"),
@@ -76,8 +79,14 @@ def test_what_is_no_whole_answer_is_refused_in_one_line(answer: Answer, said: st
     assert said in refusal(answer)
 
 
-def test_an_answer_that_takes_too_long_is_abandoned() -> None:
-    assert refusal(fake.says_nothing, timeout_s=0.3).startswith("no answer within 0.3 s;")
+@pytest.mark.parametrize("slow", [fake.says_nothing, fake.dribbles_its_body])
+def test_an_answer_that_takes_too_long_is_abandoned(slow: Answer) -> None:
+    assert refusal(slow, timeout_s=0.3).startswith("no whole answer within 0.3 s;")
+
+
+def test_an_answer_that_is_too_large_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "_MAX_BYTES", 1_000_000)
+    assert refusal(says(b" " * 2_000_000)).startswith("the answer is larger than 1000000 bytes;")
 
 
 def test_an_address_without_a_server_is_told() -> None:
@@ -94,6 +103,7 @@ def test_an_address_without_a_server_is_told() -> None:
         ("localhost:9090", "not the address of a server"),
         ("ftp://host", "not the address of a server"),
         ("http://", "not the address of a server"),
+        ("http://host:65536", "not the address of a server"),
         ("http://[::1", "no URL"),
         ("http://host/?query=secret", "not the address of a server"),
     ],

@@ -99,3 +99,12 @@ def breaks_off(handler: Handler) -> None:
 
 def hangs_up(handler: Handler) -> None:
     handler.close_connection = True
+
+
+def dribbles_its_body(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while not handler.server.closing.wait(0.02):
+        try:
+            handler.wfile.write(b" ")
+        except OSError:
+            return

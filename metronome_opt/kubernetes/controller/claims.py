@@ -46,7 +46,7 @@ def pod_annotations(slots: Slots, name: str) -> dict[str, str]:
 
 def stated_slots(pod: Pod) -> Any:
     """Return the slots that a pod carries; None if it carries none that can be read."""
-    with suppress(ValueError, LookupError):
+    with suppress(ValueError, LookupError, RecursionError):
         return json.loads(pod.annotations[f"{DEFAULT_GROUP}/slots"])
     return None
 

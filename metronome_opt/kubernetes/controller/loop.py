@@ -108,7 +108,12 @@ class _Rephasing:
             if not future.done():
                 return None
             self._under_way = None
-            return self._monitor.apply(self._state, question, future.result())
+            try:
+                return self._monitor.apply(self._state, question, future.result())
+            except Exception as error:  # the controller goes on
+                self._monitor.put_back(question)
+                fault = f"no slots were chosen: {type(error).__name__}: {error}"
+                return Rephased(0, "", fault)
         following = self._monitor.next(self._state)
         if not isinstance(following, Question):
             return following

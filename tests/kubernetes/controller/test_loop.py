@@ -42,6 +42,8 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
 
     def answer(_: Monitor, question: Question) -> Answer:
         threads.append(threading.current_thread())
+        if len(threads) == 1:
+            raise ZeroDivisionError("by zero")  # a decision that fails is made again
         moved = question.claims["b"].model_copy(update={"offset": 100})
         return Answer({"b": moved}, "they met")
 
@@ -53,12 +55,13 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
 
     def notify(line: str) -> None:
         lines.append(line)
-        if len(lines) == 2:
+        if len(lines) == 3:
             stop.set()
 
     events: dict[str, Any] = {"stop": stop, "changed": Restless()}
     run(controller, Flaky(2), None, **events, metrics=metrics, notify=notify)
-    assert lines == ["https://server: no answer", "they met"]
+    failed = "no slots were chosen: ZeroDivisionError: by zero"
+    assert lines == ["https://server: no answer", failed, "they met"]
     assert [claim.offset for claim in state.claims.values()] == [0, 100]
     assert threading.main_thread() not in threads
     counted = metrics.registry.get_sample_value
