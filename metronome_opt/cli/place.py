@@ -208,8 +208,9 @@ def _place(
     as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and print so; return True if there was room."""
-    from metronome_opt.cluster.placing import Wait, place_job
+    from metronome_opt.cluster.placing import place_job
     from metronome_opt.cluster.views import restore, snapshot_of
+    from metronome_opt.cluster.waiting import Wait
 
     left = state
     if remove is not None:

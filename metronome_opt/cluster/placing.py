@@ -6,23 +6,22 @@ of which keep slots. Otherwise it starts free, and the monitor chooses slots for
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.allocation.demand import UNKNOWN_MS, Demand
+from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.allocation.scenario import allocate
 from metronome_opt.allocation.starts import Decision, Waiting, decide_starts
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.state import ClusterState, lacking
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.waiting import NOTICED, Wait, named, verb_of, wait_of
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Link
@@ -41,32 +40,7 @@ LATE = 0.05
 
 _CUSHION = Fraction(2, 100)  # of a period: distance between bursts that keep slots
 _HARM = 0.01  # of an iteration: slots may make a gang slower by so much that meets no other job
-_NOTICED = 0.005  # smaller delays are not reported
-_MAX_NAMED = 3
 _SECONDS = 10.0  # for the places of all jobs of a scenario
-
-
-class Wait(NamedTuple):
-    """The decision that a gang waits.
-
-    Attributes
-    ----------
-    cause
-        In words.
-    by_choice
-        Whether there is room for it.
-    until
-        For how long about, in words; empty if that is not known.
-    """
-
-    cause: str
-    by_choice: bool
-    until: str = ""
-
-    @property
-    def reason(self) -> str:
-        """Cause and time in one line."""
-        return f"{self.cause}; {self.until}" if self.until else self.cause
 
 
 @dataclass(frozen=True)
@@ -105,16 +79,16 @@ class Place:
     def why_slower(self) -> str:
         """Reasons for which its iterations take longer than alone; empty if they do not."""
         place, claim = self.placement, self.claim
-        if self.expected_ms <= self.alone_ms * (1 + _NOTICED):
+        if self.expected_ms <= self.alone_ms * (1 + NOTICED):
             return ""
         reasons = []
         if claim.gang.period > self.asked.period:
             flows = place.links[place.limit or ""]
-            reasons.append(f"{counted(flows, 'worker')} {_verb(flows, 'share')} {place.limit}")
+            reasons.append(f"{counted(flows, 'worker')} {verb_of(flows, 'share')} {place.limit}")
         if claim.gated and claim.stretch:
             reasons.append("its period divides the hyperperiod")
         if self.delays:
-            reasons.append(f"shares links with {_named(list(self.delays))}")
+            reasons.append(f"shares links with {named(list(self.delays))}")
         return ", ".join(reasons) or "shares links with other jobs"
 
 
@@ -166,7 +140,8 @@ def place_job(
         decision = decide(state, [(gang, 0.0)], now_s)[gang.name]
     placement = decision.placement
     if placement is None or decision.start is None:
-        return _wait(state, gang, decision, now_s)
+        lengths = (_left_ms(state, claim, now_s) for claim in state.claims.values())
+        return wait_of(state, gang, decision, known=None not in lengths)
     slot_ms = state.cluster.slot_ms
     alone_ms = float(gang.period * slot_ms)
     delays = dict(decision.start.delays)
@@ -174,7 +149,7 @@ def place_job(
     own = _demand(gang, slot_ms, None).slowness(placement.rate, state.cluster.nic)
     claim = claim_at(state, gang, placement, mine - own, now_s)
     expected_ms = float(claim.iteration * slot_ms) if claim.gated else alone_ms * (1 + mine)
-    noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > _NOTICED}
+    noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > NOTICED}
     worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
     return Place(gang, claim, alone_ms, expected_ms, placement, worst_first)
 
@@ -349,98 +324,6 @@ def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int)
     return int(offset) if cushion >= _CUSHION * period else None
 
 
-# ------------------------------------------------------------------ reasons to wait
-
-
-def _wait(state: ClusterState, gang: Gang, decision: Decision, now_s: float | None) -> Wait:
-    until = _until(state, decision, now_s)
-    if decision.now is None:
-        return Wait(why_not(state, gang), False, until)
-    delays = dict(decision.now.delays)
-    mine = delays.pop(gang.name, 0.0)
-    worst = sorted(delays.items(), key=lambda each: -each[1])
-    slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > _NOTICED]
-    told = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
-    if mine > _NOTICED:
-        told.append(f"take {100 * mine:.0f} % longer itself")
-    return Wait(f"would {' and '.join(told) or 'find a better place later'}", True, until)
-
-
-def _until(state: ClusterState, decision: Decision, now_s: float | None) -> str:
-    """Return for how long a gang waits, in words; empty if the jobs before do not say when."""
-    start = decision.start
-    if start is None or any(
-        start.after_ms >= UNKNOWN_MS and _left_ms(state, claim, now_s) is None
-        for claim in state.claims.values()
-    ):
-        return ""
-    count = len(set(start.placement.nodes))
-    nodes = f"{counted(count, 'node')} {'is' if count == 1 else 'are'} free"
-    return f"about {_duration(start.after_ms)} until {nodes}"
-
-
-def _duration(ms: float) -> str:
-    return f"{ms / 1000:.0f} s" if ms < 100_000 else f"{ms / 60_000:.0f} min"
-
-
-def why_not(state: ClusterState, gang: Gang) -> str:
-    """Return in one line why a gang finds no room: how many nodes lack what."""
-    room = state.fits(gang)
-    faults = []
-    down = np.flatnonzero(~state.up)
-    if len(down):
-        faults.append(f"{counted(len(down), 'node')} {_verb(len(down), 'take')} no tasks")
-    full = np.flatnonzero(state.up & (room == 0)).tolist()
-    if full:
-        spare = (state.free - state.others).clip(0)
-        reasons = Counter(lacking(spare[node], gang.each, 1) for node in full)
-        commonest, count = reasons.most_common(1)[0]
-        on = "" if count == len(full) else f"{count} of them: "
-        faults.append(
-            f"{counted(len(full), 'node')} {_verb(len(full), 'lack')} GPUs, CPU or memory "
-            f"({on}{commonest})"
-        )
-    total = sum(room.tolist())
-    short = gang.tasks - total
-    if short > 0:
-        faults.append(f"needs {_more_nodes(state, gang, short)}")
-        return f"{total} of {gang.tasks} tasks find room; {'; '.join(faults)}"
-    failed = [
-        link.name
-        for link, capacity in zip(state.cluster.links, state.capacity.tolist(), strict=True)
-        if not capacity
-    ]
-    if gang.most_racks is not None:
-        faults.append(f"most_racks is {gang.most_racks}")
-    if failed:
-        faults.append(f"links that carry nothing: {_named(failed)}")
-    if gang.most_racks is None and not failed:
-        faults.append(
-            f"each needs {gang.min_rate(state.cluster.hyperperiod):,} Mbit/s, else its iterations "
-            f"exceed the hyperperiod of {state.cluster.hyperperiod} slots"
-        )
-    return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
-
-
-def _named(names: list[str]) -> str:
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _verb(count: int, verb: str) -> str:
-    return verb if count > 1 else f"{verb}s"
-
-
-def _more_nodes(state: ClusterState, gang: Gang, tasks: int) -> str:
-    """Return how many more nodes some tasks take, as large as this cluster has them."""
-    needs = np.array(gang.each.vector, dtype=np.int64)
-    fit = (state.total[:, needs > 0] // needs[needs > 0]).min(axis=1, initial=tasks).max()
-    on_each = max(1, int(fit))
-    units = (" GPUs" if on_each * needs[0] > 1 else " GPU", "m CPU", " MiB of memory")
-    free = [f"{n}{unit}" for n, unit in zip((on_each * needs).tolist(), units, strict=True) if n]
-    return f"{counted(-(-tasks // on_each), 'more node')} with {', '.join(free)} free"
-
-
 # ------------------------------------------------------------------ a whole scenario
 
 
@@ -453,7 +336,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     """
     problem = allocate(scenario, Budget(_SECONDS))
     if problem.waiting:
-        raise InputError(f"jobs: no room for {_named(list(problem.waiting))}; leave them out")
+        raise InputError(f"jobs: no room for {named(list(problem.waiting))}; leave them out")
     nodes: dict[str, list[str]] = {}
     for task in problem.deployment.tasks:
         nodes.setdefault(task.job, []).append(task.node)

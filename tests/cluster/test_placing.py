@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.cluster.gang import Gang
-from metronome_opt.cluster.placing import Place, Wait, decide, occupancy_of, place_job
+from metronome_opt.cluster.placing import Place, decide, occupancy_of, place_job
 from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.waiting import Wait
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.network import Resources

@@ -22,8 +22,9 @@ from pydantic import ValidationError
 
 from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.placing import Wait, at_rate, decide, place_job
+from metronome_opt.cluster.placing import at_rate, decide, place_job
 from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.waiting import Wait
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
