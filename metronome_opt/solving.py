@@ -180,7 +180,7 @@ def solve(
     with interrupt_stops(budget):
         levels = simulated_levels(names, _weights(source)) if simulated else ()
         with _naming(problem):
-            placed = _placed(source, budget, seed, levels)
+            placed = _placed(source, budget, seed, levels, stretch_limit)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -319,6 +319,7 @@ def _placed(
     budget: Budget,
     seed: int,
     levels: Levels,
+    stretch_limit: Exact | None = None,
 ) -> Problem:
     """Return the problem with all jobs placed, where means of slowdowns are small if there are any.
 
@@ -326,14 +327,18 @@ def _placed(
     ----------
     levels
         Weights of jobs in these means; none to spread jobs by free GPUs.
+    stretch_limit
+        As of `solve`.
     """
     if isinstance(source, Problem):
         return source
     if not levels or all(job.nodes is not None for job in source.jobs):
         return build_scenario(source)
     from metronome_opt.allocation.scenario import allocate
+    from metronome_opt.solvers.solve import exact
 
-    return allocate(source, budget, seed=seed, levels=levels)
+    limit = None if stretch_limit is None else exact("stretch_limit", stretch_limit)
+    return allocate(source, budget, seed=seed, levels=levels, stretch_limit=limit)
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:

@@ -1,9 +1,14 @@
-"""Slowdowns of two jobs that share a link, by simulation: a table made as it is needed."""
+"""Slowdowns of two jobs that share a link: a table made as it is needed.
+
+Without slots they are simulated. With slots each job sends once in a multiple of one base, which is
+as long as the bursts of both; of all multiples the pair is taken that costs least.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
@@ -15,20 +20,25 @@ _JITTER = 0.01  # of computing times: without any, two jobs may meet alike for e
 _STARTS = (0.37, 0.87)  # of the second job, in longer periods; a play each
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
 _REMEMBERED = 100_000  # pairs: a controller runs for months
+_MULTIPLES = range(1, 9)  # of the base of two periods
+_CUSHION = 0.02  # of the shorter iteration: between bursts in slots
+_HARM = 0.01  # of an iteration: slots may make a job slower by so much
 _LONGEST = 250  # shorter periods, that count as one longer period at most: on a link that failed
 
 
 class Meetings:
-    """What pairs of jobs cost each other on a link that they share, not gated.
+    """What pairs of jobs cost each other on a link that they share.
 
     Parameters
     ----------
     sharings
         How links may be shared; the mean over these counts.
+    gated
+        Whether the two keep slots, where they are slower without in the weighted sum.
     """
 
-    def __init__(self, sharings: Sequence[Sharing]) -> None:
-        self._sharings = tuple(sharings)
+    def __init__(self, sharings: Sequence[Sharing], *, gated: bool = False) -> None:
+        self._sharings, self._gated = tuple(sharings), gated
         self._known: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def slowdowns(
@@ -46,7 +56,7 @@ class Meetings:
         if one[0].peak * one[1] + other[0].peak * other[1] <= capacity:
             return 0.0, 0.0
         weights = one[2], other[2]
-        if not {"strict", "weighted"} & set(self._sharings):
+        if not self._gated and not {"strict", "weighted"} & set(self._sharings):
             weights = 1, 1
         keys = [
             (job[0].key, job[1], weight) for job, weight in zip((one, other), weights, strict=True)
@@ -57,7 +67,8 @@ class Meetings:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             pair = (other, one) if swapped else (one, other)
-            self._known[key] = self._simulated(pair, capacity)
+            free = self._simulated(pair, capacity)
+            self._known[key] = _with_slots(pair, capacity, free) if self._gated else free
         first, second = self._known[key]
         if keys[0] == keys[1]:  # what differs is chance
             first = second = (first + second) / 2
@@ -87,3 +98,25 @@ class Meetings:
             for index, time in enumerate((spent - before) / np.maximum(count - ended, 1)):
                 slower[index] += max(0.0, time / alone[index] - 1) / len(plays)
         return slower[0], slower[1]
+
+
+def _with_slots(
+    pair: Sequence[tuple[Pattern, int, int]], capacity: int, free: tuple[float, float]
+) -> tuple[float, float]:
+    """Return by what share two jobs are slower in slots, or as they are if that costs less."""
+    alone = [pattern.slowed_to(Fraction(capacity, flows)) for pattern, flows, _ in pair]
+    one, two = (pattern.alone_ms for pattern in alone)
+    together = sum(_span_ms(pattern) for pattern in alone) + _CUSHION * min(one, two)
+    choices = [free]
+    for many, few in product(_MULTIPLES, repeat=2):
+        base = max(together, one / many, two / few)
+        slower = many * base / one - 1, few * base / two - 1
+        if slower[0] <= free[0] + _HARM and slower[1] <= free[1] + _HARM:
+            choices.append(slower)
+    return min(choices, key=lambda slower: pair[0][2] * slower[0] + pair[1][2] * slower[1])
+
+
+def _span_ms(pattern: Pattern) -> float:
+    """Return the time from the first burst to the end of the last, the longest pause left out."""
+    before, *between, after = map(float, pattern.compute)
+    return pattern.alone_ms - max(before + after, *between, 0.0)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +22,12 @@ from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError, counted
+from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import Scenario, Source
+from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
@@ -40,10 +45,11 @@ from metronome_opt.solvers.budget import Budget
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
 _NEAR = Outlook(exposure=0.0, rack=1e-4)  # no job comes later; racks decide between equals
 _PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
-_SEARCH = 0.5  # of the time, for places by prices; and of the rest, for those that are simulated
+_SEARCH = 0.5  # of the time, for places by prices
+_IMPROVING = 0.4  # of the rest, for those that are simulated
+_GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
 _SIMULATED = 300
 _FIRST_SEED = 400  # of plays that compare placements
-_UNSEEN = 500  # the same, that no search has seen
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
@@ -55,14 +61,16 @@ def allocate(
     *,
     seed: int = 0,
     levels: Levels | None = None,
+    stretch_limit: Fraction | None = None,
 ) -> Problem:
     """Return the instance of a scenario, whose jobs without nodes are given some.
 
     Nodes that jobs name are kept. What `assign` finds is compared by simulation with the nearest
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
-    iterations are shorter. Some jobs are then moved, judged in the same way, and all is compared
-    with the nearest placements once more, in plays that no search has seen. A cluster with several
-    interfaces to a node has no choice made for it; its jobs are spread by free GPUs.
+    iterations are shorter. Some jobs are then moved, judged in the same way. At last slots are
+    chosen at these places, at the nearest ones, and at those whose prices are low with slots, and
+    the best is taken in plays that no search has seen. A cluster with several interfaces to a node
+    has no choice made for it; its jobs are spread by free GPUs.
 
     Parameters
     ----------
@@ -71,6 +79,8 @@ def allocate(
     levels
         Weights of jobs in means of slowdowns that are minimised, one after the other; None for
         their priorities, in one mean.
+    stretch_limit
+        The share of its period by which a gated job may be stretched; None for any.
 
     Raises
     ------
@@ -87,20 +97,15 @@ def allocate(
     choices = [near]
     if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    compared = _has_time(budget, 0.0)
-    if compared:
-        compared = _has_time(budget, 2 * len(choices) * search.seconds(choices[-1]))
-    best = _best(search, choices, compared=compared)
-    comparison = ""
-    if compared and not budget.stopped:
-        best = search.improved(best, budget.fraction(_SEARCH), seed)
-        best = _best(search, [near, best], compared=not budget.stopped, first_seed=_UNSEEN)
-        if best.keys() == near.keys():
-            here, there = (search.slowdown(each, _UNSEEN) for each in (best, near))
-            comparison = (
-                f"slowdown with no job gated, in simulations that no search has seen: {here:.4f} "
-                f"at these places, {there:.4f} at the nearest"
-            )
+    choices = search.with_most(choices)
+    best, comparison = choices[-1], ""
+    if _has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best)):
+        best = search.better(choices)
+        best = search.improved(best, budget.fraction(_IMPROVING), seed)
+        # Where slots fit, no job has to be preferred: priorities do, whatever the means.
+        kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
+        terms = Terms(stretch_limit=stretch_limit, levels=levels)
+        best, comparison = search.gated([near, best, kept], terms, budget.fraction(_GATING))
     problem = build_scenario(scenario.at(best))
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting, comparison=comparison)
@@ -136,7 +141,7 @@ class Search:
     levels: Levels | None = None
 
     @cached_property
-    def _simulated(self) -> dict[object, tuple[Player, Floats]]:
+    def _known(self) -> dict[object, Values]:
         return {}
 
     @cached_property
@@ -164,10 +169,10 @@ class Search:
         free = [self.jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
         return sorted(free, key=lambda job: (-job.worth, -job.tasks * job.each.gpus))
 
-    def occupancy(self) -> Occupancy:
-        """Return the cluster with the jobs that name their nodes."""
+    def occupancy(self, *, gated: bool = False) -> Occupancy:
+        """Return the cluster with the jobs that name their nodes, priced with or without slots."""
         empty = Room(self.scenario.cluster)
-        occupancy = Occupancy(empty.copy(), [], Meetings(SAFE), _NEAR)
+        occupancy = Occupancy(empty.copy(), [], Meetings(SAFE, gated=gated), _NEAR)
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
                 room = occupancy.room.tasks(job.each).tolist()
@@ -203,9 +208,9 @@ class Search:
                 )
         return places_of(occupancy)
 
-    def assigned(self, budget: Budget, seed: int) -> Places:
-        """Return placements by large neighbourhood search."""
-        occupancy, _ = assign(self.free(), self.occupancy(), budget, seed)
+    def assigned(self, budget: Budget, seed: int, *, gated: bool = False) -> Places:
+        """Return placements by large neighbourhood search, of low price with or without slots."""
+        occupancy, _ = assign(self.free(), self.occupancy(gated=gated), budget, seed)
         return places_of(occupancy)
 
     def improved(self, places: Places, budget: Budget, seed: int) -> Places:
@@ -231,38 +236,99 @@ class Search:
                 best, values = tried, lowest(found, values)
         return places_of(best)
 
+    def with_most(self, choices: Sequence[Places]) -> list[Places]:
+        """Return the distinct choices that leave out the least weight, or else the fewest jobs."""
+        free = self.free()
+        left = [lost([job for job in free if job.name not in places]) for places in choices]
+        most = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
+        return [places for index, places in enumerate(most) if places not in most[:index]]
+
+    def better(self, choices: Sequence[Places]) -> Places:
+        """Return the best of some choices with no job gated, the first of equal ones."""
+        best = choices[0]
+        for places in choices[1:]:
+            if is_better(self.values(places), self.values(best)):
+                best = places
+        return best
+
+    def gated(self, choices: Sequence[Places], terms: Terms, budget: Budget) -> tuple[Places, str]:
+        """Return the best of some choices with slots, the first of equal ones, and what it brings.
+
+        Both are stated by plays that no search has seen.
+        """
+        choices, found, free = self.with_most(choices), list[MeanSlowdowns](), math.nan
+        for index, places in enumerate(choices):
+            share = budget.fraction(1 / (len(choices) - index))
+            means, unshifted = self.with_slots(places, terms, share)
+            found.append(means)
+            free = unshifted.slowdown if index == 0 else free
+        best = 0
+        for index in range(1, len(choices)):
+            if is_better(found[index].values, found[best].values):
+                best = index
+        if choices[best].keys() != choices[0].keys():
+            return choices[best], ""
+        return choices[best], (
+            f"slowdown in simulations that no search has seen: {found[best].slowdown:.4f} with "
+            f"slots at these places, {found[0].slowdown:.4f} at the nearest, {free:.4f} "
+            "there with no job gated"
+        )
+
+    def with_slots(
+        self, places: Places, terms: Terms, budget: Budget
+    ) -> tuple[MeanSlowdowns, MeanSlowdowns]:
+        """Return what jobs reach at their places with slots, and with no job gated."""
+        instance = self._instance(places)
+        outcome = minimise(instance, terms, budget)
+        slowdowns, unshifted = (
+            self._means(instance, np.array([*each.values()]))
+            for each in (outcome.slowdowns, outcome.unshifted)
+        )
+        return slowdowns, unshifted
+
     def slowdown(self, places: Places, first_seed: int = _FIRST_SEED) -> float:
-        """Return the mean slowdown of jobs, weighted by priority, against their best rate."""
-        player, slowdowns = self._played(places, first_seed)
-        (weights,) = levels_of(player.instance)
-        return float(np.average(slowdowns, weights=[float(each) for each in weights.values()]))
+        """Return the mean slowdown of jobs, weighted by priority, with no job gated."""
+        return self._simulate(places, first_seed).slowdown
 
-    def values(self, places: Places, first_seed: int = _FIRST_SEED) -> Values:
-        """Return the mean slowdowns that are minimised, one after the other."""
-        player, slowdowns = self._played(places, first_seed)
-        return player.values(slowdowns)
-
-    def _played(self, places: Places, first_seed: int) -> tuple[Player, Floats]:
-        key = frozenset(places.items()), first_seed
-        if key not in self._simulated:
-            self._simulated[key] = self._simulate(places, first_seed)
-        return self._simulated[key]
+    def values(self, places: Places) -> Values:
+        """Return the mean slowdowns that are minimised, one after the other, with no job gated."""
+        key = frozenset(places.items())
+        if key not in self._known:
+            self._known[key] = self._simulate(places, _FIRST_SEED).values
+        return self._known[key]
 
     def seconds(self, places: Places) -> float:
         """Return about how long it takes to simulate jobs at their places."""
-        instance = build_scenario(self.scenario.at(places)).instance
-        return Player(instance, plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
+        return Player(self._instance(places), plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
 
-    def _simulate(self, places: Places, first_seed: int) -> tuple[Player, Floats]:
-        instance = build_scenario(self.scenario.at(places)).instance
-        player = Player(instance, plays(first_seed, 2), levels=self.levels)
-        slowdowns = player.slowdowns(Plan(instance.unshifted))
+    def _instance(self, places: Places) -> Instance:
+        return build_scenario(self.scenario.at(places)).instance
+
+    def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
+        """Let jobs run at their places, with none gated."""
+        instance = self._instance(places)
+        player = Player(instance, plays(first_seed, 2))
+        return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
+
+    def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:
         nic = self.scenario.cluster.nic
         own = [
             float(job.period * instance.slot_ms) / self.jobs[job.name].traffic(nic).alone_ms
             for job in instance.jobs
         ]
-        return player, slowdowns * own
+        means = (
+            np.average(slowdowns * own, weights=[float(each) for each in level.values()])
+            for level in (*levels_of(instance, self.levels), *levels_of(instance))
+        )
+        *values, by_priority = map(float, means)
+        return MeanSlowdowns(tuple(values), by_priority)
+
+
+class MeanSlowdowns(NamedTuple):
+    """Means of slowdowns against the best rate: those that are minimised, and that by priority."""
+
+    values: Values
+    slowdown: float
 
 
 def _demand(scenario: Scenario, index: int, source: Source, weight: int) -> Demand:
@@ -307,17 +373,3 @@ def _has_time(budget: Budget, seconds: float) -> bool:
     """Return whether a budget has more than some seconds left."""
     remaining = budget.remaining
     return not budget.stopped and (remaining is None or remaining > seconds)
-
-
-def _best(
-    search: Search, choices: list[Places], *, compared: bool, first_seed: int = _FIRST_SEED
-) -> Places:
-    """Return the best of some choices; the last one if these are not to be compared."""
-    free = search.free()
-    left = [lost([job for job in free if job.name not in places]) for places in choices]
-    choices = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
-    if len(choices) == 1 or not compared:
-        return choices[-1]
-    one, other = choices
-    better = is_better(search.values(other, first_seed), search.values(one, first_seed))
-    return other if better else one
