@@ -67,12 +67,12 @@ def test_job_that_waits_between_two_iterations_repeats_none() -> None:
 
 
 def crossing(*others: dict[str, Any]) -> Scenario:
-    """Return a and b on nodes 0 and 1, while another job holds nodes 2 and 3 for 45 s.
+    """Return a and b on nodes 0 and 1, while another job holds nodes 2 and 3 for 52.5 s.
 
     Alone an iteration of a and b is a burst of 40 ms after 20 ms, together it takes 80 ms or, with
     slots, a little more.
     """
-    blocks: dict[str, Any] = {"model": "Short", "batch": 1, "iterations": 1800, "each": {"gpus": 2}}
+    blocks: dict[str, Any] = {"model": "Short", "batch": 1, "iterations": 2100, "each": {"gpus": 2}}
     return scene(
         switch(4, 2),
         work("block", 2, 3, **blocks),
@@ -87,7 +87,7 @@ def test_job_moves_when_another_leaves_room() -> None:
     rows = job_table(simulate(given, "metronome", conditions=Conditions(move_cost_s=5)))
     assert [rows[job]["moves"] for job in ("block", "a", "b")] == [0, 0, 1]  # a's nodes are given
     leaves_s = rows["block"]["end_s"]
-    assert leaves_s == pytest.approx(45, rel=0.02)
+    assert leaves_s == pytest.approx(52.5, rel=0.02)
     for job, iterations, costs_s in (("a", 2000, 0), ("b", 1000, 5)):
         left_s = [0.06 * (iterations - leaves_s / together_s) for together_s in (0.08, 0.085)]
         again_s = rows[job]["end_s"] - leaves_s - costs_s

@@ -507,12 +507,14 @@ def test_move_waits_for_pods_that_leave_slowly(bed: Bed, monkeypatch: pytest.Mon
     bed.reconcile(31)
     one, other = (pod for pod in bed.cluster.pods() if pod.job == "default/b")
     recreate(one)
-    bed.reconcile(32)
+    bed.cluster.submit("c", 2, **BUSY)
+    assert bed.reconcile(32) == 1  # both places are taken
     (new,) = (pod for pod in bed.cluster.pods() if pod.name == one.name)
     assert new.place is None
     recreate(other)
-    bed.reconcile(33)
+    assert bed.reconcile(33) == 0
     assert bed.claims["default/b"].nodes == ("n2", "n2")
+    assert bed.claims["default/c"].nodes == ("n0", "n1")
     bed.check()
 
 
