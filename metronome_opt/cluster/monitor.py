@@ -153,14 +153,22 @@ class Monitor:
         return self._known or {}
 
     def follow(self, state: ClusterState) -> None:
-        """Note which gangs have come, and on which links others have left; the first time, all."""
+        """Note which gangs have come, and on which links others have left; the first time, all.
+
+        A gang that was moved has left and come.
+        """
         claims, now = state.claims, self._clock()
         if self._known is None:  # decided about once after a start, and notified long ago
             self._known = {job: frozenset(state.flows(job)) for job in claims}
             self._concerned = set(self._known)
             return
-        came = claims.keys() - self._known.keys()
-        left = self._known.keys() - claims.keys()
+        moved = {
+            job
+            for job in claims.keys() & self._known.keys()
+            if self._known[job] != state.flows(job).keys()
+        }
+        came = (claims.keys() - self._known.keys()) | moved
+        left = (self._known.keys() - claims.keys()) | moved
         for job in left:
             self._concerned |= self._known.pop(job)
             self._notified_s.pop(job, None)
@@ -170,8 +178,8 @@ class Monitor:
         for job in came:
             self._known[job] = frozenset(state.flows(job))
             self._notified_s[job] = now
-        self._concerned |= came
         self._concerned -= left
+        self._concerned |= came
         if came or left:
             self._since_s = now
 

@@ -7,28 +7,32 @@ from dataclasses import replace
 
 from metronome_opt.allocation import moves as allocation
 from metronome_opt.allocation.moves import Move
-from metronome_opt.allocation.occupancy import Outlook
 from metronome_opt.cluster.placing import at_rate, occupancy_of, undelayed
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import restore, snapshot_of
 
 
-def decide_moves(state: ClusterState, cost_s: float, now_s: float) -> list[Move]:
-    """Decide which jobs move, if a move costs so many seconds; nothing is changed yet.
+def decide_moves(
+    state: ClusterState, cost_s: float | Mapping[str, float], now_s: float
+) -> list[Move]:
+    """Decide which jobs move; nothing is changed yet.
 
     Parameters
     ----------
+    cost_s
+        Time that a move costs a job; or of each job that may move, by name.
     now_s
         Unix time, by which it is known how long jobs still run.
     """
     claims = {name: state.claims[name] for name in undelayed(state)}
     kept = {name: claim.stretch / claim.gang.period for name, claim in claims.items()}
-    none_come = Outlook(exposure=0.0, rack=0.0)  # what is sure has to pay for a move
-    occupancy = occupancy_of(state, now_s, none_come)
+    occupancy = occupancy_of(state, now_s)
     for name, each in occupancy.placed.items():
         min_rate = state.claims[name].gang.min_rate(state.cluster.hyperperiod)
         occupancy.placed[name] = replace(each, job=replace(each.job, min_rate=min_rate))
-    return allocation.decide_moves(occupancy, 1000 * cost_s, kept)
+    costs_s = cost_s if isinstance(cost_s, Mapping) else dict.fromkeys(occupancy.placed, cost_s)
+    costs_ms = {job: 1000 * cost for job, cost in costs_s.items()}
+    return allocation.decide_moves(occupancy, costs_ms, kept)
 
 
 def moved(state: ClusterState, places: Mapping[str, Sequence[str]]) -> ClusterState:

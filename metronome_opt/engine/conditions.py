@@ -44,12 +44,16 @@ class Conditions(Record):
         random as bursts over ``tcp`` do; None is ``fair``.
     horizon_s
         End of the simulation; None for the departure of the last job.
+    move_cost_s
+        Time that a move costs a running job, checkpoint and restart; None for no moves. Only the
+        policy ``metronome`` moves jobs.
     """
 
     jitter: Annotated[float, Field(ge=0, le=0.3, allow_inf_nan=False)] = 0.0
     drift_ppm: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
     sharing: Sharing | None = None
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    move_cost_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
     @property
     def random(self) -> bool:

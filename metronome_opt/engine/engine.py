@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from metronome_opt.engine.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.engine.runner import Pattern, Runner, Slot
 from metronome_opt.kernels.fluid import loop, world
-from metronome_opt.kernels.fluid.world import Floats, Rows
+from metronome_opt.kernels.fluid.world import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,8 @@ class Engine:
             self._set_disturbances(conditions, seed)
         self._set_classes(sharing, tcp)
         self._groups = 0
-        self._traces: list[Rows] = []
+        self._traces: list[tuple[NDArray[Any], ...]] = []  # time, link, job, rate
+        self._carried = np.zeros(len(capacities))  # by jobs before they were moved
         self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
 
     # ------------------------------------------------------------------ arrivals and departures
@@ -101,15 +102,27 @@ class Engine:
         slot
             When its iterations are to begin; None for a job that is never held back.
         """
-        row = self._world.jobs[job]
-        self._set_segments(job, pattern or self.runners[job].pattern, links)
-        first = int(row["first_use"])
-        row["uses"] = len(links)
-        for use, (link, flows) in enumerate(links.items(), start=first):
-            self._world.uses[use] = (self._index[link], job, flows, -1, -1)
+        self._route(job, links, pattern)
         start = self.now if at is None else at
         loop.enter(self._world, job, start)
         self.assign(job, slot, start)
+
+    def move(
+        self, job: int, links: Mapping[str, int], *, at: float, pattern: Pattern | None = None
+    ) -> None:
+        """Interrupt a job, which goes on across other links, with no slot, from a time on.
+
+        It begins the iteration anew in which it is, with the same chance.
+        """
+        self._flush_trace()
+        loop.interrupt(self._world, job, at)
+        self._flush_trace()  # as long as it is known which links its uses were
+        row = self._world.jobs[job]
+        for use in self._world.uses[row["first_use"] : row["first_use"] + row["uses"]]:
+            self._carried[use["link"]] += use["flows"] * row["sent"]
+        row["sent"] = 0.0
+        self._route(job, links, pattern)
+        self.assign(job, None)
 
     def assign(self, job: int, slot: Slot | None, start: float = 0.0) -> None:
         """Let the next iteration of a job, and those after it, begin in a slot.
@@ -253,7 +266,7 @@ class Engine:
         loop.add_sent(self._world, sent)
         uses = self._world.uses
         volumes = uses["flows"] * sent[uses["job"]]
-        total = np.zeros(len(self.links))
+        total = self._carried.copy()
         np.add.at(total, uses["link"], volumes)
         return total
 
@@ -266,14 +279,13 @@ class Engine:
     def traced(self) -> dict[str, NDArray[Any]]:
         """Return the columns of `trace`."""
         self._flush_trace()
-        records = np.concatenate(self._traces) if self._traces else np.empty(0, world.TRACE)
-        uses = self._world.uses[records["use"]]
+        time, link, job, rate = map(np.concatenate, zip(*self._traces, strict=True))
         names = np.array([runner.name for runner in self.runners], dtype=object)
         return {
-            "time_ms": records["time"],
-            "link": np.array(self.links, dtype=object)[uses["link"]],
-            "job": names[uses["job"]],
-            "rate_mbps": records["rate"] * uses["flows"],
+            "time_ms": time,
+            "link": np.array(self.links, dtype=object)[link],
+            "job": names[job],
+            "rate_mbps": rate,
         }
 
     # ------------------------------------------------------------------ setup
@@ -281,8 +293,19 @@ class Engine:
     def _flush_trace(self) -> None:
         """Move the records of the trace to `_traces`."""
         count = int(self._world.clock["traced"][0])
-        self._traces.append(self._world.trace[:count].copy())
+        records = self._world.trace[:count]
+        uses = self._world.uses[records["use"]]
+        rates = records["rate"] * uses["flows"]
+        self._traces.append((records["time"].copy(), uses["link"], uses["job"], rates))
         self._world.clock["traced"] = 0
+
+    def _route(self, job: int, links: Mapping[str, int], pattern: Pattern | None) -> None:
+        """Let a job that sends nothing cross some links from now on."""
+        row = self._world.jobs[job]
+        self._set_segments(job, pattern or self.runners[job].pattern, links)
+        row["uses"] = len(links)
+        for use, (link, flows) in enumerate(links.items(), start=int(row["first_use"])):
+            self._world.uses[use] = (self._index[link], job, flows, -1, -1)
 
     def _set_segments(self, job: int, pattern: Pattern, links: Mapping[str, int]) -> None:
         first = int(self._world.jobs[job]["first_segment"])

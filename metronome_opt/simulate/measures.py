@@ -23,8 +23,8 @@ class Run:
         One row per job: job, model, priority, workers, arrival_s, start_s, end_s, queueing_s,
         completion_s (from arrival to end), iterations (done), finished, ideal_ms (an iteration if
         each task had its interface and the rest of the network to itself), alone_ms (an iteration
-        alone, in the placement that it got), iteration_mean_ms, iteration_min_ms, iteration_max_ms,
-        rephasings, nodes, racks. NaN where unknown.
+        alone, in its last placement), iteration_mean_ms, iteration_min_ms, iteration_max_ms,
+        rephasings, moves, nodes, racks. NaN where unknown.
     links
         One row per link: link, capacity_mbps, carried_gbit, used_s (with at least one job placed
         across it).
@@ -50,7 +50,7 @@ Facts = dict[str, Any]
 _COLUMNS = (
     *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
     *("completion_s", "iterations", "finished", "ideal_ms", "alone_ms", "iteration_mean_ms"),
-    *("iteration_min_ms", "iteration_max_ms", "rephasings", "nodes", "racks"),
+    *("iteration_min_ms", "iteration_max_ms", "rephasings", "moves", "nodes", "racks"),
 )
 
 
@@ -85,7 +85,7 @@ def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, fl
 
 def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
     shortest, longest = engine.extremes(index)
-    fact = {"start_s": math.nan, "end_s": math.nan, **fact}
+    fact = {"start_s": math.nan, "end_s": math.nan, "moves": 0, **fact}
     return {
         **fact,
         "queueing_s": fact["start_s"] - fact["arrival_s"],

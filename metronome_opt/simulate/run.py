@@ -10,7 +10,7 @@ from fractions import Fraction
 from metronome_opt.allocation.places import Room
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.runner import Runner, Slot, alone_ms
+from metronome_opt.engine.runner import Pattern, Runner, Slot, alone_ms
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
@@ -102,9 +102,12 @@ class _Simulation:
                 "workers": job.work.workers,
                 "ideal_ms": job.ideal.alone_ms,
                 "arrival_s": 1000 * job.work.arrival_s / 1000,  # rounded as times in ms are
+                "moves": 0,
             }
             for job in self._jobs
         ]
+        cost_s = conditions.move_cost_s
+        self._move_cost_ms = None if cost_s is None else 1000 * cost_s
         self._queue: list[int] = []
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
         self._used_since: dict[str, float] = {}
@@ -161,6 +164,23 @@ class _Simulation:
         for index, order in orders.items():
             if index not in came:
                 self._redirect(order)
+        if self._move_cost_ms is not None and not self._queue:  # else the room is spoken for
+            self._move(self._move_cost_ms)
+
+    def _move(self, cost_ms: float) -> None:
+        """Move running jobs where the policy says so, and plan again around them."""
+        before: dict[int, Running] = {}
+        indices = {job.name: job.index for job in self._jobs}
+        for name, placement in self._policy.moves(self._state, cost_ms).items():
+            index = indices[name]
+            before[index] = self._free(index)
+            self._state.add(Running(self._jobs[index], placement))
+            start, pattern = self._engine.now + cost_ms, self._settle(index)
+            self._engine.move(index, placement.links, at=start, pattern=pattern)
+            self._facts[index]["moves"] += 1
+        if before:
+            for order in self._policy.plan(self._state, list(before), list(before.values())):
+                self._redirect(order)
 
     def _urgency(self, index: int) -> tuple[int, float, int]:
         work = self._jobs[index].work
@@ -180,21 +200,24 @@ class _Simulation:
         yield from self._policy.starts(free, self._state)
 
     def _enter(self, index: int, order: Order) -> None:
-        placed, now = self._state.running[index], self._engine.now
-        alone = placed.job.ideal
-        if self._policy.contends:
-            alone = placed.job.pattern(placed.placement.rate)
+        self._facts[index]["start_s"] = self._engine.now / 1000
+        pattern = self._settle(index)
+        start = max(self._engine.now, order.start_ms)
+        links = self._state.running[index].placement.links
+        self._engine.enter(index, links, at=start, pattern=pattern, slot=order.slot)
+
+    def _settle(self, index: int) -> Pattern:
+        """Take down where a job now is; return its iteration there."""
+        job, placement = self._state.running[index].job, self._state.running[index].placement
+        alone = job.pattern(placement.rate) if self._policy.contends else job.ideal
         self._facts[index] |= {
-            "start_s": now / 1000,
-            "nodes": len(set(placed.placement.nodes)),
-            "racks": placed.placement.racks,
+            "nodes": len(set(placement.nodes)),
+            "racks": placement.racks,
             "alone_ms": alone.alone_ms,
         }
-        start = max(now, order.start_ms)
-        links = placed.placement.links
-        self._engine.enter(index, links, at=start, pattern=alone, slot=order.slot)
-        for link in placed.placement.links:
-            self._used_since.setdefault(link, now)
+        for link in placement.links:
+            self._used_since.setdefault(link, self._engine.now)
+        return alone
 
     def _redirect(self, order: Order) -> None:
         expected = self._engine.will_start(order.index)
@@ -203,8 +226,12 @@ class _Simulation:
         self._engine.assign(order.index, order.slot, order.start_ms)
 
     def _leave(self, index: int) -> Running:
-        placed = self._state.remove(index)
         self._facts[index]["end_s"] = self._engine.now / 1000
+        return self._free(index)
+
+    def _free(self, index: int) -> Running:
+        """Take a job away from where it is."""
+        placed = self._state.remove(index)
         for link in placed.placement.links:
             if not self._state.users[link]:
                 self._stop_using(link)

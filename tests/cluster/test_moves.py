@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.monitor import Monitor
 from metronome_opt.cluster.moves import decide_moves, moved
 from metronome_opt.cluster.scenario import scenario_of, take_over
 from metronome_opt.cluster.state import ClusterState
@@ -37,8 +38,8 @@ def crowded(*claims: Reservation, gpus: tuple[int, ...] = (2, 2, 1, 1)) -> Clust
         # Either would take 60 s longer, and so would the other: to move one saves 120 s.
         (crowded(), 100, {"a": ("n2", "n3", 120)}),
         (crowded(), 130, {}),
-        # A second apart from a: there is nothing left to save for b.
-        (crowded(), 0, {"a": ("n2", "n3", 120)}),
+        # Apart from a there is little left to save for b: jobs that may come, if it had one node.
+        (crowded(), 40, {"a": ("n2", "n3", 120)}),
         # What b saves counts twice as much as that of a, and b's own time costs twice as much.
         (crowded(sending("a"), sending("b", weight=2)), 130, {"a": ("n2", "n3", 180)}),
         # It is not known how long a runs: b moves, and saves as long as both run.
@@ -132,3 +133,13 @@ def test_a_job_moves_only_where_there_is_room(
 ) -> None:
     with pytest.raises(InputError, match=said):
         moved(crowded(), places)
+
+
+def test_the_monitor_looks_at_jobs_on_the_old_and_new_links_of_a_moved_one() -> None:
+    state, monitor = crowded(), Monitor(None)
+    monitor.ask(state, measured=False)
+    monitor.follow(state)
+    state.revise(moved(state, {"a": ["n2", "n3"]}).claims.values())
+    question = monitor.ask(state, measured=False)
+    assert question is not None
+    assert question.concerned == {"a", "n0", "n1"}

@@ -219,6 +219,20 @@ def wait_for(world: World, job: int, start: float) -> None:
 
 
 @kernel
+def interrupt(world: World, job: int, start: float) -> None:
+    """Stop the iteration of a job, which begins anew at `start`; the time until then is not its."""
+    row = world.jobs[job]
+    if row.stage == BURSTING:
+        under_way = row.left - max(row.rate, 0.0) * (world.clock[0].now - row.since)
+        row.sent += _volume(world, job) - max(0.0, under_way)
+        end_burst(world, job)
+    elif row.stage == WAITING:
+        _time_iteration(world, job)
+    row.begun = -1.0
+    _until(world, job, WAITING, start)
+
+
+@kernel
 def enter(world: World, job: int, start: float) -> None:
     """Let a job begin its first iteration at `start`."""
     row = world.jobs[job]

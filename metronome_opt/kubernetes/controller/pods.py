@@ -47,6 +47,14 @@ class Members:
         """Time of the first creation, as text that sorts by time."""
         return min((pod.created for pod in self.pods), default="")
 
+    @property
+    def move_cost_s(self) -> int | None:
+        """Time that a move costs, if all pods run and say so; None if they have to stay."""
+        if self.done or any(pod.leaving or pod.node is None for pod in self.pods):
+            return None
+        pod = self.pods[0]
+        return Annotations(pod.where, pod.annotations).number("move-cost")
+
 
 def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
     """Return the jobs with pods that request a place or have one from us."""
@@ -66,8 +74,8 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """Return the gang that a job requests.
 
     The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
-    ``batch``; ``allreduce``, ``priority``, ``most-racks`` and ``iterations`` are optional. Each
-    task gets the maximum of what its pods need.
+    ``batch``; ``allreduce``, ``priority``, ``most-racks``, ``iterations`` and
+    ``move-cost`` are optional. Each task gets the maximum of what its pods need.
 
     Raises
     ------
@@ -84,6 +92,7 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     traffic = stated.traffic()
     if not traffic:
         stated["traffic"].fail("missing; say what a task sends: traffic, or model and batch")
+    stated.number("move-cost")  # which `Members` asks once it runs
     optional = {
         "allreduce": stated["allreduce"].text("") or None,
         "priority": stated.number("priority"),

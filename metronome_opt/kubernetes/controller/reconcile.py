@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.moves import decide_moves, moved
 from metronome_opt.cluster.placing import at_rate, decide, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.waiting import Wait
@@ -47,6 +48,7 @@ _GOOD_NEWS = ("Placed", "Rephased")
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
 _CLAIMS_S = 30.0  # between two readings of all claims
 _RECONSIDER_S = 30.0  # after which a gang that waits by choice is looked at again
+_MOVES_S = 30.0  # between two decisions about moves
 
 
 class Controller:
@@ -100,6 +102,9 @@ class Controller:
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
         # By job: requests without a place, and until when they are not looked at again.
         self._refused: dict[str, tuple[tuple[Gang, int, bytes], float]] = {}
+        # By job: where it goes, and until when its pods have to be there again.
+        self._moving: dict[str, tuple[tuple[str, ...], float]] = {}
+        self._moves_from = -math.inf
         self.by_choice: set[str] = set()
         self._reported: dict[str, str] = {}
         self._reported_nodes: dict[str, str] = {}
@@ -117,7 +122,7 @@ class Controller:
         jobs = jobs_of(pod for pod in pods if self._namespace in (None, pod.namespace))
         self._forget(jobs)
         for job in list(self.state.claims):
-            if self._manages(job) and job not in jobs:
+            if self._manages(job) and job not in jobs and job not in self._moving:
                 self._attempt(Members(job), lambda of: self._release(of.job))
         waiting: list[tuple[Gang, Members]] = []
         for members in jobs.values():
@@ -125,7 +130,13 @@ class Controller:
         self._nodes.count_others(pods, nodes)
         # By priority, then by age; no gang is preempted.
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
+        for job, (places, _) in self._moving.items():
+            for place in places:  # no other job is placed there meanwhile
+                each = self.state.claims[job].gang.each
+                self.state.others[self.state.node_index(place)] += each.vector
         self._place(waiting)
+        if not waiting and not self._moving:
+            self._move(jobs)
         for node, message in self._nodes.unlike:
             self._report_node(node, message)
         return sum(job not in self.state.claims for job in jobs)
@@ -147,6 +158,10 @@ class Controller:
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
         self._refused = {job: asked for job, asked in self._refused.items() if job in jobs}
+        now, claims = self._clock(), self.state.claims
+        self._moving = {
+            job: move for job, move in self._moving.items() if now < move[1] and job in claims
+        }
         self.by_choice &= jobs.keys()
         self._reported = {job: said for job, said in self._reported.items() if job in jobs}
 
@@ -184,6 +199,9 @@ class Controller:
     def _settle(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
         """Reconcile a job's pods, claims and reservation; it waits if it has no reservation."""
         claim = self.state.claims.get(members.job)
+        if claim is not None and members.job in self._moving:
+            self._go_on(claim, members)
+            return
         if claim is not None and not members.placed and not members.done:
             # Interrupted before its first pod was released, or all its pods are new.
             self._release(members.job)
@@ -268,6 +286,42 @@ class Controller:
             if not pod.leaving:
                 self._cluster.delete(pod)
         # What the job holds is given back when its pods are gone.
+
+    def _move(self, jobs: Mapping[str, Members]) -> None:
+        """Restart the gang elsewhere that gains most by it, of those that state what that costs."""
+        if self._clock() < self._moves_from:
+            return
+        costs_s: dict[str, float] = {}
+        for job, claim in self.state.claims.items():
+            with suppress(InputError):  # what cannot be read moves nothing
+                cost_s = jobs[job].move_cost_s if job in jobs else None
+                if cost_s is not None and len(jobs[job].pods) == claim.gang.tasks:
+                    costs_s[job] = cost_s
+        if not costs_s:
+            return
+        self._moves_from = self._clock() + _MOVES_S
+        for move in decide_moves(self.state, costs_s, self._unix_clock())[:1]:
+            self._moving[move.job] = move.after.nodes, self._clock() + self._patience_s
+            where = ", ".join(dict.fromkeys(move.after.nodes))
+            gain = f"saves {move.saves_ms / 1000:.0f} s, costs {costs_s[move.job]:g} s"
+            restart = partial(self._restart, reason=f"moves to {where}: {gain}")
+            self._attempt(jobs[move.job], restart)
+
+    def _go_on(self, claim: Reservation, members: Members) -> None:
+        """Go on with a move; it ends when all pods are new and wait for their place.
+
+        Until then the gang keeps its old place, where pods may still run.
+        """
+        there = [pod for pod in members.waits if not pod.held_by_others]
+        if members.placed or len(there) < claim.gang.tasks:
+            for pod in members.placed:
+                if not pod.leaving:  # this was interrupted
+                    self._cluster.delete(pod)
+            return
+        nodes, _ = self._moving.pop(members.job)
+        claim = moved(self.state, {members.job: nodes}).claims[members.job]
+        self.state.revise([claim])  # if that is refused it waits for any place
+        self._apply(claim, members)
 
     def _release(self, job: str) -> None:
         self._cluster.unclaim(job)

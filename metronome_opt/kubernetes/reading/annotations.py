@@ -25,6 +25,7 @@ _NUMBERS = {  # and the minimum of each
     "iterations": 1,
     "most-racks": 1,
     "tasks": 1,
+    "move-cost": 0,
 }
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}

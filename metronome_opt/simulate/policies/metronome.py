@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.moves import decide_moves
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.starts import Waiting, decide_starts
 from metronome_opt.engine.runner import Lateness, Slot
@@ -25,24 +26,47 @@ class Metronome(Default):
         super().__init__(seed)
         self._meetings: Meetings | None = None
         self._plans: dict[object, Plan] = {}
+        self._periods: dict[int, float] = {}  # of gated jobs, in ms
 
     def starts(
         self, waiting: Sequence[TrainingJob], state: SimState
     ) -> Iterator[tuple[TrainingJob, Placement]]:
         """Yield the jobs whose cheapest start is now."""
-        if self._meetings is None:
-            self._meetings = Meetings([state.sharing])
-        placed = [
-            Placed(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
-            for index, each in state.running.items()
-        ]
-        occupancy = Occupancy(state.room, placed, self._meetings, Outlook().at(state.room.busy))
+        occupancy = self._occupancy(state)
         asked = [Waiting(job.demand, state.now - 1000 * job.work.arrival_s) for job in waiting]
         decisions = decide_starts(asked, occupancy, self._seed)
         for job in waiting:
             placement = decisions[job.name].placement
             if placement is not None:
                 yield job, placement
+
+    def moves(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:
+        """Return what `allocation` moves; jobs whose nodes the scenario gives stay."""
+        running = state.running.items()
+        free = {
+            link
+            for index, each in running
+            if index not in self._periods
+            for link in each.placement.links
+        }
+        kept = {
+            each.job.name: self._periods[index] / each.job.ideal.alone_ms - 1
+            for index, each in running
+            if index in self._periods and free.isdisjoint(each.placement.links)
+        }
+        costs = {each.job.name: cost_ms for _, each in running if each.job.work.nodes is None}
+        moves = decide_moves(self._occupancy(state), costs, kept)
+        return {move.job: move.after for move in moves}
+
+    def _occupancy(self, state: SimState) -> Occupancy:
+        """Return the jobs that run, for prices that expect others to come."""
+        if self._meetings is None:
+            self._meetings = Meetings([state.sharing])
+        placed = [
+            Placed(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
+            for index, each in state.running.items()
+        ]
+        return Occupancy(state.room, placed, self._meetings, Outlook().at(state.room.busy))
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Gate the jobs around those that came and left, where they gain by it."""
@@ -64,10 +88,12 @@ class Metronome(Default):
         for index in members:
             name = str(index)
             slot = None
+            self._periods.pop(index, None)
             if name in plan.periods:
+                self._periods[index] = float(plan.periods[name] * SLOT_MS)
                 bursts = sorted(float(p.start * SLOT_MS) for p in state.running[index].claim.phases)
                 slot = Slot(
-                    period_ms=float(plan.periods[name] * SLOT_MS),
+                    period_ms=self._periods[index],
                     lateness=Lateness.YIELD,
                     bursts_ms=tuple(bursts),
                 )

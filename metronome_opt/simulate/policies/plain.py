@@ -60,6 +60,10 @@ class Default:
         """
         return []
 
+    def moves(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:  # noqa: ARG002
+        """Return where running jobs are moved, by name, in order, if a move costs so much."""
+        return {}
+
 
 class Nearest(Default):
     """Puts tasks on the fewest racks, then the fewest nodes; knows nothing of traffic.

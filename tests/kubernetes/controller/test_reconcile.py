@@ -440,3 +440,102 @@ def test_controller_killed_at_any_action_completes_its_work(tmp_path: Path, mome
         check(cluster, store.state)
         assert set(store.state.claims) == {"default/c", "default/d"}
         assert all("n0" not in claim.nodes for claim in store.state.claims.values())
+
+
+# ------------------------------------------------------------------ moves
+
+BUSY = {
+    "traffic": "{periodMicroseconds: 200000, "
+    "phases: [{startMicroseconds: 80000, lengthMicroseconds: 120000, rate: 50G}]}",
+    "iterations": "5000",
+}
+"""Of two such jobs on a link each takes at least 240 ms instead of 200: in 1,000 s 200 s more."""
+
+
+def crowd(bed: Bed) -> None:
+    """Let gangs a and b share n0 and n1, with room on n2 from now on; b says what a move costs."""
+    for node, gpus in (("n0", 4), ("n1", 4), ("n2", 8), ("n3", 8)):
+        bed.cluster.run_other(f"other-{node}", node, gpus)
+    bed.cluster.submit("a", 2, **BUSY)
+    bed.reconcile()
+    bed.cluster.remove("other-n0")
+    bed.cluster.remove("other-n1")
+    bed.cluster.submit("b", 2, move_cost="60", **BUSY)
+    assert bed.reconcile() == 0
+    assert {claim.nodes for claim in bed.claims.values()} == {("n0", "n1")}
+    bed.cluster.remove("other-n2")
+
+
+def test_gang_moves_where_that_pays(bed: Bed) -> None:
+    crowd(bed)
+    stays = {pod.uid for pod in bed.cluster.pods() if pod.job == "default/a"}
+    bed.reconcile(31)
+    assert bed.claims["default/b"].nodes == ("n0", "n1")  # held while pods may run there
+    assert "moves to n2: saves" in bed.events("default/b")[-1]
+    bed.cluster.submit("c", 2, **BUSY)
+    bed.reconcile()
+    assert bed.claims["default/b"].nodes == ("n2", "n2")
+    assert stays < bed.uids
+    bed.reconcile(32)
+    assert bed.claims["default/c"].nodes == ("n0", "n1")
+    bed.check()
+    before = bed.uids
+    bed.reconcile(70, 110)
+    assert bed.uids == before
+
+
+@pytest.mark.parametrize("cost", [None, "1000", "soon"])
+def test_gang_stays_unless_it_says_that_a_move_is_cheap(bed: Bed, cost: str | None) -> None:
+    crowd(bed)
+    for name in ("b-0", "b-1"):
+        stated = bed.cluster.pods_by_name[name]["metadata"]["annotations"]
+        del stated["metronome.x-k8s.io/move-cost"]
+        if cost is not None:
+            stated["metronome.x-k8s.io/move-cost"] = cost
+    before = bed.uids
+    bed.reconcile(31, 70)
+    assert bed.uids == before
+
+
+def test_move_waits_for_pods_that_leave_slowly(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(pod: Pod) -> None:
+        bed.cluster.pods_by_name[pod.name]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    crowd(bed)
+    recreate = bed.cluster.delete
+    monkeypatch.setattr(bed.cluster, "delete", leave)
+    bed.reconcile(31)
+    one, other = (pod for pod in bed.cluster.pods() if pod.job == "default/b")
+    recreate(one)
+    bed.cluster.submit("c", 2, **BUSY)
+    assert bed.reconcile(32) == 1  # both places are taken
+    (new,) = (pod for pod in bed.cluster.pods() if pod.name == one.name)
+    assert new.place is None
+    recreate(other)
+    assert bed.reconcile(33) == 0
+    assert bed.claims["default/b"].nodes == ("n2", "n2")
+    assert bed.claims["default/c"].nodes == ("n0", "n1")
+    bed.check()
+
+
+def test_move_of_a_gang_that_does_not_come_back_is_given_up(bed: Bed) -> None:
+    crowd(bed)
+    bed.reconcile(31)
+    bed.cluster.remove("b")
+    bed.reconcile(60)
+    assert "default/b" in bed.claims
+    bed.reconcile(92)
+    assert set(bed.claims) == {"default/a"}
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_controller_killed_in_a_move_completes_its_work(bed: Bed, moment: int) -> None:
+    crowd(bed)
+    bed.cluster.left = moment
+    with pytest.raises(Killed):
+        bed.reconcile(31, 32, 33)
+    bed.cluster.left = None
+    bed.start(bed.state)
+    bed.reconcile(34, 35, 36)
+    bed.check()
+    assert set(bed.claims) == {"default/a", "default/b"}
