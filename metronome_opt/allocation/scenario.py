@@ -61,8 +61,7 @@ def allocate(
     Nodes that jobs name are kept. What `assign` finds is compared by simulation with the nearest
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
     iterations are shorter. Some jobs are then moved, judged in the same way, and all is compared
-    with the nearest placements once more, in plays that no search has seen. A cluster with several
-    interfaces to a node has no choice made for it; its jobs are spread by free GPUs.
+    with the nearest placements once more, in plays that no search has seen.
 
     Parameters
     ----------
@@ -78,8 +77,7 @@ def allocate(
         If nodes that are named do not have room, a job is larger than the cluster or its links
         allow, or as of `build_scenario`.
     """
-    free = [job for job in scenario.jobs if job.nodes is None]
-    if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
+    if scenario.is_placed:
         return build_scenario(scenario)
     search = Search(scenario, levels)
     began = budget.elapsed
@@ -91,7 +89,7 @@ def allocate(
     if compared:
         compared = _has_time(budget, 2 * len(choices) * search.seconds(choices[-1]))
     best = _best(search, choices, compared=compared)
-    comparison = ""
+    comparison = "jobs without nodes are at the nearest places" if best == near else ""
     if compared and not budget.stopped:
         best = search.improved(best, budget.fraction(_SEARCH), seed)
         best = _best(search, [near, best], compared=not budget.stopped, first_seed=_UNSEEN)
@@ -125,7 +123,7 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
 
 def nearest(scenario: Scenario) -> Problem:
     """Return the instance of a scenario at the nearest placements, one job after the other."""
-    return build_scenario(scenario.at(Search(scenario).nearest()))
+    return allocate(scenario, Budget(0.0))
 
 
 @dataclass(frozen=True)
