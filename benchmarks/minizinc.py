@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from metronome_opt import load
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.scenario import data_folder, load
+from metronome_opt.scenario import data_folder
 
 LARGEST = 2**31 - 2
 """The largest integer that Gecode represents."""

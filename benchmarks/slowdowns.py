@@ -28,7 +28,7 @@ from metronome_opt.bench.suites import read_suite
 from metronome_opt.documents import write_text
 from metronome_opt.instance import Instance
 from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
-from metronome_opt.scenario import build_scenario
+from metronome_opt.scenario import build_scenario, spread
 from metronome_opt.simulate.study import STUDIES, read_study
 from metronome_opt.slowdown.minimise import Terms, groups, is_short, minimise
 from metronome_opt.slowdown.plan import Plan
@@ -85,7 +85,7 @@ def instances(family: str, split: str = "test") -> list[Instance]:
     if family == "snapshot":
         study = read_study(STUDIES / "snapshot.yaml")
         return [
-            build_scenario(study.scenario(cell, 0)).instance.replace(name=cell.label)
+            build_scenario(spread(study.scenario(cell, 0))).instance.replace(name=cell.label)
             for cell in study.cells
         ]
     members = read_suite(SUITES / family).members(split)

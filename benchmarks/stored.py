@@ -11,7 +11,7 @@ from benchmarks.families.family import Made
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.instance import Instance
 from metronome_opt.records import dump_document
-from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario import Scenario, build_scenario, spread
 
 SUITES = Path(__file__).parent / "suites"
 SUITE_FORMAT = "metronome-suite/1"
@@ -54,7 +54,7 @@ def problem_text(problem: Made) -> str:
 def checksum(problem: Made) -> str:
     """Return the checksum of the file of an instance; of a scenario that of its instance."""
     if not isinstance(problem, Instance):
-        problem = build_scenario(Scenario.model_validate(problem)).instance
+        problem = build_scenario(spread(Scenario.model_validate(problem))).instance
     return hashlib.sha256(problem_text(problem).encode()).hexdigest()
 
 

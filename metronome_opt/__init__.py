@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from metronome_opt.result import Stop as Stop
     from metronome_opt.result import compare as compare
     from metronome_opt.scenario import build_scenario as build_scenario
-    from metronome_opt.scenario import load as load
     from metronome_opt.scenario import read_scenario as read_scenario
     from metronome_opt.schedule import Schedule as Schedule
     from metronome_opt.schedule import Status as Status
     from metronome_opt.schedule import read_schedule as read_schedule
     from metronome_opt.schedule import write_schedule as write_schedule
     from metronome_opt.solvers import SOLVERS as SOLVERS
+    from metronome_opt.solving import load as load
     from metronome_opt.solving import pareto as pareto
     from metronome_opt.solving import solve as solve
     from metronome_opt.stopping import MaxIterations as MaxIterations
@@ -52,10 +52,10 @@ _HOME = {
     "model": ("Model",),
     "multiobjective.front": ("Front",),
     "result": ("Event", "Level", "Result", "Stop", "compare"),
-    "scenario": ("build_scenario", "load", "read_scenario"),
+    "scenario": ("build_scenario", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
-    "solving": ("pareto", "solve"),
+    "solving": ("load", "pareto", "solve"),
     "stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("check", "evaluate"),
 }

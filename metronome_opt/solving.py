@@ -49,9 +49,31 @@ class ScenarioError(InputError):
 
 
 DEFAULT_FRONT_LIMIT = 600.0
-_AT_PLACES = (
-    "bound and proof hold at the places that were chosen; others may allow shorter iterations"
-)
+_AT_PLACES = "bound and proof hold at the places that were chosen; others may be better"
+
+
+def load(path: str | Path) -> Problem:
+    """Read an instance or a scenario, whichever the file says it is.
+
+    Jobs that do not say where they run are at the nearest places.
+
+    Parameters
+    ----------
+    path
+        The file, or the name of a scenario that comes with the package, such as ``paper-24``.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    return at_nearest(read_source(path), path)
+
+
+def at_nearest(source: Scenario | Instance, path: str | Path) -> Problem:
+    """Return what `load` returns of a file with this scenario or instance."""
+    with _naming(path):
+        return _placed(_source(source), Budget(0.0), 0, None)
 
 
 def solve(
@@ -80,8 +102,8 @@ def solve(
     ----------
     problem
         An instance, what `load` returns, a scenario, a file, or the name of a shipped scenario.
-        Jobs of a scenario that do not say where they run are placed for slowdown, and spread by
-        free GPUs for other objectives; in what `load` returns all have places.
+        Jobs of a scenario that do not say where they run are placed for slowdown, whatever the
+        objective; in what `load` returns all have places.
     solver
         A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.Search`.
     objective
@@ -152,13 +174,13 @@ def solve(
         from metronome_opt.multiobjective.goals import make_goal
 
         goal = make_goal(names, weights)
-    load: Callable[[], None]
+    load_own: Callable[[], None]
     run: Callable[..., Result]
     # A run loads its own driver alone; what is loaded before the budget starts is not counted.
     if simulated:
         from metronome_opt.slowdown.solve import load_player, solve_slowdown
 
-        load = load_player
+        load_own = load_player
         run = partial(
             solve_slowdown,
             stretch_limit=stretch_limit,
@@ -170,15 +192,17 @@ def solve(
     else:
         from metronome_opt.multiobjective.solve import solve_goal
 
-        load = partial(load_kernels, chosen)
+        load_own = partial(load_kernels, chosen)
         run = partial(solve_goal, goal=goal)
     if time_limit != 0:
-        load()
+        load_own()
+        if not simulated:
+            _load_for_places(source)
     asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
     budget = Budget(time_limit, watch=Watch(asked) if asked else None)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
-        levels = simulated_levels(names, _weights(source)) if simulated else ()
+        levels = simulated_levels(names, _weights(source)) if simulated else None
         with _naming(problem):
             placed = _placed(source, budget, seed, levels, stretch_limit)
         instance = placed.instance
@@ -229,27 +253,32 @@ def pareto(
         If an argument makes no sense, or the objectives have no front.
     """
     source = _source(problem)
+    check_numbers(time_limit, seed, workers)
     if not are_simulated(objectives):
         from metronome_opt.multiobjective.pareto import pareto as find_front
 
         _refuse_terms(sharing=sharing, tolerance=tolerance)
-        with _naming(problem):
-            instance = _placed(source, Budget(), seed, ()).instance
-        return find_front(
-            instance,
+        _load_for_places(source)
+        budget = Budget(time_limit)
+        with interrupt_stops(budget), _naming(problem):
+            placed = _placed(source, budget, seed, None)
+        front = find_front(
+            placed.instance,
             objectives,
-            time_limit=time_limit,
+            time_limit=budget.remaining,
             seed=seed,
             workers=workers,
             cushion_slots=cushion_slots,
             callback=callback,
         )
+        notes = (*_notes_on(placed), *front.notes)
+        points = tuple(_at_places(point, placed) for point in front.points)
+        return replace(front, points=points, notes=notes)
     from metronome_opt.slowdown.front import NAMES, slowdown_front
     from metronome_opt.slowdown.solve import load_player, solve_slowdown
 
     if tuple(objectives) != NAMES:
         raise InputError(f"objectives: a front of what is simulated is one of {', '.join(NAMES)}")
-    check_numbers(time_limit, seed, workers)
     load_player()
     budget = Budget(time_limit)
     auto, threads = find_solver("auto"), workers or os.cpu_count() or 1
@@ -275,11 +304,20 @@ def pareto(
 
 def _with_places(result: Result, placed: Problem) -> Result:
     """Return a result that states where jobs run, if that was chosen."""
+    notes = (*result.notes, *_notes_on(placed))
+    return replace(result, schedule=_at_places(result.schedule, placed), notes=notes)
+
+
+def _at_places(schedule: Schedule, placed: Problem) -> Schedule:
     if placed.places is None:
-        return result
-    stated = {"places": placed.places, "waiting": placed.waiting}
-    notes = (*result.notes, *([placed.comparison] if placed.comparison else []), _AT_PLACES)
-    return replace(result, schedule=result.schedule.model_copy(update=stated), notes=notes)
+        return schedule
+    return schedule.model_copy(update={"places": placed.places, "waiting": placed.waiting})
+
+
+def _notes_on(placed: Problem) -> tuple[str, ...]:
+    """Return remarks on places that were chosen."""
+    chosen = [_AT_PLACES] if placed.places is not None else []
+    return (*([placed.comparison] if placed.comparison else []), *chosen)
 
 
 def _source(problem: object) -> Problem | Scenario:
@@ -318,27 +356,35 @@ def _placed(
     source: Problem | Scenario,
     budget: Budget,
     seed: int,
-    levels: Levels,
+    levels: Levels | None,
     stretch_limit: Exact | None = None,
 ) -> Problem:
-    """Return the problem with all jobs placed, where means of slowdowns are small if there are any.
+    """Return the problem with all jobs placed, where means of slowdowns are small.
 
     Parameters
     ----------
     levels
-        Weights of jobs in these means; none to spread jobs by free GPUs.
+        Weights of jobs in these means; None for one mean by priority.
     stretch_limit
         As of `solve`.
     """
     if isinstance(source, Problem):
         return source
-    if not levels or all(job.nodes is not None for job in source.jobs):
+    if source.is_placed:
         return build_scenario(source)
     from metronome_opt.allocation.scenario import allocate
     from metronome_opt.solvers.solve import exact
 
     limit = None if stretch_limit is None else exact("stretch_limit", stretch_limit)
     return allocate(source, budget, seed=seed, levels=levels, stretch_limit=limit)
+
+
+def _load_for_places(source: Problem | Scenario) -> None:
+    """Load what places are simulated with, where some are to be chosen."""
+    if isinstance(source, Scenario) and not source.is_placed:
+        from metronome_opt.slowdown.solve import load_player
+
+        load_player()
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from benchmarks.stored import SUITES
+from metronome_opt import load
 from metronome_opt.bench.cases import SHIFT_S
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.statistics import CONFIDENCE, PENALTY, RESAMPLES
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.scenario import (
-    Workload,
-    data_folder,
-    load,
-)
+from metronome_opt.scenario import Workload, data_folder
 from metronome_opt.scenario.build import JobTraffic
 from paper.shown import Numbers, camel, whole
 from paper.solvers import FAMILIES

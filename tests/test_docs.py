@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt.allocation.scenario import nearest
 from metronome_opt.cli.app import COMMANDS
 from metronome_opt.cluster import ClusterState, Store, read_request
 from metronome_opt.cluster.placing import Place, place_job
 from metronome_opt.documents import parse_yaml
 from metronome_opt.instance import Instance
-from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
+from metronome_opt.scenario import Scenario, locate, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec, read_cluster
 from metronome_opt.schedule import Schedule
 from metronome_opt.simulate import POLICIES, Conditions
@@ -81,8 +82,8 @@ def test_the_scenarios_shown_are_some() -> None:
     ]
     (shortest,) = [part for part in shown if "format: metronome-scenario/1" in part]
     for scenario, jobs in ((readme, 3), (shortest, 2)):
-        built = build_scenario(Scenario.from_dict(parse_yaml(scenario)))
-        assert (len(built.instance.jobs), built.notes) == (jobs, [])
+        built = nearest(Scenario.from_dict(parse_yaml(scenario)))
+        assert (len(built.instance.jobs), built.waiting) == (jobs, ())
 
 
 def test_the_jobs_shown_find_a_place(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from benchmarks.testbed.run import BedRun
 from metronome_opt import solve
 from metronome_opt.allocation.scenario import nearest
 from metronome_opt.engine.conditions import Sharing
-from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario import Scenario, build_scenario, spread
 
 FILE = Path(__file__).with_name("placed.yaml")
 
@@ -106,7 +106,7 @@ def cases() -> Iterator[Case]:
 def _ways(asked: Scenario) -> Mapping[str, Mapping[str, Sequence[str]]]:
     """Return the nodes of each job's tasks: spread, nearest, and as they are solved."""
     ways: dict[str, Mapping[str, Sequence[str]]] = {}
-    for way, problem in (("spread", build_scenario(asked)), ("nearest", nearest(asked))):
+    for way, problem in (("spread", build_scenario(spread(asked))), ("nearest", nearest(asked))):
         nodes: dict[str, list[str]] = defaultdict(list)
         for task in problem.deployment.tasks:
             nodes[task.job].append(task.node)

@@ -188,7 +188,11 @@ class Occupancy:
         one, two = job.traffic(placement.rate), other.job.traffic(other.placement.rate)
         capacities = self.room.cluster.capacities
         alike = {  # links that they share in one way cost the same
-            (flows, other.placement.links[link], capacities[link])
+            (
+                flows * other.placement.parts,
+                other.placement.links[link] * placement.parts,
+                capacities[link] * placement.parts * other.placement.parts,
+            )  # in parts that both jobs' traffic is divided into
             for link, flows in placement.links.items()
             if link in other.placement.links
         }

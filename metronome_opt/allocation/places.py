@@ -27,7 +27,7 @@ class Room:
     Parameters
     ----------
     cluster
-        Its nodes have one interface each.
+        Of several interfaces of a node a task is taken to use those next to the next free GPUs.
     free
         GPUs, CPU in millicores and memory in MiB of each node, shape (nodes, 3); all if None.
     up
@@ -42,13 +42,6 @@ class Room:
     def __init__(
         self, cluster: Cluster, free: Ints | None = None, up: NDArray[np.bool_] | None = None
     ) -> None:
-        for index, node in enumerate(cluster.nodes):
-            if len(node.rails) > 1:
-                raise InputError(
-                    f"cluster.nodes[{index}].interfaces: {len(node.rails)} of them, and places "
-                    "are chosen for nodes with one; write an interface that carries what they do "
-                    "together"
-                )
         self.cluster = cluster
         self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
         self.free: Ints = self.total.copy() if free is None else free.copy()
@@ -60,7 +53,10 @@ class Room:
             racks.setdefault(node.rack, []).append(index)
         self._racks = list(racks.values())
         carries = cluster.capacities
-        self._linked = np.array([carries[node.rails[0]] > 0 for node in cluster.nodes])
+        self._linked = np.array(
+            [min(carries[rail] for rail in node.rails) > 0 for node in cluster.nodes]
+        )
+        self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
         uplinks = [cluster.uplinks.get(rack or "") for rack in racks]
         self._lifted = [uplink is None or carries[uplink] > 0 for uplink in uplinks]
 
@@ -119,7 +115,7 @@ class Room:
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
-        placement = self.cluster.placement(nodes, job.allreduce, each=job.each.gpus)
+        placement = self._placement(nodes, job)
         link = placement.limit
         if not placement.rate and link is not None:
             raise InputError(
@@ -127,6 +123,14 @@ class Room:
                 f"each of the {placement.links[link]} tasks of a job; widen it or use fewer workers"
             )
         return placement
+
+    def _placement(self, nodes: Sequence[str], job: Demand) -> Placement:
+        rails, each = None, job.each.gpus
+        if self._has_rails:
+            used = {node: self._index[node] for node in nodes}
+            used = {node: int(self.total[at, 0] - self.free[at, 0]) for node, at in used.items()}
+            rails = self.cluster.next_rails(nodes, each, Counter(used))
+        return self.cluster.placement(nodes, job.allreduce, each=each, rails=rails)
 
     def spread(self, job: Demand) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.
@@ -171,7 +175,7 @@ class Room:
 
     def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
         """Return the placement of a job on nodes; None if links or racks do not allow it."""
-        placement = self.cluster.placement(nodes, job.allreduce, each=job.each.gpus)
+        placement = self._placement(nodes, job)
         too_slow = placement.limit is not None and placement.rate < job.min_rate
         if too_slow or placement.racks > (job.most_racks or placement.racks):
             return None

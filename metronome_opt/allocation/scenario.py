@@ -69,8 +69,7 @@ def allocate(
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
     iterations are shorter. Some jobs are then moved, judged in the same way. At last slots are
     chosen at these places, at the nearest ones, and at those whose prices are low with slots, and
-    the best is taken in plays that no search has seen. A cluster with several interfaces to a node
-    has no choice made for it; its jobs are spread by free GPUs.
+    the best is taken in plays that no search has seen.
 
     Parameters
     ----------
@@ -88,8 +87,7 @@ def allocate(
         If nodes that are named do not have room, a job is larger than the cluster or its links
         allow, or as of `build_scenario`.
     """
-    free = [job for job in scenario.jobs if job.nodes is None]
-    if not free or any(len(node.rails) > 1 for node in scenario.cluster.nodes):
+    if scenario.is_placed:
         return build_scenario(scenario)
     search = Search(scenario, levels)
     began = budget.elapsed
@@ -106,6 +104,8 @@ def allocate(
         kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
         terms = Terms(stretch_limit=stretch_limit, levels=levels)
         best, comparison = search.gated([near, best, kept], terms, budget.fraction(_GATING))
+    elif best == near:
+        comparison = "jobs without nodes are at the nearest places"
     problem = build_scenario(scenario.at(best))
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting, comparison=comparison)
@@ -130,7 +130,7 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
 
 def nearest(scenario: Scenario) -> Problem:
     """Return the instance of a scenario at the nearest placements, one job after the other."""
-    return build_scenario(scenario.at(Search(scenario).nearest()))
+    return allocate(scenario, Budget(0.0))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.records import Name, NonNegative, Record, build, dump_document, read_as
-from metronome_opt.scenario import SCENARIO_FORMAT, load
+from metronome_opt.scenario import SCENARIO_FORMAT
+from metronome_opt.scenario.build import build_problem, read_source
 from metronome_opt.simulate.study import shipped_folder
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 
@@ -132,9 +133,13 @@ class Suite:
 def _read_file(path: Path) -> tuple[Instance, str]:
     """Return the instance of a file and its checksum; of a scenario that of its instance.
 
-    A scenario file does not determine its instance: models are described in other files.
+    A scenario file does not determine its instance: models are described in other files. Its jobs
+    without nodes are spread, so that solvers have links on which many of them meet.
     """
-    problem = load(path)
+    try:
+        problem = build_problem(read_source(path))
+    except InputError as error:
+        raise error.within(path) from None
     raw = path.read_bytes()
     if problem.placed is not None:
         raw = dump_document(problem.instance.to_dict(), spread=("links", "jobs")).encode()

@@ -56,13 +56,14 @@ def demo(
 def _times(schedule: Path) -> Times:
     """Return iteration times spread, nearest, and under a schedule."""
     from metronome_opt.allocation.scenario import nearest
-    from metronome_opt.scenario import load, locate, read_scenario
+    from metronome_opt.scenario import build_scenario, locate, read_scenario, spread
     from metronome_opt.schedule import read_schedule
     from metronome_opt.slowdown.plan import Plan
     from metronome_opt.slowdown.times import iteration_times
 
     stated = read_schedule(schedule).expected_ms
-    plain = {"spread": load(SMALL), "nearest": nearest(read_scenario(locate(SMALL)))}
+    asked = read_scenario(locate(SMALL))
+    plain = {"spread": build_scenario(spread(asked)), "nearest": nearest(asked)}
     times = {
         name: iteration_times(problem.instance, Plan(problem.instance.unshifted))
         for name, problem in plain.items()

@@ -43,7 +43,8 @@ def fit(
     If not, say which of them stand in the way. Exit status 1 if they do not fit, or if it is not
     known in time.
     """
-    instance = options.read_problem(file).instance
+    problem = options.read_problem(file)
+    instance = problem.instance
     check_targets([file], [output])
     began = time.perf_counter()
     result = find_fit(
@@ -73,6 +74,8 @@ def fit(
             versions=versions_of(find_solver("cpsat")),
             cushion_slots=cushion_slots,
             gated={name: name in result.offsets for name in instance.unshifted},
+            places=problem.places,
+            waiting=problem.waiting,
         )
         write_schedule(schedule, output)
     if as_json:

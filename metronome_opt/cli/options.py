@@ -124,12 +124,10 @@ def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Inst
 
 
 def read_problem(path: Path) -> Read:
-    """Read the same as a problem, with the jobs of a scenario spread, and print the notes on it."""
-    from metronome_opt.scenario.build import build_problem
+    """Read the same as a problem, at the nearest places, and print the notes on it."""
+    from metronome_opt.solving import at_nearest
 
-    source = read_source(path)
-    with naming(path):
-        problem = build_problem(source)
+    problem = at_nearest(read_source(path), path)
     for each in problem.notes:
         note(each)
     return problem

@@ -19,7 +19,6 @@ from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, counted
 from metronome_opt.multiobjective.front import Front, FrontEvent
-from metronome_opt.objectives import are_simulated
 from metronome_opt.report.tables import front_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
@@ -58,8 +57,7 @@ def pareto(
     from metronome_opt.plot import plot_front, save_figure
 
     names = read_names(objectives)
-    simulated = are_simulated(names)
-    problem = options.read_source(file) if simulated else options.read_problem(file).instance
+    problem = options.read_source(file)
     with _results_folder(output):
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from metronome_opt.scenario.build import (
     Problem,
     build_scenario,
-    load,
     locate,
+    spread,
     with_hyperperiod,
 )
 from metronome_opt.scenario.deployment import Deployment
@@ -30,9 +30,9 @@ __all__ = [
     "build_scenario",
     "data_folder",
     "find_workloads",
-    "load",
     "locate",
     "read_scenario",
     "read_workload",
+    "spread",
     "with_hyperperiod",
 ]

@@ -17,7 +17,7 @@ from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod
 from metronome_opt.scenario.cluster import ROOM, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, Source
-from metronome_opt.scenario.network import Cluster, Placement
+from metronome_opt.scenario.network import Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload, data_folder
 
@@ -107,6 +107,8 @@ class Problem:
             )
         if self.places is None:  # where they were chosen, others are not better
             notes += _overloads(self.instance)
+        notes += [self.comparison] if self.comparison else []
+        notes += [f"{name} waits: no room is left for it" for name in self.waiting]
         return notes
 
 
@@ -128,46 +130,24 @@ def _overloads(instance: Instance) -> list[str]:
     return [*lines[:_LISTED], *([f"and {counted(more, 'job')} more"] if more > 0 else [])]
 
 
-def load(path: str | Path) -> Problem:
-    """Read an instance or a scenario, whichever the file says it is.
-
-    Jobs that do not say where they run are spread by free GPUs.
-
-    Parameters
-    ----------
-    path
-        The file, or the name of a scenario that comes with the package, such as ``paper-24``.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
-    """
-    source = read_source(path)
-    try:
-        return build_problem(source)
-    except InputError as error:
-        raise error.within(locate(path)) from None
-
-
 def build_problem(
     source: Scenario | Instance, places: Mapping[str, Sequence[str]] | None = None
 ) -> Problem:
-    """Return what `load` returns of a file with this scenario or instance.
+    """Return an instance, or a scenario as a schedule has it.
 
     Parameters
     ----------
     places
-        The nodes of the tasks of each job of a scenario, as a schedule has them; other jobs are
-        left out.
+        The nodes of the tasks of each job of a scenario, other jobs are left out; None for a
+        schedule or a suite that states none, whose jobs are spread.
     """
     if isinstance(source, Instance):
         return Problem(source)
-    return build_scenario(source if places is None else source.at(places))
+    return build_scenario(spread(source) if places is None else source.at(places))
 
 
 def read_source(path: str | Path) -> Scenario | Instance:
-    """Read the same as `load`, without places for the jobs of a scenario."""
+    """Read an instance or a scenario, whichever the file says it is."""
     path = locate(path)
     return read_as(path, lambda document: _source_of(document, path.parent))
 
@@ -204,7 +184,7 @@ def with_hyperperiod(scenario: Scenario) -> Scenario:
     """
     if scenario.hyperperiod_ms is not None:
         return scenario
-    slots = _computed(build_scenario(scenario).traffic, default_limit())
+    slots = _computed(build_scenario(spread(scenario)).traffic, default_limit())
     many = max((each for each in _COMPOSITE if slots * each <= ROOM), default=1)
     return _with_slots(scenario, slots * many)
 
@@ -224,7 +204,7 @@ def _computed(traffic: Iterable[JobTraffic], longest: int) -> int:
 
 
 def build_scenario(scenario: Scenario) -> Problem:
-    """Turn a scenario into an instance.
+    """Turn a scenario whose jobs all say where they run into an instance.
 
     Without a hyperperiod the periods stay as they are, if those of each link repeat together within
     the limit; else one is computed.
@@ -232,8 +212,8 @@ def build_scenario(scenario: Scenario) -> Problem:
     Raises
     ------
     InputError
-        If a model is not known, GPUs do not suffice, a job cannot be shared out among its workers,
-        or periods do not fit the hyperperiod.
+        If a job has no nodes, a model is not known, GPUs do not suffice, a job cannot be shared out
+        among its workers, or periods do not fit the hyperperiod.
     """
     slots, limit = scenario.hyperperiod_slots, default_limit()
     if slots is not None and slots > limit:
@@ -242,14 +222,19 @@ def build_scenario(scenario: Scenario) -> Problem:
             f"limit of {limit}; coarsen the slots or raise the limit"
         )
     cluster = scenario.cluster
+    _free_gpus(scenario)
     tasks: list[Task] = []
     traffic: list[JobTraffic] = []
     jobs: list[dict[str, Any]] = []
     parts: dict[str, int] = {}
     taken: Counter[str] = Counter()
-    placed_jobs = zip(scenario.jobs, _place_tasks(scenario), scenario.sources(), strict=True)
-    for index, (job, nodes, source) in enumerate(placed_jobs):
-        placement = job.placement(cluster, nodes, _next_rails(cluster, nodes, job.each.gpus, taken))
+    for index, (job, source) in enumerate(zip(scenario.jobs, scenario.sources(), strict=True)):
+        nodes = job.nodes
+        if nodes is None:
+            raise InputError(
+                f"jobs[{index}].nodes: missing; name the node of each task, or let `solve` choose"
+            )
+        placement = job.placement(cluster, nodes, cluster.next_rails(nodes, job.each.gpus, taken))
         try:
             entry = _traffic(scenario, job, source, placement)
         except InputError as error:
@@ -281,20 +266,6 @@ def build_scenario(scenario: Scenario) -> Problem:
         problem = build_scenario(computed)
         return replace(problem, computed_ms=computed.hyperperiod_ms)
     return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))
-
-
-def _next_rails(
-    cluster: Cluster, nodes: Sequence[str], gpus: int, taken: Counter[str]
-) -> list[tuple[str, ...]]:
-    """Return the interfaces next to the GPUs that tasks get, if each gets the next ones there.
-
-    Which ones they really get is known only when they run.
-    """
-    rails = []
-    for node in nodes:
-        rails.append(cluster.hosts[node].rails_near(taken[node], gpus))
-        taken[node] += gpus
-    return rails
 
 
 def _job(scenario: Scenario, index: int, rounded: Rounded, placement: Placement) -> dict[str, Any]:
@@ -339,35 +310,43 @@ def _traffic(
     return JobTraffic(job, source, job.fastest(share), rounded)
 
 
-def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
-    """Return the node of each task of each job.
-
-    Jobs that say where they run come first; `find_room` finds places for the others. CPU and memory
-    are not looked at.
-    """
+def _free_gpus(scenario: Scenario) -> Counter[str]:
+    """Return the GPUs that jobs leave free where they say that they run."""
     has = scenario.cluster.gpus_of
     free = Counter(has)
-    placements = [job.nodes or () for job in scenario.jobs]
     for index, job in enumerate(scenario.jobs):
-        for node in placements[index]:
+        for node in job.nodes or ():
             free[node] -= job.each.gpus
             if free[node] < 0:
                 raise InputError(
                     f"jobs[{index}].nodes: {node} has {counted(has[node], 'GPU')} and more tasks; "
                     "move one elsewhere"
                 )
-    waiting = [index for index, job in enumerate(scenario.jobs) if job.nodes is None]
-    wanted = [(scenario.jobs[index].workers, scenario.jobs[index].each.gpus) for index in waiting]
-    rooms = dict(zip(waiting, find_room(free, wanted), strict=True))
-    for index, nodes in rooms.items():
-        placements[index] = nodes or ()
-        each = scenario.jobs[index].each.gpus
+    return free
+
+
+def spread(scenario: Scenario) -> Scenario:
+    """Return a scenario whose jobs without nodes are spread by free GPUs, see `find_room`.
+
+    That is what a scheduler does that knows nothing of the network.
+
+    Raises
+    ------
+    InputError
+        If GPUs do not suffice.
+    """
+    free, jobs = _free_gpus(scenario), list(scenario.jobs)
+    waiting = [index for index, job in enumerate(jobs) if job.nodes is None]
+    rooms = find_room(free, [(jobs[index].workers, jobs[index].each.gpus) for index in waiting])
+    for index, nodes in zip(waiting, rooms, strict=True):
+        each = jobs[index].each.gpus
         free.subtract({node: each * count for node, count in Counter(nodes).items()})
-    for index in (index for index, nodes in rooms.items() if nodes is None):
-        job = scenario.jobs[index]
-        left = f"no room; free: {counted(free.total(), 'GPU')}"
-        if job.each.gpus > 1:
-            room = sum(count // job.each.gpus for count in free.values())
-            left += f", room for {counted(room, 'worker')} of {job.each.gpus}"
-        raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
-    return placements
+        jobs[index] = jobs[index].model_copy(update={"nodes": nodes})
+    for index, job in enumerate(jobs):
+        if job.nodes is None:
+            left = f"no room; free: {counted(free.total(), 'GPU')}"
+            if job.each.gpus > 1:
+                room = sum(count // job.each.gpus for count in free.values())
+                left += f", room for {counted(room, 'worker')} of {job.each.gpus}"
+            raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
+    return scenario.model_copy(update={"jobs": tuple(jobs)})

@@ -14,7 +14,8 @@ def judge(
 ) -> tuple[Problem | None, tuple[Violation, ...]]:
     """Return what a schedule solves, and all that it states falsely.
 
-    A scenario is taken at the places of the schedule, those of another schedule are spread. With
+    A scenario is taken at the places of the schedule, for one that states none jobs
+    without nodes are spread. With
     false places there is no problem.
     """
     if isinstance(source, Instance):

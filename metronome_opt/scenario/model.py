@@ -121,7 +121,7 @@ class DescribedJob(Record):
         Weight, larger is more important.
     nodes
         The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
-        and other commands spread the tasks.
+        and other commands take the nearest.
     pods, namespace
         What the cluster calls the pod of each task, and where they live; None where unknown.
     arrival_s, iterations
@@ -352,6 +352,11 @@ class Scenario(Record):
             if job.name in places
         )
         return self.model_copy(update={"jobs": jobs})
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether all jobs say where they run."""
+        return all(job.nodes is not None for job in self.jobs)
 
     @property
     def hyperperiod_slots(self) -> int | None:

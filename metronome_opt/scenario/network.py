@@ -262,6 +262,19 @@ class Cluster(Record):
         uplink = self.uplinks.get(node.rack or "")
         return node.rails if uplink is None else (*node.rails, uplink)
 
+    def next_rails(
+        self, nodes: Sequence[str], gpus: int, taken: Counter[str]
+    ) -> list[tuple[str, ...]]:
+        """Return the interfaces next to the GPUs that tasks get, if each gets the next ones there.
+
+        Which ones they really get is known only when they run. What they get is added to `taken`.
+        """
+        rails = []
+        for node in nodes:
+            rails.append(self.hosts[node].rails_near(taken[node], gpus))
+            taken[node] += gpus
+        return rails
+
     def placement(
         self,
         nodes: Sequence[str],

@@ -67,6 +67,12 @@ class _Simulation:
         conditions: Conditions,
         watch: Sequence[str],
     ) -> None:
+        for index, node in enumerate(scenario.cluster.nodes):
+            if len(node.rails) > 1:
+                raise InputError(
+                    f"cluster.nodes[{index}].interfaces: {len(node.rails)} of them, and policies "
+                    "know nodes with one; write an interface that carries what they do together"
+                )
         self._policy = find_policy(policy, seed)
         self._room = Room(scenario.cluster)
         self._gpus = self._room.free_gpus

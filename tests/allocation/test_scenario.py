@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.scenario import Search, allocate
+from metronome_opt.allocation.scenario import Search, allocate, nearest
 from metronome_opt.errors import InputError
 from metronome_opt.objectives import simulated_levels
 from metronome_opt.scenario import Scenario, read_scenario
@@ -134,3 +134,65 @@ def test_steps_without_time_are_left_out(
     found = allocated(switch(4, 2), job("a", 2), job("b", 4), budget=Budget(seconds))
     assert found.places is not None
     assert set(found.places) == {"a", "b"}
+
+
+def test_nearest_places_leave_jobs_without_room_waiting() -> None:
+    near = nearest(scene(switch(2, 2), job("a", 2), job("b", 3)))
+    assert (near.places, near.waiting) == ({"b": ("node-00", "node-00", "node-01")}, ("a",))
+    assert [each.name for each in near.instance.jobs] == ["b"]
+    assert near.notes == [
+        "jobs without nodes are at the nearest places",
+        "a waits: no room is left for it",
+    ]
+
+
+# ------------------------------------------------------------------ nodes with several interfaces
+
+
+def railed() -> dict[str, Any]:
+    """Return two racks of two nodes each, with eight GPUs and two interfaces of 100 Mbit/s."""
+    nodes = {"u": "r", "v": "s", "x": "r", "y": "s"}
+    rails = [f"{node}{number}" for node in nodes for number in range(2)]
+    links = dict.fromkeys(rails, 100) | {"up-r": 300, "up-s": 300}
+    return {
+        "topology": "listed",
+        "nodes": [
+            {"name": node, "has": {"gpus": 8}, "interfaces": [node + "0", node + "1"], "rack": rack}
+            for node, rack in nodes.items()
+        ],
+        "racks": [{"name": rack, "uplink": f"up-{rack}"} for rack in "rs"],
+        "links": [{"name": name, "capacity": capacity} for name, capacity in links.items()],
+    }
+
+
+def test_tasks_are_expected_on_interfaces_next_to_free_gpus() -> None:
+    """The first job has the GPUs next to x0 and y0, so the second one meets it on no interface."""
+    there = [*["x"] * 4, *["y"] * 4]
+    search = Search(scene(railed(), job("a", 8, nodes=there), job("b", 8)))
+    occupancy = search.occupancy()
+    at_rest = occupancy.room.placement(there, search.jobs["b"])
+    assert dict(at_rest.links) == {"x1": 4, "y1": 4, "up-r": 4, "up-s": 4}
+    assert at_rest.rate == 25
+    # A rack away, eight tasks fit one node.
+    assert search.nearest()["b"] in (("u",) * 8, ("v",) * 8)
+
+
+@pytest.mark.parametrize(("uplink", "meet"), [(300, False), (250, True)])
+def test_what_tasks_send_on_two_interfaces_counts_once(uplink: int, meet: bool) -> None:
+    """One task sends 200 Mbit/s in halves, the other one 100; on the uplink that is 300."""
+    cluster = railed()
+    for link in cluster["links"][-2:]:
+        link["capacity"] = uplink
+    both = {"period_ms": 300, "phases": [{**BURST, "rate_mbps": 200}]}
+    a = job("a", 2, nodes=["x", "y"], each={"gpus": 8}, traffic=both)
+    search = Search(scene(cluster, a, job("b", 2, each={"gpus": 4})))
+    occupancy, b = search.occupancy(), search.jobs["b"]
+    start = occupancy.start(b, occupancy.room.placement(["u", "v"], b))
+    assert bool(start.delays) is meet
+
+
+def test_jobs_on_nodes_with_several_interfaces_are_placed() -> None:
+    """Each of four jobs of eight tasks gets a node of its own; spread, all would share links."""
+    found = allocated(railed(), *(job(name, 8) for name in "abcd"))
+    assert sorted(len(set(nodes)) for nodes in (found.places or {}).values()) == [1] * 4
+    assert [dict(each.links) for each in found.instance.jobs] == [{}] * 4

@@ -74,6 +74,25 @@ def test_jobs_are_placed_where_they_need_no_network(capsys: Captured) -> None:
     assert told == ["s.json: a schedule of six: 6 jobs placed"]
 
 
+@pytest.mark.parametrize(
+    ("line", "nodes"),
+    [
+        ("solve six.yaml --objectives contention --output s.json", 3),
+        ("pareto six.yaml --output .", 3),
+        ("fit six.yaml --drop --output s.json", 2),
+    ],
+)
+def test_every_command_that_chooses_states_places(line: str, nodes: int, capsys: Captured) -> None:
+    """The sixth job has three nodes as for slowdown, or the two that are nearest."""
+    write()
+    assert metronome(f"{line} --time-limit 20") == 0
+    if Path("point-001.json").exists():
+        Path("point-001.json").rename("s.json")
+    places = read_schedule("s.json").places or {}
+    assert sorted(len(set(its)) for its in places.values()) == [1, 1, 1, 1, 1, nodes]
+    use("six.yaml", capsys)
+
+
 def test_jobs_without_room_wait_and_the_reason_is_printed(capsys: Captured) -> None:
     write(nodes=6)
     lines = printed(capsys, "solve six.yaml --time-limit 4 --output s.json")

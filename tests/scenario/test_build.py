@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from metronome_opt import load
+from metronome_opt.allocation.scenario import nearest
 from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
 from metronome_opt.scenario import (
@@ -18,8 +20,8 @@ from metronome_opt.scenario import (
     Scenario,
     build_scenario,
     find_workloads,
-    load,
     read_scenario,
+    spread,
     with_hyperperiod,
 )
 from metronome_opt.scenario.bursts import common_hyperperiod
@@ -27,7 +29,7 @@ from tests.scenario.examples import scenario
 
 
 def test_small_scenario_worked_out_by_hand() -> None:
-    built = build_scenario(Scenario.from_dict(scenario()))
+    built = build_scenario(spread(Scenario.from_dict(scenario())))
     one, two = built.instance.jobs
     # VGG16: 3 * 2 * 30.94 GFLOP at 1 TFLOP/s, 185.64 ms. 138,357,544 * 4 bytes * 1.5 are 830 MB or
     # 6641.16 Mbit; node-00 has 25 Gbit/s for each of two tasks and the uplink as much for each of
@@ -63,11 +65,16 @@ def test_small_scenario_worked_out_by_hand() -> None:
     assert entry.exact.volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
 
 
+def test_jobs_without_nodes_have_no_instance() -> None:
+    with pytest.raises(InputError, match=r"^jobs\[1\]\.nodes: missing; name the node of each task"):
+        build_scenario(Scenario.from_dict(scenario()))
+
+
 def test_ring_has_one_flow_per_node() -> None:
     """0 sends to 0, 0 to 1, 1 to 3 in the other rack, 3 back to 0; the rest is as above."""
     document = scenario()
     document["jobs"][0]["allreduce"] = "ring"
-    built = build_scenario(Scenario.from_dict(document))
+    built = build_scenario(spread(Scenario.from_dict(document)))
     one = built.instance.jobs[0]
     assert [task.links for task in built.deployment.tasks if task.job == "one"] == [
         (),
@@ -143,7 +150,7 @@ def test_bad_scenarios(name: str, tmp_path: Path) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(document))
     with pytest.raises(InputError) as caught:
-        build_scenario(read_scenario(file))
+        build_scenario(spread(read_scenario(file)))
     text = str(caught.value).removeprefix(f"{file}: ")
     assert text.startswith(message)
     assert "\n" not in text
@@ -154,7 +161,7 @@ def test_hyperperiod_is_computed_where_periods_repeat_too_late(
 ) -> None:
     def limited(slots: int) -> Problem:
         monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", str(slots))
-        return build_scenario(small)
+        return build_scenario(spread(small))
 
     # 46 slots against ResNet50's 98.1 + 16.4 ms, 12 slots: together 276. Of 46 to 48 slots, at most
     # 5 % more than 46, the first that 12 divides is 48.
@@ -209,7 +216,7 @@ def shared(**fields: Any) -> dict[str, Any]:
 
 
 def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
-    built = build_scenario(Scenario.from_dict(shared(rate_mbps=6250)))
+    built = build_scenario(spread(Scenario.from_dict(shared(rate_mbps=6250))))
     one, two = built.instance.jobs
     assert [phase.model_dump() for phase in one.phases] == [
         {"start": 10, "length": 5, "rate": 12_500}
@@ -224,7 +231,7 @@ def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
 def test_job_that_overloads_a_link_alone_is_noted() -> None:
     document = shared()
     document["cluster"] |= {"nic_gbps": 20, "oversubscription": 3}  # 3 x 20 / 3: uplinks carry 20
-    built = build_scenario(Scenario.from_dict(document))
+    built = build_scenario(spread(Scenario.from_dict(document)))
     (note,) = built.notes
     assert note == (
         "job one overloads rack-0-uplink by itself: 3 x 12,500 Mbit/s at once, 20,000 fit; no "
@@ -248,7 +255,7 @@ def test_job_that_overloads_a_link_alone_is_noted() -> None:
 )
 def test_bad_patterns_and_rates(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        build_scenario(Scenario.from_dict(shared(**fields)))
+        build_scenario(spread(Scenario.from_dict(shared(**fields))))
     assert str(caught.value).startswith(message)
 
 
@@ -270,7 +277,7 @@ def test_workloads_of_own_folder_come_first(tmp_path: Path) -> None:
 def test_load_reads_instances_and_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(scenario()))
-    built = build_scenario(read_scenario(file))
+    built = nearest(read_scenario(file))
     assert load(file) == built
     write_instance(built.instance, tmp_path / "instance.json")
     problem = load(tmp_path / "instance.json")

@@ -9,7 +9,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario import Problem, Scenario, build_scenario
+from metronome_opt.scenario import Problem, Scenario, build_scenario, spread
 from tests.scenario.examples import number
 
 TRAFFIC = {"period_ms": 100, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}]}
@@ -47,7 +47,7 @@ def scenario(*jobs: dict[str, Any], **changes: Any) -> Scenario:
 
 
 def built(*jobs: dict[str, Any], **changes: Any) -> Problem:
-    return build_scenario(scenario(*jobs, **changes))
+    return build_scenario(spread(scenario(*jobs, **changes)))
 
 
 def test_listed_machines_and_stated_traffic() -> None:

@@ -14,6 +14,7 @@ from metronome_opt.scenario import (
     build_scenario,
     find_workloads,
     read_workload,
+    spread,
 )
 from metronome_opt.scenario.build import JobTraffic
 from metronome_opt.scenario.traffic import Training, iteration
@@ -96,4 +97,4 @@ def traffic(study: Study, job: DescribedJob) -> JobTraffic:
         cluster=cluster,
         jobs=(job,),
     )
-    return build_scenario(made).traffic[0]
+    return build_scenario(spread(made)).traffic[0]

@@ -23,7 +23,7 @@ from metronome_opt.kubernetes.reading.machines import (
     first_few,
     read_machines,
 )
-from metronome_opt.scenario.build import Problem, build_scenario
+from metronome_opt.scenario.build import Problem, build_scenario, spread
 from metronome_opt.scenario.cluster import find_room
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.network import Resources
@@ -151,7 +151,7 @@ def _fitting(
     jobs: Sequence[ImportedJob],
     left_out: LeftOut,
 ) -> list[ImportedJob]:
-    """Leave out jobs that wait and find no room, as a scenario will look for it."""
+    """Leave out jobs that wait and find no room."""
     free = {name: has[name].gpus - int(held[name][0]) for name in has}
     waiting = [job for job in jobs if "nodes" not in job.entry]
     places = iter(find_room(free, [(job.entry["workers"], job.each.gpus) for job in waiting]))
@@ -206,7 +206,8 @@ def _set_offsets(
 def _problem_of(document: Mapping[str, Any], jobs: Sequence[ImportedJob]) -> Problem:
     """Build a scenario; faults of a job name the object that it came from."""
     try:
-        return build_scenario(Scenario.from_dict(document))
+        # Only the periods of jobs that run matter: where others will run is for `solve` to choose.
+        return build_scenario(spread(Scenario.from_dict(document)))
     except InputError as error:
         first, *others = (
             re.sub(r"^jobs\[([0-9]+)\]\.", lambda at: f"{jobs[int(at[1])].source.where}: ", line)

@@ -9,7 +9,7 @@ import pytest
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.instance import Phase
-from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario import Scenario, build_scenario, spread
 from tests.kubernetes.reading.manifests import (
     GROUP,
     TRAFFIC,
@@ -276,4 +276,4 @@ def test_bad_claims(path: str, value: Any, message: str) -> None:
 def test_a_scenario_that_is_written_reads_back() -> None:
     made = imported(*machines(), job(), claim("train-0", "train", 0, "n0", 40_000))
     document = parse_yaml(made.text())
-    assert build_scenario(Scenario.from_dict(document)).instance == made.problem.instance
+    assert build_scenario(spread(Scenario.from_dict(document))).instance == made.problem.instance
