@@ -39,7 +39,7 @@ _LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
 
 
 def default_limit() -> int:
-    """Return the slots after which links have to repeat: those of the environment, or a million."""
+    """Return the most slots of a period or hyperperiod: what the environment says, or a million."""
     text = os.environ.get(_LIMIT_VARIABLE) or str(HYPERPERIOD_LIMIT)
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
         raise InputError(f"{_LIMIT_VARIABLE}: must be a number of slots, got {quote(text)}")
@@ -161,8 +161,8 @@ class Instance(Record):
     """A rotation problem: which jobs burst when, over which links.
 
     Every number is an integer, so that every cost is an exact rational. An instance that exists
-    is consistent: names are unique, links are known, hyperperiods are within the limit, or some job
-    of the link may be stretched.
+    is consistent: names are unique, links are known, each period is within the limit. A hyperperiod
+    may be of any length; what needs a table of one asks `check_hyperperiods`.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -196,17 +196,6 @@ class Instance(Record):
                         f"{quote(getattr(job, field))}: an iteration may take {quote(length)} "
                         f"slots, above the limit of {limit}; coarsen the slots or raise the limit",
                     )
-        for index, link_ in enumerate(self.links):
-            length = self.hyperperiods[link_.name]
-            users = [self.jobs[user] for user in self.jobs_on[link_.name]]
-            # Whether stretched periods have a common multiple is for the search to say.
-            if length > limit and not any(user.max_stretch for user in users):
-                refuse(
-                    f"links[{index}]",
-                    f"{link_.name}: the hyperperiod of its jobs is {quote(length)} slots, above "
-                    f"the limit of {limit}; allow more stretch, coarsen the slots or raise the "
-                    "limit",
-                )
         return self
 
     # ---------------------------------------------------------------- views
@@ -237,8 +226,37 @@ class Instance(Record):
 
     @property
     def needs_stretch(self) -> bool:
-        """Return True if some link's hyperperiod is within the limit only if jobs are stretched."""
-        return max(self.hyperperiods.values(), default=1) > self.hyperperiod_limit
+        """Return True if some link's hyperperiod is above the limit unless jobs are stretched."""
+        return bool(self.long_hyperperiods())
+
+    def long_hyperperiods(self, stretch: Mapping[str, int] = FrozenDict()) -> dict[str, int]:
+        """Return the hyperperiods above the limit, by link, where jobs idle for so many slots."""
+        periods = [job.period + stretch.get(job.name, 0) for job in self.jobs]
+        lengths = {
+            link: math.lcm(*{periods[index] for index in users})
+            for link, users in self.jobs_on.items()
+        }
+        return {link: each for link, each in lengths.items() if each > self.hyperperiod_limit}
+
+    def check_hyperperiods(
+        self, stretch: Mapping[str, int] = FrozenDict(), *, may_stretch: bool = False
+    ) -> None:
+        """Refuse what needs tables as long as hyperperiods, if one of a link is above the limit.
+
+        Parameters
+        ----------
+        stretch
+            Idle slots by job.
+        may_stretch
+            Whether links are passed over whose jobs may be stretched.
+        """
+        for link, length in self.long_hyperperiods(stretch).items():
+            if not (may_stretch and any(self.jobs[j].max_stretch for j in self.jobs_on[link])):
+                raise InputError(
+                    f"{self.name}: contention and latency need a hyperperiod of {quote(length)} "
+                    f"slots on link {quote(link)}, above the limit of {self.hyperperiod_limit}; "
+                    "coarsen the slots, raise the limit or minimise slowdown"
+                )
 
     def job(self, name: str) -> Job:
         """Return the job called `name`."""
@@ -259,7 +277,8 @@ class Instance(Record):
     def from_dict(cls, data: Mapping[str, Any], *, hyperperiod_limit: int | None = None) -> Self:
         """Build an instance from a document of format ``metronome-instance/1``.
 
-        Links have to repeat after as many slots as the limit; if left out, as the environment says.
+        Periods are at most the limit, and so is what is as long as a hyperperiod; if left out it is
+        what the environment says.
 
         Raises
         ------

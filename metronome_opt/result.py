@@ -104,8 +104,9 @@ class Result:
 
     Attributes
     ----------
-    instance, schedule, evaluation
-        The problem, the best schedule, and its objectives and links as the judge computed them.
+    instance, schedule, judged
+        The problem, the best schedule, and its objectives and links as the judge computed them;
+        None where a link's hyperperiod is above the limit.
     stop
         Why the solver stopped; what is known of the schedule is its `status`.
     build_s, solve_s
@@ -123,13 +124,21 @@ class Result:
     instance: Instance
     schedule: Schedule
     stop: Stop
-    evaluation: Evaluation
+    judged: Evaluation | None
     build_s: float
     solve_s: float
     trajectory: tuple[Event, ...]
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     simulated: Simulated | None = None
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What was judged; an `InputError` if a link's hyperperiod is too long for that."""
+        if self.judged is None:
+            self.instance.check_hyperperiods(self.stretch)
+        assert self.judged is not None  # noqa: S101 (else it was refused)
+        return self.judged
 
     @property
     def status(self) -> Status:
@@ -149,7 +158,8 @@ class Result:
     @property
     def objective(self) -> Fraction | None:
         """The value of the first objective; None if not simulated, or a cushion without limit."""
-        return {**self.evaluation.objectives, **self.schedule.objectives}[self.schedule.first]
+        stated = self.schedule.objectives
+        return {**(self.judged.objectives if self.judged else {}), **stated}[self.schedule.first]
 
     @property
     def lower_bound(self) -> Fraction | None:
@@ -221,7 +231,7 @@ def compare(results: Iterable[Result]) -> pd.DataFrame:
     names = list(dict.fromkeys(result.schedule.first for result in results))
     rows = []
     for result in results:
-        name, evaluation = result.schedule.first, result.evaluation
+        name, judged = result.schedule.first, result.judged
         bounds = {
             "lower_bound" if len(names) == 1 else f"{each}_bound": result.lower_bound
             if each == name
@@ -232,10 +242,10 @@ def compare(results: Iterable[Result]) -> pd.DataFrame:
             "value": result.objective,
             **bounds,
             "gap": result.gap,
-            "contention": evaluation.contention,
-            "latency": evaluation.objectives["latency"],
-            "score_mean": evaluation.score_mean,
-            "score_min": evaluation.score_min,
+            "contention": None if judged is None else judged.contention,
+            "latency": None if judged is None else judged.objectives["latency"],
+            "score_mean": None if judged is None else judged.score_mean,
+            "score_min": None if judged is None else judged.score_min,
         }
         rows.append(
             {

@@ -209,6 +209,7 @@ def solve(
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
         if not simulated:
+            instance.check_hyperperiods(may_stretch=True)
             _check_able(chosen, goal, stretching=instance.needs_stretch)
         arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
         result = run(arguments, cushion_slots=cushion_slots)

@@ -177,8 +177,12 @@ def test_a_long_hyperperiod_is_accepted_if_stretch_makes_it_short() -> None:
     assert instance.replace(name="again").needs_stretch
     assert pickle.loads(pickle.dumps(meeting(*awkward, limit=10**5))).hyperperiod_limit == 10**5
     assert not meeting(*awkward, limit=137 * 211 * 350).needs_stretch
-    with pytest.raises(InputError, match="allow more stretch"):
-        meeting((999, 0), (1009, 0))
+    meeting(*awkward).check_hyperperiods(may_stretch=True)
+    with pytest.raises(
+        InputError, match=f"a hyperperiod of {999 * 1009} slots on link 'link', abo"
+    ):
+        meeting((999, 0), (1009, 0)).check_hyperperiods(may_stretch=True)
+    meeting((999, 0), (1009, 0)).check_hyperperiods({"job-0": 10})
 
 
 def test_default_hyperperiod_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +191,8 @@ def test_default_hyperperiod_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Instance.from_dict(fits).hyperperiods["node-0"] == 997_000
     long = changed(lambda d: (d["jobs"][0].update(period=1001), d["jobs"][1].update(period=1003)))
     long["jobs"][0]["max_stretch"] = 0
-    with pytest.raises(InputError, match="1004003 slots, above the limit of 1000000"):
-        Instance.from_dict(long)
+    with pytest.raises(InputError, match="1004003 slots on link 'node-0', above the limit of 1"):
+        Instance.from_dict(long).check_hyperperiods()
     path = tmp_path / "long.json"
     path.write_text(json.dumps(long))
     monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", "2000000")

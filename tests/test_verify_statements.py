@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import pytest
@@ -385,6 +387,44 @@ def test_ungated_jobs_need_no_common_hyperperiod() -> None:
         "objectives": {"slowdown": F(901 * 2 + 900, 2700)},
     }
     assert kept(problem, **changes) == []
-    for more in ({"gated": dict.fromkeys("abc", True)}, {"objectives": {"contention": F(0)}}):
-        with pytest.raises(InputError, match="hyperperiod of link 'link' 1081200 slots"):
-            kept(problem, **{**changes, **more})
+    with pytest.raises(InputError, match="hyperperiod of 1081200 slots on link 'link'"):
+        kept(problem, **{**changes, "objectives": {"contention": F(0)}})
+    # 901 and 1200 have no common divisor, so that a burst of c meets all others in some slot.
+    (wrong,) = kept(problem, **{**changes, "gated": dict.fromkeys("abc", True)})
+    assert wrong.startswith("gated: stated jobs ")
+    assert "in some slot they ask for" in wrong
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_gated_jobs_without_a_hyperperiod_are_judged_alike(seed: int) -> None:
+    draw = Random(seed)
+    jobs = [
+        job(
+            name,
+            draw.choice((4, 6, 8, 9, 10, 12)),
+            (draw.randint(0, 2), draw.choice((1, 1, 2)), 60),
+        )
+        for name in "abc"
+    ]
+    jobs = [each.model_copy(update={"links": {"link": draw.choice((1, 1, 2))}}) for each in jobs]
+    problem = network(*jobs, capacity=draw.choice((60, 120, 180)))
+    short = Instance.from_dict(problem.to_dict(), hyperperiod_limit=20)
+    changes: dict[str, Any] = {
+        "offsets": {each.name: draw.randrange(each.period) for each in jobs},
+        "stretch": {},
+        "gated": dict.fromkeys("abc", True),
+        "objectives": {},
+        "lower_bound": None,
+        "expected_ms": None,
+        "cushion_slots": draw.choice((0, 1)),
+    }
+    periods = [each.period for each in jobs]
+    shared = [
+        math.lcm(*(math.gcd(p, q) for q in (*periods[:i], *periods[i + 1 :])))
+        for i, p in enumerate(periods)
+    ]
+    if min(math.lcm(*periods), math.lcm(*shared)) > 20:
+        with pytest.raises(InputError, match="gated: whether slots on link 'link' meet takes"):
+            kept(short, **changes)
+    else:
+        assert bool(kept(short, **changes)) == bool(kept(problem, **changes))

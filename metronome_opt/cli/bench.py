@@ -170,11 +170,10 @@ def _members(suite: str, split: _Split) -> list[Member]:
     part = None if split == "all" else split
     members = [member for each in find_suites(suite) for member in each.members(part)]
     for member in members:
-        if member.instance.needs_stretch:
-            raise InputError(
-                f"{member.path}: jobs have to be stretched, since hyperperiods are too long, and "
-                "here they keep their periods; coarsen the slots, or leave the file out"
-            )
+        try:
+            member.instance.check_hyperperiods()  # here jobs keep their periods
+        except InputError as error:
+            raise error.within(member.path) from None
     if not members:
         raise InputError(f"--split: {suite} has no instances to {split}")
     return members

@@ -131,8 +131,9 @@ def _is_schedule(path: Path) -> bool:
 
 
 def _csv(front: Front, files: Sequence[Path]) -> str:
-    """Return one row per point: number, file, every objective exactly and as a float."""
-    names = dict.fromkeys((*front.objectives, *OBJECTIVES))
+    """Return one row per point: number, file, every objective that all state, and as a float."""
+    stated = (name for name in OBJECTIVES if all(name in each.objectives for each in front.points))
+    names = dict.fromkeys((*front.objectives, *stated))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     headings = [heading for name in names for heading in (name, f"{name}_float")]

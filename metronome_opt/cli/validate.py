@@ -61,8 +61,11 @@ def validate(
 def _of_problem(problem: Problem) -> str:
     instance = problem.instance
     each = f"{counted(len(instance.jobs), 'job')} on {counted(len(instance.links), 'link')}"
-    longest = max(instance.hyperperiods.values(), default=0) * instance.slot_ms
-    time = f"slots of {instance.slot_ms} ms, all repeats after {longest:,} ms at most"
+    repeats = f"some link repeats after more than {instance.hyperperiod_limit:,} slots"
+    if not instance.needs_stretch:  # else it may have thousands of digits
+        longest = max(instance.hyperperiods.values(), default=0) * instance.slot_ms
+        repeats = f"all repeats after {longest:,} ms at most"
+    time = f"slots of {instance.slot_ms} ms, {repeats}"
     if problem.placed is None:
         return f"an instance: {each}; {time}"
     return f"a scenario: {counted(len(problem.placed.cluster.nodes), 'node')}, {each}; {time}"

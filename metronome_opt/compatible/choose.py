@@ -15,7 +15,7 @@ from fractions import Fraction
 from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.compatible.local import greedy
 from metronome_opt.compatible.models import Row, minimise
-from metronome_opt.compatible.problem import Fit, FitTask, Refutation, load
+from metronome_opt.compatible.problem import Fit, FitTask, Reason, Refutation, load
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 
@@ -167,7 +167,7 @@ def choose(task: FitTask, master: type[CpsatMaster | MilpMaster]) -> Fit:
         if found.offsets is not None:  # as cheap as the master can prove
             best = min(best, found.offsets, key=task.weight_without)
             break
-        if found.refutation is None:
+        if found.refutation is None or found.refutation.reason is Reason.HYPERPERIOD:
             break
         best = min(best, greedy(task, proposed), key=task.weight_without)
         refutations.append(core(found.refutation, decider.decide))

@@ -21,7 +21,9 @@ from metronome_opt.compatible.problem import (
     Reason,
     Refutation,
     at_periods,
+    fold,
     load,
+    unfolded,
 )
 from metronome_opt.instance import Instance
 from metronome_opt.kernels import fitting
@@ -146,7 +148,14 @@ class Decider:
         if self.task.budget.stopped:
             return FitDecision()
         smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
-        cut = split(smaller.instance)
+        kept = smaller.instance
+        if kept.needs_stretch:
+            kept = fold(kept)
+            for link in kept.long_hyperperiods():
+                users = [kept.jobs[index].name for index in kept.jobs_on[link]]
+                mine = {name: periods[name] for name in users}
+                return FitDecision(refutation=Refutation(Reason.HYPERPERIOD, mine))
+        cut = split(kept)
         parts = []
         for block in cut.blocks:
             mine = {job.name: periods[job.name] for job in block.jobs}
@@ -154,7 +163,8 @@ class Decider:
             if found.offsets is None:
                 return found
             parts.append(found.offsets)
-        return FitDecision(offsets=smaller.restore(cut.join(parts)))
+        offsets = unfolded(self.instance, cut.join(parts))
+        return FitDecision(offsets=smaller.restore(offsets))
 
     # ------------------------------------------------------------------ without search
 
@@ -173,7 +183,7 @@ class Decider:
                 mine = {one: periods[one], other: periods[other]}
                 if not self.pairs.fit(i, j, *mine.values()):
                     return Refutation(Reason.PAIR, mine)
-        return self._refute_loads(periods) or _refute_hyperperiod(self.instance, periods)
+        return self._refute_loads(periods)
 
     def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
         for link in self.instance.links:
@@ -230,20 +240,6 @@ def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], FitDecisi
             fewer = {other: p for other, p in refutation.periods.items() if other != name}
             refutation = decide(fewer).refutation or refutation
     return refutation
-
-
-def _refute_hyperperiod(instance: Instance, periods: Mapping[str, int]) -> Refutation | None:
-    """Return jobs of a link whose periods have no common multiple within the limit, if any."""
-    for users in instance.jobs_on.values():
-        names = [instance.jobs[user].name for user in users]
-        kept = {name: periods[name] for name in names if name in periods}
-        if math.lcm(*kept.values()) > instance.hyperperiod_limit:
-            for name in list(kept):
-                less = {other: period for other, period in kept.items() if other != name}
-                if math.lcm(*less.values()) > instance.hyperperiod_limit:
-                    kept = less
-            return Refutation(Reason.HYPERPERIOD, kept)
-    return None
 
 
 def search_offsets(instance: Instance, budget: Budget, placements: int = 2**62) -> FitDecision:

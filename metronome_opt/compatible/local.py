@@ -8,10 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.compatible.problem import FitTask, at_periods
+from metronome_opt.compatible.problem import FitTask, at_periods, fold, unfolded
 from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.kernels.sliding import add_windows, roomiest_offset
 from metronome_opt.kernels.tables import Ints
+from metronome_opt.presolve.extend import extend_bursts
 
 
 class PlacedJobs:
@@ -116,10 +117,13 @@ def greedy(task: FitTask, first: Collection[str] = ()) -> dict[str, int]:
         traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
         return job.name not in first, -job.weight, -traffic
 
-    instance = task.instance
-    placed = PlacedJobs(instance, task.cushion_slots)
+    instance, cushion = task.instance, task.cushion_slots
+    if instance.needs_stretch:
+        instance, cushion = fold(extend_bursts(instance, cushion)), 0
+    placed = PlacedJobs(instance, cushion)
     for job in sorted(instance.jobs, key=key):
         cost = None if task.budget.stopped else placed.costs(job.name, job.period)
         if cost is not None:
             placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
-    return {name: offset for name, (_, offset) in placed.kept.items()}
+    offsets = {name: offset for name, (_, offset) in placed.kept.items()}
+    return unfolded(task.instance, offsets)

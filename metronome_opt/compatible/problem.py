@@ -6,6 +6,7 @@ than it carries.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from fractions import Fraction
 from metronome_opt.errors import quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import CostTooLargeError
-from metronome_opt.presolve.extend import extend_bursts
+from metronome_opt.presolve.extend import extend_bursts, extended
 from metronome_opt.result import Stop
 from metronome_opt.solvers.budget import Budget
 
@@ -27,13 +28,15 @@ class Reason(StrEnum):
 
     PAIR = "bursts of the two meet at all offsets"
     LOAD = "their bursts are more than a link carries, whenever they come"
-    HYPERPERIOD = "the common multiple of the periods is above the limit of the instance"
+    HYPERPERIOD = "the common multiple of what their periods share is above the limit"
     SEARCH = "all offsets were searched"
 
 
 @dataclass(frozen=True)
 class Refutation:
     """Jobs that do not fit at their periods, and none of them may be left out of the reason.
+
+    It is not known whether they fit where tables as long as what their periods share are too long.
 
     Attributes
     ----------
@@ -170,6 +173,33 @@ def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: in
         if job.name in periods
     )
     return extend_bursts(instance.replace(jobs=jobs), cushion_slots)
+
+
+def fold(instance: Instance) -> Instance:
+    """Return jobs at shorter periods, where exactly the offsets fit that fit, modulo these.
+
+    Whether offsets fit depends on the common divisors of the periods alone: of each job's period
+    the least common multiple of those with others is left. In a slot of that it has the largest
+    rate of those that fall there. `unfolded` leads back.
+    """
+    shared = [1 for _ in instance.jobs]
+    for users in instance.jobs_on.values():
+        for one, other in itertools.permutations(users, 2):
+            common = math.gcd(instance.jobs[one].period, instance.jobs[other].period)
+            shared[one] = math.lcm(shared[one], common)
+    return instance.replace(jobs=tuple(map(_folded, instance.jobs, shared)))
+
+
+def _folded(job: Job, period: int) -> Job:
+    fixed = job.fixed_offset and job.fixed_offset % period
+    shorter = {"period": period, "max_stretch": 0, "fixed_offset": fixed}
+    return extended(job.model_copy(update=shorter), 0)
+
+
+def unfolded(instance: Instance, offsets: Mapping[str, int]) -> dict[str, int]:
+    """Return offsets of folded jobs of an instance as its own; those that are fixed stay."""
+    fixed = {name: instance.job(name).fixed_offset for name in offsets}
+    return {name: fixed[name] or offset for name, offset in offsets.items()}
 
 
 def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:

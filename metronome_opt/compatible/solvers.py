@@ -11,7 +11,7 @@ from metronome_opt.compatible import models
 from metronome_opt.compatible.choose import CpsatMaster, MilpMaster, choose
 from metronome_opt.compatible.decider import Decider, core
 from metronome_opt.compatible.local import greedy
-from metronome_opt.compatible.problem import Fit, FitTask, at_periods
+from metronome_opt.compatible.problem import Fit, FitTask, Reason, at_periods
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.budget import Budget
@@ -111,7 +111,9 @@ def _decide(task: FitTask, periods: dict[str, int]) -> Fit:
     decider = Decider(task)
     decision = decider.decide(periods)
     if decision.refutation is not None:
-        return Fit(bound=None, refutations=(core(decision.refutation, decider.decide),))
+        refutation = core(decision.refutation, decider.decide)
+        proved = refutation.reason is not Reason.HYPERPERIOD
+        return Fit(bound=None if proved else 0, refutations=(refutation,))
     return Fit() if decision.offsets is None else Fit(decision.offsets, 0)
 
 

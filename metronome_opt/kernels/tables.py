@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,11 +140,9 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
     Raises
     ------
     InputError
-        If some cost cannot be computed in 64-bit integers, or a hyperperiod is above the limit
-        because jobs have yet to be stretched.
+        If some cost cannot be computed in 64-bit integers, or a hyperperiod is above the limit.
     """
-    if instance.needs_stretch:
-        _refuse_hyperperiods(instance)
+    instance.check_hyperperiods()
     rates = [phase.rate for job in instance.jobs for phase in job.phases]
     unit = math.gcd(*rates, *(link.capacity for link in instance.links))
     links = _shared_links(instance, unit)
@@ -187,15 +185,6 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
         uses=np.array(uses, dtype=_USE),
     )
     return Compiled(instance, unit, links, tables)
-
-
-def _refuse_hyperperiods(instance: Instance) -> NoReturn:
-    name, length = max(instance.hyperperiods.items(), key=lambda item: item[1])
-    raise InputError(
-        f"{instance.name}: the hyperperiod of link {quote(name)} is {quote(length)} slots, above "
-        f"the limit of {instance.hyperperiod_limit}, unless jobs are stretched; stretch must be "
-        "among the objectives"
-    )
 
 
 def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:

@@ -29,7 +29,7 @@ from metronome_opt.kubernetes.schemas import (
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.verify import check, comparable_part, evaluate
+from metronome_opt.verify import LinkReport, check, comparable_part, evaluate
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
 NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
@@ -196,8 +196,11 @@ def _claims(
     late as they are.
     """
     part, gated = comparable_part(instance, schedule)
-    judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=schedule.stretch_limit)
-    reports = {report.name: report for report in judged.links}
+    reports: dict[str, LinkReport] = {}
+    if any((gated.gated or {"": True}).values()) or not part.long_hyperperiods(gated.stretch):
+        limit = schedule.stretch_limit
+        judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=limit)
+        reports = {report.name: report for report in judged.links}
     hosts = deployment.cluster.hosts
     slot_us = 1000 * instance.slot_ms
     objects = []
@@ -206,7 +209,7 @@ def _claims(
         node = naming.nodes[task.node]
         stretch = schedule.stretch.get(job.name, 0)
         own = {*hosts[task.node].rails}.intersection(task.links)
-        mine = [reports[link] for link in own or job.links]
+        mine = [reports[link] for link in own or job.links if link in reports]
         cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
         hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
         is_gated = (schedule.gated or {}).get(job.name, True)

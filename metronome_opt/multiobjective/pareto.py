@@ -144,6 +144,7 @@ def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[st
             "objectives: a front has no cushion; choose a cushion by cushion_slots, a front for "
             "each, or use solve with cushion in an order"
         )
+    instance.check_hyperperiods(may_stretch=True)
     if instance.needs_stretch and STRETCH not in names:
         raise InputError(
             "objectives: hyperperiods are above the limit unless jobs are stretched; name stretch "

@@ -75,7 +75,7 @@ def _result(arguments: Arguments, goal: Goal, found: Solution, cushion_slots: in
         instance=instance,
         schedule=schedule,
         stop=found.stop,
-        evaluation=evaluation,
+        judged=evaluation,
         build_s=found.build_s,
         solve_s=max(0.0, schedule.runtime_s - found.build_s),
         trajectory=found.trajectory,

@@ -25,12 +25,13 @@ def extend_bursts(instance: Instance, slots: int) -> Instance:
         raise InputError(f"cushion_slots: must be at least 0, got {quote(slots)}")
     if slots == 0:
         return instance
-    return instance.replace(jobs=tuple(_extended(job, slots) for job in instance.jobs))
+    return instance.replace(jobs=tuple(extended(job, slots) for job in instance.jobs))
 
 
-def _extended(job: Job, slots: int) -> Job:
+def extended(job: Job, slots: int) -> Job:
+    """Return a job with longer bursts; those may reach beyond its period, and go on within it."""
     ends = ((phase.end + slots) % job.period for phase in job.phases)
-    changes = sorted({0, *(phase.start for phase in job.phases), *ends})
+    changes = sorted({0, *(phase.start % job.period for phase in job.phases), *ends})
 
     def rate(slot: int) -> int:
         reaching = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -78,14 +78,11 @@ class Problem:
         the jobs that found no room, which are no part of the instance.
     comparison
         Text on how these places compare with the nearest ones; empty if nothing is known.
-    computed_ms
-        The hyperperiod that was computed for a scenario without one; None where there was no need.
     """
 
     instance: Instance
     traffic: tuple[JobTraffic, ...] = ()
     placed: Deployment | None = None
-    computed_ms: int | None = None
     places: Mapping[str, tuple[str, ...]] | None = None
     waiting: tuple[str, ...] = ()
     comparison: str = ""
@@ -98,15 +95,8 @@ class Problem:
     @property
     def notes(self) -> list[str]:
         """Remarks on the problem, a line each."""
-        notes = []
-        if self.computed_ms is not None:
-            longer = max(entry.rounded.idle_error for entry in self.traffic)
-            notes.append(
-                f"hyperperiod_ms: missing, so {self.computed_ms} ms is taken, and periods are "
-                f"longer by up to {float(longer):.1%}; state one to choose yourself"
-            )
-        if self.places is None:  # where they were chosen, others are not better
-            notes += _overloads(self.instance)
+        # Where they were chosen, others are not better.
+        notes = _overloads(self.instance) if self.places is None else []
         notes += [self.comparison] if self.comparison else []
         notes += [f"{name} waits: no room is left for it" for name in self.waiting]
         return notes
@@ -184,30 +174,21 @@ def with_hyperperiod(scenario: Scenario) -> Scenario:
     """
     if scenario.hyperperiod_ms is not None:
         return scenario
-    slots = _computed(build_scenario(spread(scenario)).traffic, default_limit())
-    many = max((each for each in _COMPOSITE if slots * each <= ROOM), default=1)
-    return _with_slots(scenario, slots * many)
-
-
-def _with_slots(scenario: Scenario, slots: int) -> Scenario:
-    return scenario.model_copy(update={"hyperperiod_ms": slots * scenario.slot_ms})
-
-
-def _computed(traffic: Iterable[JobTraffic], longest: int) -> int:
-    slots = common_hyperperiod({entry.rounded.busy for entry in traffic}, longest)
-    if slots is None:
+    periods = {entry.rounded.busy for entry in build_scenario(spread(scenario)).traffic}
+    limit = default_limit()
+    if (slots := common_hyperperiod(periods, limit)) is None:
         raise InputError(
-            f"hyperperiod_ms: missing, and none of up to {longest} slots suits the periods; "
-            "coarsen the slots or raise the limit"
+            f"hyperperiod_ms: missing, and none of up to {limit} slots suits the periods; coarsen "
+            "the slots or raise the limit"
         )
-    return slots
+    many = max((each for each in _COMPOSITE if slots * each <= min(limit, ROOM)), default=1)
+    return scenario.model_copy(update={"hyperperiod_ms": slots * many * scenario.slot_ms})
 
 
 def build_scenario(scenario: Scenario) -> Problem:
     """Turn a scenario whose jobs all say where they run into an instance.
 
-    Without a hyperperiod the periods stay as they are, if those of each link repeat together within
-    the limit; else one is computed.
+    Without a hyperperiod the periods stay as they are.
 
     Raises
     ------
@@ -257,14 +238,7 @@ def build_scenario(scenario: Scenario) -> Problem:
         "links": [{"name": name, "capacity": left} for name, left in cluster.capacities.items()],
         "jobs": jobs,
     }
-    try:
-        instance = Instance.from_dict(document)
-    except InputError:  # some link repeats too late
-        if slots is not None:
-            raise
-        computed = _with_slots(scenario, _computed(traffic, limit))
-        problem = build_scenario(computed)
-        return replace(problem, computed_ms=computed.hyperperiod_ms)
+    instance = Instance.from_dict(document)
     return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))
 
 

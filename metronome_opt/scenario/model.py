@@ -269,7 +269,7 @@ class Scenario(Record):
         Becomes the name of the instance.
     hyperperiod_ms
         Periods are lengthened to divisors of it, so that they repeat together; None for periods
-        as they come, unless a link's would repeat too late: then one is computed.
+        as they come.
     workloads
         Folder of workloads of one's own, relative to the scenario file.
     measured

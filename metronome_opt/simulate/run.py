@@ -19,7 +19,7 @@ from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.measures import Facts, Run, make_run
 from metronome_opt.simulate.policies import find_policy, is_plugin
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
-from metronome_opt.verify import evaluate
+from metronome_opt.verify.evaluation import assignment_faults
 
 
 def simulate(
@@ -286,7 +286,8 @@ def simulate_schedule(
     if iterations < 1:
         raise InputError(f"iterations: must be at least 1, got {quote(iterations)}")
     stretch = stretch or {}
-    evaluate(instance, offsets, stretch, stretch_limit=stretch_limit)  # refuses what is no answer
+    for fault in assignment_faults(instance, offsets, stretch, stretch_limit):
+        raise InputError(str(fault))
     slot_ms = instance.slot_ms
     runners = Runner.of_instance(instance, iterations)
     capacities = {link.name: link.capacity for link in instance.links}

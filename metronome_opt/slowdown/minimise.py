@@ -226,6 +226,8 @@ def is_short(
 ) -> bool:
     """Return whether links still have hyperperiods that the judge can walk through, and may.
 
+    A link that has none at the jobs' own periods needs none.
+
     Parameters
     ----------
     others, periods
@@ -238,8 +240,8 @@ def is_short(
     for link in links:
         jobs = (instance.jobs[index] for index in instance.jobs_on[link])
         kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
-        limit = max(_LONGEST, instance.hyperperiods[link])
-        if math.lcm(*kept) > min(limit, instance.hyperperiod_limit):
+        own, limit = instance.hyperperiods[link], instance.hyperperiod_limit
+        if own <= limit and math.lcm(*kept) > min(max(_LONGEST, own), limit):
             return False
     return True
 

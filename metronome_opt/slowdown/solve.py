@@ -23,7 +23,7 @@ from metronome_opt.solvers.solve import (
     make_schedule,
     warm_up_instance,
 )
-from metronome_opt.verify import evaluate
+from metronome_opt.verify import Evaluation, evaluate
 
 _VALUES = 3  # of all simulations that there has to be time for
 
@@ -61,14 +61,9 @@ def solve_slowdown(
     Raises
     ------
     InputError
-        If an argument makes no sense, or jobs have to be stretched.
+        If an argument makes no sense.
     """
     instance, start, budget = arguments.instance, arguments.start, arguments.budget
-    if instance.needs_stretch:
-        raise InputError(
-            f"{instance.name}: jobs have to be stretched before links have hyperperiods; "
-            "name an objective: contention with stretch"
-        )
     weights = {job.name: job.weight for job in instance.jobs}
     terms = Terms(
         stretch_limit=None if stretch_limit is None else _share("stretch_limit", stretch_limit),
@@ -99,12 +94,12 @@ def solve_slowdown(
 def _not_simulated(arguments: Arguments, terms: Terms, bound: Bound, enough_s: int) -> Result:
     """Return the jobs unshifted: what was not simulated gates no job."""
     instance, slots = arguments.instance, terms.cushion_slots
-    evaluation = evaluate(instance, instance.unshifted, longer=slots)
+    judged, unknown = _judge(instance, Plan(instance.unshifted), slots, None)
     schedule = make_schedule(
         arguments,
         instance.unshifted,
         {},
-        {SLOWDOWN: None, DELAY: None, **evaluation.objectives},
+        {SLOWDOWN: None, DELAY: None, **(judged.objectives if judged else {})},
         bound.value,
         bound_prices=bound.prices or None,
         proved=False,
@@ -115,13 +110,24 @@ def _not_simulated(arguments: Arguments, terms: Terms, bound: Bound, enough_s: i
         instance=instance,
         schedule=schedule,
         stop=arguments.budget.stop if arguments.budget.stopped else Stop.TIME_LIMIT,
-        evaluation=evaluation,
+        judged=judged,
         build_s=0.0,
         solve_s=schedule.runtime_s,
         trajectory=(),
         levels=(Level(SLOWDOWN, None, proved=False),),
-        notes=(f"no time to simulate, for which {enough_s} s would do: no job is gated",),
+        notes=(f"no time to simulate, for which {enough_s} s would do: no job is gated", *unknown),
     )
+
+
+def _judge(
+    instance: Instance, plan: Plan, longer: int, stretch_limit: Fraction | None
+) -> tuple[Evaluation | None, list[str]]:
+    """Return the other objectives; None with a note if a hyperperiod is too long for them."""
+    stretch = plan.stretch(instance)
+    if links := instance.long_hyperperiods(stretch):
+        beyond = f"link {min(links)} is above the limit of {instance.hyperperiod_limit} slots"
+        return None, [f"contention and latency are not known: the hyperperiod of {beyond}"]
+    return evaluate(instance, plan.offsets, stretch, longer=longer, stretch_limit=stretch_limit), []
 
 
 @cache
@@ -174,9 +180,7 @@ def _simulated(
         ),
         default=None,
     )
-    evaluation = evaluate(
-        instance, plan.offsets, stretch, longer=terms.cushion_slots, stretch_limit=limit
-    )
+    judged, unknown = _judge(instance, plan, terms.cushion_slots, limit)
     expected = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, expected)
     proved = value == bound.value and not outcome.simulated
@@ -184,7 +188,11 @@ def _simulated(
         arguments,
         plan.offsets,
         stretch,
-        {SLOWDOWN: value, DELAY: delay(instance, expected), **evaluation.objectives},
+        {
+            SLOWDOWN: value,
+            DELAY: delay(instance, expected),
+            **(judged.objectives if judged else {}),
+        },
         min(bound.value, value),  # in finite plays chance may bring the value below the bound
         bound_prices=bound.prices or None,
         proved=proved,
@@ -204,12 +212,12 @@ def _simulated(
         instance=instance,
         schedule=schedule,
         stop=Stop.PROVED if proved else arguments.budget.stop,
-        evaluation=evaluation,
+        judged=judged,
         build_s=0.0,
         solve_s=schedule.runtime_s,
         trajectory=tuple(trajectory),
         levels=tuple(Level(name, schedule.objectives[name], proved) for name in stated),
-        notes=(_by_weight(instance, expected),) if STRICT in names else (),
+        notes=(*([_by_weight(instance, expected)] if STRICT in names else []), *unknown),
         simulated=simulated,
     )
 

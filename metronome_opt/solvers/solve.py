@@ -335,7 +335,7 @@ def _result(arguments: Arguments, search: Search) -> Result:
         instance=instance,
         schedule=schedule,
         stop=stop,
-        evaluation=evaluation,
+        judged=evaluation,
         build_s=search.build_s,
         solve_s=schedule.runtime_s - search.build_s,
         trajectory=tuple(search.trajectory),

@@ -135,7 +135,7 @@ def evaluate(
     ------
     InputError
         If an offset or a stretch is missing, unknown or out of range, if `longer` is negative, or
-        if stretched periods make a hyperperiod longer than the limit of the instance.
+        if a hyperperiod is above the limit of the instance.
     """
     stretch = stretch or {}
     if longer < 0:
@@ -143,7 +143,7 @@ def evaluate(
     faults = assignment_faults(instance, offsets, stretch, stretch_limit)
     if faults:
         raise InputError(str(faults[0]))
-    check_hyperperiods(instance, instance.jobs, stretch)
+    instance.check_hyperperiods(stretch)
     runs = [Run(job, offsets[job.name], stretch.get(job.name, 0), longer) for job in instance.jobs]
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
     mean_unserved = {run.job.name: Fraction(0) for run in runs}
@@ -223,30 +223,6 @@ def assignment_faults(
     return faults
 
 
-def check_hyperperiods(instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]) -> None:
-    """Refuse stretched periods whose common multiple exceeds the limit of the instance."""
-    for name, length in too_long(instance, jobs, stretch):
-        raise InputError(
-            f"stretch: makes the hyperperiod of link {quote(name)} {quote(length)} slots, "
-            f"above the limit of {instance.hyperperiod_limit}; "
-            "choose stretches that give common periods"
-        )
-
-
-def too_long(
-    instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]
-) -> Iterator[tuple[str, int]]:
-    """Yield (link, hyperperiod) of the links on which that of some jobs exceeds the limit."""
-    periods_on: dict[str, set[int]] = {link.name: set() for link in instance.links}
-    for job in jobs:
-        for name in job.links:
-            periods_on[name].add(job.period + stretch.get(job.name, 0))
-    for link in instance.links:
-        length = math.lcm(*periods_on[link.name])
-        if length > instance.hyperperiod_limit:
-            yield link.name, length
-
-
 class Run:
     """A job as it runs: its offset, its stretched period, its pattern over one period.
 
@@ -262,7 +238,7 @@ class Run:
         self.stretch = stretch
         self.longer = longer
         self.period = job.period + stretch
-        bounds = {phase.start for phase in job.phases}
+        bounds = {phase.start % self.period for phase in job.phases}
         bounds |= {(phase.end + longer) % self.period for phase in job.phases}
         slots = sorted(bounds)
         self.pattern = [
@@ -273,6 +249,16 @@ class Run:
     def grown(self, slots: int) -> Run:
         """Return the job with bursts that are longer still."""
         return Run(self.job, self.offset, self.stretch, self.longer + slots)
+
+    def folded(self, others: Iterable[Run]) -> Run:
+        """Return the job at a period in which it meets others of a link as it does in its own.
+
+        That depends on the common divisors of periods alone. In a slot of the shorter period it has
+        the largest rate of those that fall there.
+        """
+        divisors = (math.gcd(self.period, each.period) for each in others if each is not self)
+        job = self.job.model_copy(update={"period": math.lcm(*divisors)})
+        return Run(job, self.offset, 0, self.longer)
 
     def rate(self, slot: int) -> int:
         """Return the rate of a flow in a slot."""

@@ -6,18 +6,16 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from metronome_opt.errors import quote
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
     Run,
     Violation,
     assignment_faults,
-    check_hyperperiods,
     evaluate,
     pieces,
     runs_by_link,
-    too_long,
 )
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
@@ -76,7 +74,7 @@ def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, S
     the instance, so that nothing can be computed of all of them together.
     """
     gated = {job.name for job in instance.jobs if (schedule.gated or {}).get(job.name)}
-    if not gated or not any(too_long(instance, instance.jobs, schedule.stretch)):
+    if not gated or not instance.long_hyperperiods(schedule.stretch):
         return instance, schedule
     part = instance.replace(jobs=tuple(job for job in instance.jobs if job.name in gated))
     fields = {
@@ -136,7 +134,6 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
     if wrong:
         return
     kept = [job for job in instance.jobs if schedule.gated[job.name]]
-    check_hyperperiods(instance, kept, schedule.stretch)
     runs = [
         Run(
             job,
@@ -150,14 +147,24 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
     for link in instance.links:
         users = users_of[link.name]
         flows = [run.job.links[link.name] for run in users]
-        for slot, _, rates in pieces(users, math.lcm(*(run.period for run in users))):
+        length, when = math.lcm(*{run.period for run in users}), "at slot {}"
+        if length > instance.hyperperiod_limit:
+            users, when = [run.folded(users) for run in users], "in some slot"
+            length = math.lcm(*{run.period for run in users})
+        if length > instance.hyperperiod_limit:
+            raise InputError(
+                f"gated: whether slots on link {quote(link.name)} meet takes {quote(length)} slots "
+                f"to see, above the limit of {instance.hyperperiod_limit}; coarsen the slots or "
+                "raise the limit"
+            )
+        for slot, _, rates in pieces(users, length):
             asked = sum(flows[index] * rate for index, rate in rates.items())
             if asked > link.capacity:
                 names = ", ".join(users[index].job.name for index in sorted(rates))
                 yield Violation(
                     "gated",
                     f"jobs {names} keep slots on link {link.name}",
-                    f"at slot {slot} they ask for {asked} of its {link.capacity} Mbit/s",
+                    f"{when.format(slot)} they ask for {asked} of its {link.capacity} Mbit/s",
                 )
                 break
 
@@ -223,8 +230,8 @@ def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation
         yield from _unproved_bound(instance, bound, schedule.bound_prices or {})
     if bound is None or name not in OBJECTIVES:
         return
-    if any(too_long(instance, instance.jobs, {})):
-        return  # jobs must be stretched: unshifted ones have no common hyperperiod
+    if instance.needs_stretch:
+        return  # jobs must be stretched: unshifted ones have too long a hyperperiod
     evaluation = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
     value = evaluation.objectives[name]
     if _breaks(name, value, bound):

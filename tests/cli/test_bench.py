@@ -88,7 +88,10 @@ def test_a_signal_keeps_records_and_names_resume(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("run --suite mine,coprime", "coprime/coprime.json: jobs have to be stretched"),
+        (
+            "run --suite mine,coprime",
+            "coprime/coprime.json: two-jobs: contention and latency need a hyperp",
+        ),
         ("run --suite easy --solvers nowhere.py:run", "there is no file 'nowhere.py'"),
         ("run --suite easy --solvers mine.py:walk", "mine.py has no function 'walk'"),
         ("run --suite easy --solvers broken.py:run", "the file fails ('ValueError: no')"),

@@ -1,16 +1,18 @@
-"""Whether jobs fit, in cases worked out by hand."""
+"""Whether jobs fit, in cases worked out by hand, and without a hyperperiod."""
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from metronome_opt.compatible.decider import Decider
-from metronome_opt.compatible.problem import FitTask, Reason, Refutation
+from metronome_opt.compatible.problem import Reason, Refutation, at_periods, fold
 from metronome_opt.compatible.solvers import SOLVERS, find_fit
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
+from metronome_opt.verify import evaluate
 from tests.builders import job, network
-from tests.compatible.cases import check_offsets
+from tests.compatible.cases import check_offsets, fits, tiny_instance
 
 EXACT = sorted(name for name, solver in SOLVERS.items() if solver.master)
 
@@ -55,15 +57,40 @@ def test_reasons_that_need_no_search_name_no_job_too_many() -> None:
     assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "f"})
 
 
+def limited(instance: Instance, limit: int) -> Instance:
+    return Instance.from_dict(instance.to_dict(), hyperperiod_limit=limit)
+
+
 def test_a_hyperperiod_above_the_limit() -> None:
-    burst = (0, 1, 20)
-    jobs = [job("a", 10, burst), job("b", 10, burst, max_stretch=3), job("c", 5, burst)]
-    document = network(*jobs).to_dict()
-    decider = Decider(FitTask(Instance.from_dict(document, hyperperiod_limit=100)))
-    assert decider.decide({"a": 10, "b": 10, "c": 5}).offsets is not None
-    refutation = decider.decide({"a": 10, "b": 13, "c": 5}).refutation
-    assert refutation == Refutation(Reason.HYPERPERIOD, {"a": 10, "b": 13})
-    assert decider.decide({"b": 13, "c": 5}).offsets is not None
+    # Two of three bursts fit at once. 6 k, 10 k and 15 k share all of their divisors: 30 k slots.
+    three = network(*(job(f"j{p}", p, (0, 1, 50)) for p in (12, 20, 30)))
+    assert find_fit(limited(three, 60)).offsets is not None
+    unknown = find_fit(limited(three, 59))
+    assert (unknown.offsets, unknown.bound) == (None, 0)
+    assert [each.reason for each in unknown.refutations] == [Reason.HYPERPERIOD]
+    some = find_fit(limited(three, 59), drop=True)
+    assert (some.cost, some.bound) == (2, 0)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_jobs_without_a_hyperperiod_are_decided_alike(seed: int) -> None:
+    draw = Random(seed)
+    tiny = tiny_instance(draw)
+    cushion = draw.choice((0, 0, 1))
+    longest = max(job.period + job.max_stretch for job in tiny.jobs)
+    short = limited(tiny, longest)
+    periods = {job.name: job.period for job in tiny.jobs}
+    found = find_fit(short, cushion_slots=cushion)
+    if any(each.reason is Reason.HYPERPERIOD for each in found.refutations):
+        folded = fold(at_periods(tiny, periods, cushion))
+        assert max(folded.hyperperiods.values()) > longest
+    else:
+        assert (found.offsets is not None) == fits(tiny, periods, cushion)
+    for offsets in (found.offsets, find_fit(short, drop=True, solver="greedy").offsets):
+        if offsets:
+            slots = cushion if offsets is found.offsets else 0
+            kept = at_periods(tiny, {name: periods[name] for name in offsets}, slots)
+            assert evaluate(kept, offsets).contention == 0
 
 
 @pytest.mark.parametrize("solver", EXACT)

@@ -16,7 +16,6 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
 from metronome_opt.scenario import (
     Deployment,
-    Problem,
     Scenario,
     build_scenario,
     find_workloads,
@@ -156,26 +155,16 @@ def test_bad_scenarios(name: str, tmp_path: Path) -> None:
     assert "\n" not in text
 
 
-def test_hyperperiod_is_computed_where_periods_repeat_too_late(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def limited(slots: int) -> Problem:
-        monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", str(slots))
-        return build_scenario(spread(small))
-
+def test_periods_stay_however_late_they_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     # 46 slots against ResNet50's 98.1 + 16.4 ms, 12 slots: together 276. Of 46 to 48 slots, at most
     # 5 % more than 46, the first that 12 divides is 48.
     small = Scenario.from_dict(scenario())
-    late = limited(276)
-    assert [job.period for job in late.instance.jobs] == [46, 12]
-    assert (late.computed_ms, late.notes) == (None, [])
-    built = limited(275)
-    assert [job.period for job in built.instance.jobs] == [48, 12]
-    (note,) = built.notes
-    assert note.startswith("hyperperiod_ms: missing, so 480 ms is taken, and periods are longer by")
-    assert " 4.4%" in note
-    with pytest.raises(InputError, match="none of up to 45 slots suits the periods"):
-        limited(45)
+    monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", "275")
+    built = build_scenario(spread(small))
+    assert [job.period for job in built.instance.jobs] == [46, 12]
+    assert (built.instance.needs_stretch, built.notes) == (True, [])
+    found = build_scenario(spread(with_hyperperiod(small)))
+    assert [job.period for job in found.instance.jobs] == [48, 12]
     monkeypatch.delenv("METRONOME_HYPERPERIOD_LIMIT")
     # 60 x 276 is 2^4 3^2 5 23, with 60 divisors.
     assert with_hyperperiod(small).hyperperiod_ms == 165_600

@@ -79,7 +79,8 @@ def embedded(data: Mapping[str, Any]) -> str:
 
 def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
     hyperperiods = [
-        max(report.hyperperiod, instance.hyperperiods[report.name])
+        # Where unshifted jobs have too long a hyperperiod, they are not shown.
+        max(report.hyperperiod, 1 if instance.needs_stretch else instance.hyperperiods[report.name])
         for truth in judged
         for report in truth.links
     ]

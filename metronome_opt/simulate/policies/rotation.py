@@ -45,7 +45,7 @@ def group_instance(
             Job(
                 name=str(index),
                 period=periods[index],
-                max_stretch=periods[index],  # so that no common hyperperiod is needed
+                max_stretch=periods[index],  # slots may be twice as far apart
                 weight=each.job.work.priority,
                 phases=each.claim.phases,
                 links={
