@@ -1,7 +1,8 @@
 """Moves of running jobs: checkpoint and restart elsewhere, where that saves more than it costs.
 
 Prices have to expect other jobs to come, as those of starts do: without that, moves lengthened
-completion in simulations, because jobs that came next waited for longer.
+completion in simulations, because jobs that came next waited for longer. But what is expected of
+those alone is no reason to move.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class Move(NamedTuple):
     before, after
         Its placements.
     saves_ms
-        Time that it saves itself and the jobs that it meets, theirs by weight over its own.
+        Time that it saves itself and the jobs that it meets, theirs by weight over its own; what
+        jobs that come later would cost is left out.
     worth
         The weight of its time.
     """
@@ -69,12 +71,19 @@ def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | No
     """Return the move of a job that gains most; None if none pays."""
     each = occupancy.remove(name)
     job, here = each.job, each.placement
-    alone = job.worth * job.expected_ms
-    now = occupancy.start(job, here).cost if kept is None else alone * kept
-    start = occupancy.best(job) if now > job.worth * cost_ms else None
+    cost = job.worth * cost_ms
+    if kept is None:
+        before = occupancy.start(job, here)
+        now, prospect = before.cost, before.prospect
+    else:
+        now, prospect = job.worth * job.expected_ms * kept, 0.0
+    start = occupancy.best(job) if now > cost else None
     if start is not None:
         start = occupancy.exchanged(job, start)
     occupancy.add(each)
-    if start is None or now - start.cost <= job.worth * cost_ms:
+    if start is None:
         return None
-    return Move(name, here, start.placement, (now - start.cost) / job.worth, job.worth)
+    saved = (now - prospect) - (start.cost - start.prospect)
+    if min(now - start.cost, saved) <= cost:
+        return None
+    return Move(name, here, start.placement, saved / job.worth, job.worth)

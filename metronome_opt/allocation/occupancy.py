@@ -42,6 +42,8 @@ class Start(NamedTuple):
         Time until then; 0 for now.
     cost
         Weighted ms that it costs, its wait included.
+    prospect
+        The part of these that jobs which come later are expected to cost.
     delays
         By what share each job is expected to be slower because of this start, the job itself
         included; those that are not are left out.
@@ -50,6 +52,7 @@ class Start(NamedTuple):
     placement: Placement
     after_ms: float
     cost: float
+    prospect: float
     delays: Mapping[str, float]
 
 
@@ -161,11 +164,12 @@ class Occupancy:
     def start(self, job: Demand, placement: Placement, after_ms: float = 0.0) -> Start:
         """Return the start of a job at a placement, with what it costs."""
         own = job.slowness(placement.rate, self.room.cluster.nic)
-        expected = own
+        later = 0.0
         if placement.links:
-            expected += self._outlook.exposure * self.room.shared(placement)
-            expected += self._outlook.rack * (placement.racks - 1)
-        cost = job.worth * (after_ms + job.expected_ms * expected)
+            later += self._outlook.exposure * self.room.shared(placement)
+            later += self._outlook.rack * (placement.racks - 1)
+        prospect = job.worth * job.expected_ms * later
+        cost = job.worth * (after_ms + job.expected_ms * own) + prospect
         delays = {job.name: own}
         for other in self._met(placement):
             mine, theirs = self._meet(job, placement, other)
@@ -173,7 +177,8 @@ class Occupancy:
             cost += together * (job.worth * mine + other.job.worth * theirs)
             delays[job.name] += mine
             delays[other.job.name] = theirs
-        return Start(placement, after_ms, cost, {name: by for name, by in delays.items() if by > 0})
+        delays = {name: by for name, by in delays.items() if by > 0}
+        return Start(placement, after_ms, cost, prospect, delays)
 
     def _met(self, placement: Placement) -> Iterator[Placed]:
         """Yield the jobs on the links of a placement."""

@@ -27,6 +27,7 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import Scenario, Source
+from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
@@ -154,6 +155,18 @@ class Search:
                 zip(self.scenario.jobs, self.scenario.sources(), strict=True)
             )
         }
+
+    @cached_property
+    def _best_periods(self) -> Mapping[str, int]:
+        """Periods at the best rate, in slots; places may allow less, and so make them longer."""
+        scenario, nic = self.scenario, self.scenario.cluster.nic
+        periods = {}
+        for job, source in zip(scenario.jobs, scenario.sources(), strict=True):
+            rate = source.fastest if isinstance(source, Traffic) else nic
+            exact = job.iteration(rate, source, scenario.cluster.gpu)
+            rounded = job.round(exact, scenario.slot_ms, scenario.hyperperiod_slots)
+            periods[job.name] = rounded.period
+        return periods
 
     def _weights(self) -> Mapping[str, int]:
         """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
@@ -311,11 +324,7 @@ class Search:
         return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
 
     def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:
-        nic = self.scenario.cluster.nic
-        own = [
-            float(job.period * instance.slot_ms) / self.jobs[job.name].traffic(nic).alone_ms
-            for job in instance.jobs
-        ]
+        own = [job.period / self._best_periods[job.name] for job in instance.jobs]
         means = (
             np.average(slowdowns * own, weights=[float(each) for each in level.values()])
             for level in (*levels_of(instance, self.levels), *levels_of(instance))

@@ -150,10 +150,12 @@ def _study(wanted: str) -> Study:
 
     if not (Path(wanted) / "state.json").is_file():  # a folder may have the name of a study
         return find_study(wanted)
-    from metronome_opt.cluster.scenario import read_state
+    from metronome_opt.cluster.scenario import document_of
+    from metronome_opt.cluster.store import Store
+    from metronome_opt.scenario.model import Scenario
 
-    with naming(wanted):
-        return Study.of_scenario(read_state(wanted))
+    with naming(wanted), Store(wanted) as store:  # a simulation needs no grid of time
+        return Study.of_scenario(Scenario.from_dict(document_of(store.state)))
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:

@@ -63,8 +63,10 @@ def _of_problem(problem: Problem) -> str:
     each = f"{counted(len(instance.jobs), 'job')} on {counted(len(instance.links), 'link')}"
     repeats = f"some link repeats after more than {instance.hyperperiod_limit:,} slots"
     if not instance.needs_stretch:  # else it may have thousands of digits
-        longest = max(instance.hyperperiods.values(), default=0) * instance.slot_ms
-        repeats = f"all repeats after {longest:,} ms at most"
+        used = [each for link, each in instance.hyperperiods.items() if instance.jobs_on[link]]
+        repeats = "no job uses a link"
+        if used:
+            repeats = f"all repeats after {max(used) * instance.slot_ms:,} ms at most"
     time = f"slots of {instance.slot_ms} ms, {repeats}"
     if problem.placed is None:
         return f"an instance: {each}; {time}"

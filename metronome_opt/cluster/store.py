@@ -77,7 +77,9 @@ class Store:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file; a state is a folder, name one")
         if not (folder / _SNAPSHOT).is_file():
-            raise InputError(f"{folder}: holds no {_SNAPSHOT}; make one with --cluster")
+            raise InputError(
+                f"{folder}: holds no {_SNAPSHOT}; make one with `metronome place --cluster`"
+            )
         if not (folder / _JOURNAL).is_file():
             raise InputError(
                 f"{folder}: holds no {_JOURNAL}, without which the latest events are lost; "

@@ -303,8 +303,10 @@ class Engine:
         """Let a job that sends nothing cross some links from now on."""
         row = self._world.jobs[job]
         self._set_segments(job, pattern or self.runners[job].pattern, links)
+        first = int(row["first_use"])
+        self._world.uses[first : first + int(row["uses"])] = (0, job, 0, -1, -1)
         row["uses"] = len(links)
-        for use, (link, flows) in enumerate(links.items(), start=int(row["first_use"])):
+        for use, (link, flows) in enumerate(links.items(), start=first):
             self._world.uses[use] = (self._index[link], job, flows, -1, -1)
 
     def _set_segments(self, job: int, pattern: Pattern, links: Mapping[str, int]) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from metronome_opt.engine.runner import alone_ms
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job
-from metronome_opt.objectives import find_objective, format_number
+from metronome_opt.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times
@@ -207,6 +207,8 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
         f"{gated:,} of {counted(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
         f"unshifted and not gated, {before:.4f}; each alone, {each:.4f}"
     )
+    if schedule.objectives.get(SLOWDOWN, 0) is None:
+        text += "\n(simulated for this table, when the time was over)"
     if gated and after > before + _BY_CHANCE:
         text += (
             f"\nslower than no slots: {after:.4f} instead of {before:.4f}; "

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.scenario import Search, allocate, nearest
+from metronome_opt.engine.runner import alone_ms
 from metronome_opt.errors import InputError
 from metronome_opt.objectives import simulated_levels
 from metronome_opt.scenario import Scenario, read_scenario
@@ -67,6 +68,18 @@ def test_places_are_compared_with_the_nearest_in_unseen_plays() -> None:
                 f"seen: {reached.slowdown:.4f} with slots at these places, {near.slowdown:.4f} at "
                 f"the nearest, {free.slowdown:.4f} there with no job gated"
             )
+
+
+@pytest.mark.parametrize("workers", [2, 6])
+def test_slowdowns_at_places_have_the_base_of_the_instance(workers: int) -> None:
+    """Bursts that are stated faster than an interface: none is crossed by two workers of six."""
+    fast = {"period_ms": 304, "phases": [{**BURST, "rate_mbps": 180}]}
+    given = scene(switch(2, 4), {"name": "a", "workers": workers, "traffic": fast})
+    search = Search(given)
+    instance = nearest(given).instance
+    base = float(instance.jobs[0].period * instance.slot_ms)
+    (_, free) = search.with_slots(search.nearest(), Terms(), Budget())
+    assert free.slowdown == pytest.approx(alone_ms(instance, instance.jobs[0]) / base, rel=0.01)
 
 
 def test_a_job_joins_the_one_of_its_period_if_slots_keep_them_apart() -> None:

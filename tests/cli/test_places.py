@@ -251,5 +251,6 @@ def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     taken = json.loads("".join(printed(capsys, "place state --json")))["claims"]
     assert {each["gang"]["name"]: tuple(each["nodes"]) for each in taken} == moved
     assert "no move pays" in "\n".join(printed(capsys, f"{solve} 50"))
+    assert "metronome" in "".join(printed(capsys, "simulate state --policy metronome"))
     said = "--move-cost: four.yaml is no folder of a cluster's state; leave it out"
     assert said in error_of(capsys, "solve four.yaml --move-cost 60")

@@ -45,6 +45,16 @@ def test_interrupted_iteration_is_begun_anew() -> None:
     assert trace.rate_mbps.tolist() == [100, 0] * 4
 
 
+def test_links_that_a_moved_job_left_carry_nothing_more() -> None:
+    runner = Runner("a", BURST, 1, 2, max_links=2)
+    engine = Engine({"one": 100, "two": 100}, [runner])
+    engine.enter(0, {"one": 1, "two": 1})
+    engine.run(50)  # of the first burst 10 ms are sent
+    engine.move(0, {"one": 1}, at=50)
+    assert engine.run(math.inf) == 0
+    assert engine.carried().tolist() == [1000 + 2 * 2000, 1000]
+
+
 def test_others_send_faster_once_a_job_is_interrupted() -> None:
     engine = engine_of(2, 1)
     engine.run(50)  # of each burst 5 ms are sent

@@ -53,7 +53,10 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
         )
     for point in points[1:]:
         if point.schedule.places != points[0].schedule.places:
-            raise InputError(f"{point.path}: has other places than {points[0].path.name}")
+            raise InputError(
+                f"{point.path}: has other places than {points[0].path.name}; a page shows one "
+                "placement, name one of the schedules"
+            )
         if point.schedule.instance != points[0].schedule.instance:
             raise InputError(
                 f"{point.path}: is of instance {quote(point.schedule.instance)}, but "
