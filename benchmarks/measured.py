@@ -23,22 +23,12 @@ from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.result import Result
-from metronome_opt.scenario import (
-    DescribedJob,
-    Problem,
-    Scenario,
-    Workload,
-    build_scenario,
-    find_workloads,
-    locate,
-    read_scenario,
-    read_workload,
-)
-from metronome_opt.scenario.build import JobTraffic
+from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
+from metronome_opt.scenario.build import JobTraffic, Problem
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.model import COMPUTED
+from metronome_opt.scenario.model import COMPUTED, DescribedJob
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.workload import Quantity
+from metronome_opt.scenario.workload import Quantity, Workload, find_workloads, read_workload
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE, Player, plays
 from metronome_opt.slowdown.times import Times

@@ -103,6 +103,12 @@ def sanitize(text: str, length: int) -> str:
     return printable if len(printable) <= length else printable[: length - 3] + "..."
 
 
+def first_few(names: Sequence[str], most: int = 3) -> str:
+    """Return the first few names as text, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def counted(count: int, what: str) -> str:
     """Return ``1 link`` or ``2 links``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -1,18 +1,29 @@
-"""Plug-ins of other packages: listed by entry point, imported one by one when they are used.
+"""Other packages: versions, and plug-ins by entry point, imported one by one when they are used.
 
 A plug-in that cannot be imported is one line, and only for a run that asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
+import platform
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
 from metronome_opt.errors import InputError, MetronomeError, quote, sanitize
 
 _MAX_REASON = 200
+_ALWAYS = ("metronome-opt", "numpy", "numba")
+
+
+def find_versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Return the versions of Python, of this package and of `packages` where they are installed."""
+    versions = {"python": platform.python_version()}
+    for name in (*_ALWAYS, *packages):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:

@@ -69,12 +69,8 @@ class FrozenDict(Mapping[K, V]):
         return repr(self._entries)
 
 
-def _freeze(value: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
-    return FrozenDict(value)
-
-
 FrozenMap = Annotated[
-    Mapping[K, V], BeforeValidator(_thaw), AfterValidator(_freeze), PlainSerializer(dict)
+    Mapping[K, V], BeforeValidator(_thaw), AfterValidator(FrozenDict), PlainSerializer(dict)
 ]
 
 
@@ -221,6 +217,14 @@ def dump_document(document: Mapping[str, Any], *, spread: Iterable[str] = ()) ->
 def refuse(inner: str, message: str) -> NoReturn:
     """Fail the validation of a record, naming the place inside it."""
     raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
+
+
+def check_one(record: Record, fields: Sequence[str]) -> None:
+    """Refuse a record that has none of some fields, or several."""
+    given = [field for field in fields if getattr(record, field) is not None]
+    if len(given) != 1:
+        place = given[1] if given else fields[0]
+        refuse(place, f"give exactly one of {', '.join(fields)}, got {len(given)}")
 
 
 def check_unique(field: str, names: Sequence[str]) -> None:

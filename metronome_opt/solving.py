@@ -21,8 +21,8 @@ from metronome_opt.objectives import (
     simulated_levels,
 )
 from metronome_opt.result import Result
-from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.scenario.build import locate, read_source
+from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.build import Problem, locate, read_source
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Protocol
 
 from metronome_opt.errors import InputError, quote
@@ -105,7 +104,8 @@ class Watch:
     def note(self, event: Event) -> bool:
         """Take a new incumbent or bound; return whether to stop."""
         with self._lock:
-            if _improves(event.incumbent, self._last.incumbent):
+            # Objectives that are maximised may rise.
+            if event.incumbent not in (None, self._last.incumbent):
                 self._improved = time.perf_counter()
                 self._improved_at = self._iteration
             self._last = event
@@ -136,8 +136,3 @@ class Watch:
         for rule in self._rules:  # all of them: one that keeps a record must not miss an event
             self._ended = bool(rule(event)) or self._ended
         return self._ended
-
-
-def _improves(new: Fraction | None, old: Fraction | None) -> bool:
-    """Return True if an incumbent is another one; objectives that are maximised may rise."""
-    return new is not None and new != old

@@ -12,8 +12,8 @@ from metronome_opt.bench.cases import SHIFT_S
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.statistics import CONFIDENCE, PENALTY, RESAMPLES
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.scenario import Workload, data_folder
 from metronome_opt.scenario.build import JobTraffic
+from metronome_opt.scenario.workload import Workload, data_folder
 from paper.shown import Numbers, camel, whole
 from paper.solvers import FAMILIES
 

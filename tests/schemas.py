@@ -14,8 +14,9 @@ from numpydoc.docscrape import NumpyDocString  # type: ignore[import-untyped]
 from pydantic import TypeAdapter
 
 from metronome_opt.cluster.gang import Gang, JobFile
-from metronome_opt.scenario import Scenario, Workload, data_folder
+from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.workload import Workload, data_folder
 
 DOCUMENTS: dict[str, TypeAdapter[Any]] = {
     "scenario": TypeAdapter(Scenario),

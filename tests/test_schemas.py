@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.scenario import data_folder
+from metronome_opt.scenario.workload import data_folder
 from tests.scenario.examples import scenario
 from tests.schemas import DOCUMENTS, path_of, text_of
 

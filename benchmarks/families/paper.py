@@ -10,19 +10,12 @@ from functools import cache
 from benchmarks.families.family import Case, Family, cases
 from metronome_opt.documents import read_document
 from metronome_opt.instance import Instance
-from metronome_opt.scenario import (
-    DescribedJob,
-    Scenario,
-    Workload,
-    build_scenario,
-    find_workloads,
-    locate,
-    read_scenario,
-    read_workload,
-)
+from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.scenario.cluster import UniformCluster
+from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import Training, batches_around, suitable_batches
+from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 from metronome_opt.simulate.draws.generators import take_fragment
 
 _EXAMPLE = locate("paper-24")

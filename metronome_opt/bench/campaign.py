@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from metronome_opt.bench.process import Limits, TaskOutcome, WorkerTask, run_task
+from metronome_opt.bench.process import Limits, TaskOutcome, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import FrozenMap, NonNegative, Positive
@@ -119,7 +119,7 @@ class Case(Generic[R]):
     limits
         Bounds on its time and memory.
     worker, packages
-        See `WorkerTask`.
+        See `run_task`.
     document
         Returns the work for a child process; an `InputError` if there is none.
     results
@@ -146,16 +146,6 @@ class Case(Generic[R]):
 
     def __str__(self) -> str:
         return self.kind.title_of(self.fields)
-
-    def task(self) -> WorkerTask:
-        """Return the work for a child process.
-
-        Raises
-        ------
-        InputError
-            If the case makes none.
-        """
-        return WorkerTask(self.worker, self.document(), self.limits, self.packages)
 
     def record(self, outcome: TaskOutcome) -> R:
         """Return the record of an outcome."""
@@ -212,7 +202,7 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
         while waiting and len(running) < pool.width:
             case = waiting.popleft()
             try:
-                running[pool.submit(case.task())] = case
+                running[pool.submit(case)] = case
             except InputError as error:
                 watcher.lost(case, error)
         pool.check()
@@ -252,10 +242,11 @@ class Pool:
     stop: threading.Event
     is_gone: Callable[[], bool] = lambda: False
 
-    def submit(self, task: WorkerTask) -> Future[TaskOutcome]:
-        """Start `task`; a `MetronomeError` if the executor is gone."""
+    def submit(self, case: Case[Any]) -> Future[TaskOutcome]:
+        """Start a case; a `MetronomeError` if the executor is gone."""
         self.check()
-        return self.executor.submit(run_task, task, self.stop)
+        work = case.worker, case.document(), case.limits, case.packages
+        return self.executor.submit(run_task, *work, self.stop)
 
     def check(self) -> None:
         """Raise a `MetronomeError` if the executor is gone."""

@@ -102,13 +102,7 @@ class BestKnownValues(Record):
 
 
 def read_best_known(path: str | Path) -> BestKnownValues:
-    """Read a file of format ``metronome-best-known/1``.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
-    """
+    """Read ``metronome-best-known/1``; errors name the file, the place and the value."""
     return read_as(
         path, lambda document: build(BestKnownValues, document, "metronome-best-known/1")
     )

@@ -24,17 +24,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal
 
 import metronome_opt
+from metronome_opt.plugins import find_versions
 
 if TYPE_CHECKING:
     from resource import struct_rusage
@@ -46,7 +45,6 @@ _POLL_STOP_S = 1.0  # the event of a cluster is a request to its scheduler
 _SWEEPS = 5
 _OUTPUT_LENGTH = 300
 _OUT_OF_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "memoryerror")
-_ALWAYS = ("metronome-opt", "numpy", "numba")
 _PACKAGE = Path(metronome_opt.__file__).parent
 
 Ending = Literal["ended", "time", "startup", "stopped"]
@@ -77,26 +75,6 @@ class Limits:
     def killed_after_s(self) -> float:
         """Seconds after it is ready at which the task is killed."""
         return 1.1 * self.time_s + self.grace_s
-
-
-@dataclass(frozen=True)
-class WorkerTask:
-    """A unit of work for a child process.
-
-    Attributes
-    ----------
-    worker
-        Arguments of ``python -m``; `metronome_opt.bench.worker.run_task` is its other half.
-    document
-        The work, written to the task's folder.
-    packages
-        Distributions whose versions are recorded.
-    """
-
-    worker: str
-    document: dict[str, Any]
-    limits: Limits
-    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,26 +131,37 @@ class TaskOutcome:
         return f"{how}: {self.last_output}" if self.last_output else how
 
 
-def run_task(task: WorkerTask, stop: Event) -> TaskOutcome:
-    """Run `task` to its end or to its limits; end it within a second or so of `stop`.
+def run_task(
+    worker: str, document: dict[str, Any], limits: Limits, packages: tuple[str, ...], stop: Event
+) -> TaskOutcome:
+    """Run a task to its end or to its limits; end it within a second or so of `stop`.
 
-    `stop` is an event of this process or one of a cluster.
+    Parameters
+    ----------
+    worker
+        Arguments of ``python -m``; `metronome_opt.bench.worker.run_task` is its other half.
+    document
+        The work, written to the task's folder.
+    packages
+        Distributions whose versions are recorded.
+    stop
+        An event of this process or one of a cluster.
     """
     circumstances: dict[str, Any] = {
         "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "machine": describe_machine(),
-        "versions": find_versions(task.packages),
+        "versions": find_versions(packages),
         "commit": find_commit(),
     }
     with TemporaryDirectory(prefix="metronome-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        document = {**task.document, "memory_mb": task.limits.memory_mb}
+        document = {**document, "memory_mb": limits.memory_mb}
         (folder / TASK_FILE).write_text(json.dumps(document), encoding="utf-8")
         begin = time.perf_counter()
         with (folder / OUTPUT_FILE).open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 (this Python, a module of the caller's)
                 # -P: a file in the folder must not pass for a module.
-                [sys.executable, "-P", "-m", *task.worker.split()],
+                [sys.executable, "-P", "-m", *worker.split()],
                 cwd=folder,
                 stdin=subprocess.PIPE,  # its end tells the child that this process is gone
                 stdout=output,
@@ -182,7 +171,7 @@ def run_task(task: WorkerTask, stop: Event) -> TaskOutcome:
             )
         ended = None
         try:
-            ending, ended = _wait(process.pid, task.limits, folder / MESSAGES_FILE, stop)
+            ending, ended = _wait(process.pid, limits, folder / MESSAGES_FILE, stop)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -265,15 +254,6 @@ def describe_machine() -> dict[str, str | int | None]:
         "memory_mb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20,
         "system": platform.platform(),
     }
-
-
-def find_versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return the versions of Python, of this package and of `packages` where they are installed."""
-    versions = {"python": platform.python_version()}
-    for name in (*_ALWAYS, *packages):
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
 
 
 def find_commit(package: Path = _PACKAGE) -> str | None:

@@ -132,7 +132,7 @@ def plan(
     workers
         Threads of each case.
     module
-        The process that a case runs in, see `WorkerTask`.
+        The process that a case runs in, see `run_task`.
     """
     cases = (
         _case(member, solver, seed, limits(member), workers, module)

@@ -19,10 +19,10 @@ from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.records import Name, NonNegative, Record, build, dump_document, read_as
-from metronome_opt.scenario import SCENARIO_FORMAT
 from metronome_opt.scenario.build import build_problem, read_source
+from metronome_opt.scenario.model import SCENARIO_FORMAT
 from metronome_opt.simulate.study import shipped_folder
-from metronome_opt.solvers import DEFAULT_TIME_LIMIT
+from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
 
 SUITE_FORMAT: Final = "metronome-suite/1"
 INDEX = "index.json"
@@ -149,10 +149,7 @@ def _read_file(path: Path) -> tuple[Instance, str]:
 def read_suite(folder: str | Path) -> Suite:
     """Read the index of a suite, or the instances and scenarios of a folder that has none.
 
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
+    Errors name the file, the place and the value.
     """
     folder = Path(folder)
     if not (folder / INDEX).exists():

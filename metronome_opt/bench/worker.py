@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.bench.process import MARK, MESSAGES_FILE, TASK_FILE, kill_marked
 from metronome_opt.errors import InputError, SolverError
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.result import Event
 
 if TYPE_CHECKING:
@@ -139,15 +139,12 @@ def _run_solver(document: dict[str, Any], send: Send) -> None:
 
 
 def _warm_up(solver: str, workers: int) -> None:
-    """Solve two jobs that must overlap with `solver`; a failure here is repeated later."""
+    """Solve a few jobs with `solver`; a failure here is repeated later."""
+    from metronome_opt.solvers.solve import warm_up_instance
     from metronome_opt.solving import solve
 
-    burst = Phase(start=0, length=3, rate=60)
-    jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
-    links = (Link(name="l", capacity=100),)
-    instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
     with suppress(Exception):
-        solve(instance, solver, "contention", time_limit=_WARM_UP_S, workers=workers)
+        solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, workers=workers)
 
 
 # ------------------------------------------------------------------ simulations

@@ -11,8 +11,8 @@ import typer
 from metronome_opt.cli import options
 from metronome_opt.cli.app import Group
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.solvers import MAX_WORKERS, SOLVERS
-from metronome_opt.solvers.registry import find_solver
+from metronome_opt.solvers.registry import SOLVERS, find_solver
+from metronome_opt.solvers.solve import MAX_WORKERS
 
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member

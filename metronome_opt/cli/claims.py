@@ -9,7 +9,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
-from metronome_opt.scenario import Problem
+from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import read_schedule
 

@@ -66,9 +66,9 @@ def controller(
     from metronome_opt.cli.place import new_state
     from metronome_opt.cluster.store import Store
     from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
-    from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run, watch
+    from metronome_opt.kubernetes.controller.reconcile import Controller
     from metronome_opt.kubernetes.names import check_namespace
 
     where = check_namespace(namespace) if namespace is not None else ALL_NAMESPACES

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.documents import check_targets, write_text
+from metronome_opt.documents import check_targets
 from metronome_opt.export import export_text
 
 
@@ -20,9 +20,5 @@ def export(
     problem = options.read_problem(file)
     check_targets([file], [output])
     text = export_text(problem.instance, format_)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(output, text)
-        options.wrote(output)
+    options.print_or_write(text, output)
     return 0

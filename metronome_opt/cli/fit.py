@@ -12,12 +12,12 @@ from metronome_opt.compatible.problem import Fit
 from metronome_opt.compatible.solvers import SOLVERS, find_fit
 from metronome_opt.documents import check_targets
 from metronome_opt.instance import Instance
+from metronome_opt.plugins import find_versions
 from metronome_opt.report.tables import fit_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status, write_schedule
-from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 from metronome_opt.solvers.registry import find_solver
-from metronome_opt.solvers.solve import versions_of
+from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
 
 _MAX_REFUTATIONS = 10  # that are printed
 
@@ -71,7 +71,7 @@ def fit(
             solver=solver,
             seed=seed,
             runtime_s=round(time.perf_counter() - began, 6),
-            versions=versions_of(find_solver("cpsat")),
+            versions=find_versions(find_solver("cpsat").packages),
             cushion_slots=cushion_slots,
             gated={name: name in result.offsets for name in instance.unshifted},
             places=problem.places,

@@ -34,7 +34,10 @@ def import_(
     FILE is what kubectl get -o json prints, or manifests; docs/kubernetes.md lists what is read.
     """
     from metronome_opt.documents import check_targets, write_text
-    from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
+    from metronome_opt.kubernetes.files import read_manifests
+    from metronome_opt.kubernetes.objects import Objects
+    from metronome_opt.kubernetes.reading.machines import Choices
+    from metronome_opt.kubernetes.reading.scenario import make_scenario
 
     if output is None and not as_json:
         raise InputError("--output: missing; name the file to write, or ask for --json")

@@ -10,7 +10,7 @@ import typer
 from metronome_opt.cli.options import wrote
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import data_folder
+from metronome_opt.scenario.workload import data_folder
 
 _SUFFIXES = (".yaml", ".yml")
 _NAME, _SCHEMA = "two-racks", "$schema=../schemas"  # of the example that is shipped

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.documents import check_targets, write_text
+from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 
 
@@ -31,11 +31,6 @@ def inject(
     manifests, changed = inject_into(read_manifests(files))
     if not changed:
         raise InputError(f"{files[0]}: holds no workload with GPUs; name one")
-    text = dump_objects(manifests)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(output, text)
-        options.wrote(output)
+    options.print_or_write(dump_objects(manifests), output)
     typer.echo("\n".join(f"injected {title}" for title in changed), err=True)
     return 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import MetronomeError, counted
+from metronome_opt.errors import MetronomeError, counted, first_few
 
 if TYPE_CHECKING:
     from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
@@ -45,10 +45,7 @@ def monitor(
     from metronome_opt.cluster.prometheus import Prometheus
     from metronome_opt.cluster.store import Store
 
-    if claims is not None:
-        from metronome_opt.kubernetes import check_folder
-
-        check_folder(claims)
+    options.check_outputs(claims=claims)
     Store.check(state)  # rather than at each check
     read = Prometheus(prometheus, timeout_s=max(5.0, interval)).read
     if not (once or dry_run):
@@ -142,8 +139,7 @@ class _Watch:
         typer.echo(f"{at}  {counted(gangs, 'job')} rephased: {reason}")
         for why in dict.fromkeys(unmeasured.values()):
             jobs = [job for job, each in unmeasured.items() if each == why]
-            more = f" and {len(jobs) - _MAX_NAMED} more" if len(jobs) > _MAX_NAMED else ""
-            typer.echo(f"  not measured: {', '.join(jobs[:_MAX_NAMED])}{more}: {why}")
+            typer.echo(f"  not measured: {first_few(jobs, _MAX_NAMED)}: {why}")
 
 
 def _unmeasured(answer: Answer) -> dict[str, str]:

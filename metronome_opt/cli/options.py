@@ -14,8 +14,8 @@ from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     from metronome_opt.instance import Instance
-    from metronome_opt.scenario import Problem as Read
     from metronome_opt.scenario import Scenario
+    from metronome_opt.scenario.build import Problem as Read
     from metronome_opt.schedule import Schedule
 
 _FILE = (
@@ -133,6 +133,18 @@ def read_problem(path: Path) -> Read:
     return problem
 
 
+def check_outputs(plot: Path | None = None, claims: Path | None = None) -> None:
+    """Refuse a figure of a format that is not known, and a folder that holds no claims."""
+    if plot is not None:
+        from metronome_opt.plot import check_suffix
+
+        check_suffix(plot)
+    if claims is not None:
+        from metronome_opt.kubernetes import check_folder
+
+        check_folder(claims)
+
+
 @contextmanager
 def naming(place: object, kind: type[InputError] = InputError) -> Iterator[None]:
     """Prefix errors of this block, of one kind, with a place."""
@@ -148,6 +160,17 @@ def naming(place: object, kind: type[InputError] = InputError) -> Iterator[None]
 def print_json(document: Any) -> None:
     """Print a document for programs."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def print_or_write(text: str, output: Path | None) -> None:
+    """Write text to a file, or to standard output if there is none."""
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        from metronome_opt.documents import write_text
+
+        write_text(output, text)
+        wrote(output)
 
 
 def note(text: str) -> None:

@@ -91,7 +91,9 @@ def place(
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
     _check_alone(job is not None, cluster is not None or bool(changes), remove, take, dry_run)
-    _check_outputs(claims, plot, has_job=job is not None)
+    options.check_outputs(plot, claims)
+    if plot is not None and job is None:
+        raise InputError("--plot: draws iterations with a JOB; name one")
     new = None
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
@@ -129,20 +131,6 @@ def _check_alone(
         raise InputError("--take: is for a STATE that stays as it is; do all else before or after")
     if dry_run and (not has_job or is_changed):
         raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
-
-
-def _check_outputs(claims: Path | None, plot: Path | None, *, has_job: bool) -> None:
-    """Refuse outputs that cannot be written."""
-    if claims is not None:
-        from metronome_opt.kubernetes import check_folder
-
-        check_folder(claims)
-    if plot is not None:
-        from metronome_opt.plot import check_suffix
-
-        check_suffix(plot)
-        if not has_job:
-            raise InputError("--plot: draws iterations with a JOB; name one")
 
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
@@ -334,7 +322,8 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     from metronome_opt.cluster.placing import place_scenario
     from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
-    from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
+    from metronome_opt.scenario import locate, read_scenario
+    from metronome_opt.scenario.build import with_hyperperiod
     from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
 

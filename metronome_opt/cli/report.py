@@ -40,7 +40,8 @@ def report(
     Jobs can be rotated by hand on the page, one file that needs no network. Schedules are verified
     first; a false one is refused.
     """
-    from metronome_opt.report.page import build_page, find_problem, read_points
+    from metronome_opt.report.page.assemble import build_page
+    from metronome_opt.report.page.sources import find_problem, read_points
 
     if output.suffix not in _SUFFIXES:
         raise InputError(f"{output}: a page is HTML; name a file that ends in .html")

@@ -18,10 +18,11 @@ from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import Problem, Scenario
-from metronome_opt.scenario.build import build_problem
+from metronome_opt.scenario import Scenario
+from metronome_opt.scenario.build import Problem, build_problem
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
-from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
+from metronome_opt.solvers import SOLVERS
+from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
 from metronome_opt.solving import ScenarioError
 from metronome_opt.solving import solve as run_solver
 from metronome_opt.verify import evaluate
@@ -81,14 +82,7 @@ def solve(
     objective = _objective(objectives)
     source, moves = _read_moved(file, move_cost)
     check_targets([file], [output, plot])
-    if plot is not None:
-        from metronome_opt.plot import check_suffix
-
-        check_suffix(plot)
-    if claims is not None:
-        from metronome_opt.kubernetes import check_folder
-
-        check_folder(claims)
+    options.check_outputs(plot, claims)
     naming = options.naming(file, ScenarioError)
     with live_line(f"{source.name}: {solver}", describe_event) as callback, naming:
         result = run_solver(

@@ -14,9 +14,11 @@ from metronome_opt.cluster.views import STATE_FORMAT
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import INSTANCE_FORMAT
-from metronome_opt.scenario import SCENARIO_FORMAT, Problem, locate, read_workload
+from metronome_opt.scenario import locate
+from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
-from metronome_opt.scenario.workload import WORKLOAD_FORMAT
+from metronome_opt.scenario.model import SCENARIO_FORMAT
+from metronome_opt.scenario.workload import WORKLOAD_FORMAT, read_workload
 from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 
 

@@ -26,6 +26,7 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
+from metronome_opt.scenario.bursts import divisor_from
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
@@ -123,7 +124,7 @@ class Gang(Record):
             phases.append(Phase(start=start, length=length, rate=math.floor(slowed)))
             later += length - phase.length
         period = self.period + later
-        divisor = _divisor(hyperperiod, period)
+        divisor = divisor_from(hyperperiod, period)
         if divisor is None:
             raise InputError(
                 f"{self.name}: period: {period} slots, with {math.floor(rate)} Mbit/s for each "
@@ -149,7 +150,7 @@ class Gang(Record):
         Raises an `InputError` if it takes more of them than the gang allows.
         """
         period, longest = self.period, self.period + self.max_stretch
-        divisor = _divisor(hyperperiod, period)
+        divisor = divisor_from(hyperperiod, period)
         if divisor is not None and divisor <= longest:
             return divisor - period
         remedy = "choose a longer hyperperiod"
@@ -159,11 +160,6 @@ class Gang(Record):
             f"{self.name}: period: {period} slots do not divide the hyperperiod of "
             f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
         )
-
-
-def _divisor(whole: int, minimum: int) -> int | None:
-    """Return the smallest divisor of `whole` that is at least `minimum`; None if there is none."""
-    return next((whole // n for n in range(whole // minimum, 0, -1) if whole % n == 0), None)
 
 
 class Reservation(Record):
@@ -282,10 +278,7 @@ class JobFile(DescribedJob):
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
     """Read a job that asks for a place: a `Gang`, or one with ``traffic`` in ms or a ``model``.
 
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
+    Errors name the file, the place and the value.
     """
     return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
 

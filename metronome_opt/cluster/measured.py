@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.instance import Phase
+from metronome_opt.scenario.bursts import divisor_from
 
 COUNTERS = (
     "iterations",
@@ -205,8 +206,7 @@ def corrected(
         phases.append(Phase(start=start, length=length, rate=phase.rate))
         end = start + length
     own = max(1, round(seen.own_ms / slot_ms), end)
-    fitting = (each for each in range(own, hyperperiod + 1) if hyperperiod % each == 0)
-    period = claim.period if own <= claim.period else next(fitting, None)
+    period = claim.period if own <= claim.period else divisor_from(hyperperiod, own)
     if period is None:
         return None
     stretch = period - own

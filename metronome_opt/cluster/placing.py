@@ -21,9 +21,9 @@ from metronome_opt.allocation.scenario import allocate
 from metronome_opt.allocation.starts import Decision, Waiting, decide_starts
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.waiting import NOTICED, Wait, named, verb_of, wait_of
+from metronome_opt.cluster.waiting import NOTICED, Wait, verb_of, wait_of
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, counted, first_few
 from metronome_opt.instance import Link
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.kernels.tables import Ints
@@ -88,7 +88,7 @@ class Place:
         if claim.gated and claim.stretch:
             reasons.append("its period divides the hyperperiod")
         if self.delays:
-            reasons.append(f"shares links with {named(list(self.delays))}")
+            reasons.append(f"shares links with {first_few(list(self.delays))}")
         return ", ".join(reasons) or "shares links with other jobs"
 
 
@@ -336,7 +336,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     """
     problem = allocate(scenario, Budget(_SECONDS))
     if problem.waiting:
-        raise InputError(f"jobs: no room for {named(list(problem.waiting))}; leave them out")
+        raise InputError(f"jobs: no room for {first_few(problem.waiting)}; leave them out")
     nodes: dict[str, list[str]] = {}
     for task in problem.deployment.tasks:
         nodes.setdefault(task.job, []).append(task.node)

@@ -72,9 +72,7 @@ class Prometheus:
             "time": f"{end // 1000}.{end % 1000:03d}",
             "timeout": f"{self._timeout_s:g}",
         }
-        response, body = self._exchange(form)
-        counters = self._counters(response, body)
-        return [_since(counter, begin / 1000) for counter in counters]
+        return self._counters(*self._exchange(form), begin / 1000)
 
     def _exchange(self, form: dict[str, str]) -> tuple[httpx2.Response, bytes]:
         """Send a form; return the answer, complete and not too large."""
@@ -107,8 +105,10 @@ class Prometheus:
     def _refusal(self, fault: str) -> PrometheusError:
         return PrometheusError(f"{self._where}: {fault}")
 
-    def _counters(self, response: httpx2.Response, body: bytes) -> list[GateCounter]:
-        """Return the counters of an answer.
+    def _counters(
+        self, response: httpx2.Response, body: bytes, begin_s: float
+    ) -> list[GateCounter]:
+        """Return the counters of an answer from a time on.
 
         Refused are errors and redirects, answers of another shape or partial ones, and series that
         are there twice or go back in time.
@@ -137,14 +137,9 @@ class Prometheus:
                 raise self._refusal(f"series {_short(str(labels))} {fault}")
             seen.add(key)
             if (name := name.removesuffix("_total")) in COUNTERS:
-                times, values = table.T
+                times, values = table[table[:, 0] >= begin_s].T
                 counters.append(GateCounter(labels.get("job", ""), name, times, values))
         return counters
-
-
-def _since(counter: GateCounter, begin_s: float) -> GateCounter:
-    kept = counter.times_s >= begin_s
-    return GateCounter(counter.job, counter.name, counter.times_s[kept], counter.values[kept])
 
 
 def _address(url: str) -> httpx2.URL:

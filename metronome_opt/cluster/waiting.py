@@ -11,7 +11,7 @@ from metronome_opt.allocation.demand import UNKNOWN_MS
 from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang
 from metronome_opt.cluster.state import ClusterState, lacking
-from metronome_opt.errors import counted
+from metronome_opt.errors import counted, first_few
 
 NOTICED = 0.005
 """Smaller delays, as a share of an iteration, are not reported."""
@@ -64,11 +64,9 @@ def _until(decision: Decision, *, known: bool) -> str:
         return ""
     count = len(set(start.placement.nodes))
     nodes = f"{counted(count, 'node')} {'is' if count == 1 else 'are'} free"
-    return f"about {_duration(start.after_ms)} until {nodes}"
-
-
-def _duration(ms: float) -> str:
-    return f"{ms / 1000:.0f} s" if ms < 100_000 else f"{ms / 60_000:.0f} min"
+    ms = start.after_ms
+    duration = f"{ms / 1000:.0f} s" if ms < 100_000 else f"{ms / 60_000:.0f} min"
+    return f"about {duration} until {nodes}"
 
 
 def why_not(state: ClusterState, gang: Gang) -> str:
@@ -101,19 +99,13 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     if gang.most_racks is not None:
         faults.append(f"most_racks is {gang.most_racks}")
     if failed:
-        faults.append(f"links that carry nothing: {named(failed)}")
+        faults.append(f"links that carry nothing: {first_few(failed)}")
     if gang.most_racks is None and not failed:
         faults.append(
             f"each needs {gang.min_rate(state.cluster.hyperperiod):,} Mbit/s, else its iterations "
             f"exceed the hyperperiod of {state.cluster.hyperperiod} slots"
         )
     return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
-
-
-def named(names: list[str]) -> str:
-    """Return the first few names as text, and how many more there are."""
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def verb_of(count: int, verb: str) -> str:

@@ -29,7 +29,9 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels import fitting
 from metronome_opt.kernels.jobs import contention
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve import orbits, restrict, simplify_links, split
+from metronome_opt.presolve.blocks import restrict, split
+from metronome_opt.presolve.orbits import orbits
+from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.solvers.budget import Budget
 
 _PLACEMENTS = 20_000  # of a short search

@@ -14,31 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import quote
 from metronome_opt.instance import Job
 from metronome_opt.kernels.tables import Compiled
-from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers_of
+from metronome_opt.solvers.layers import MAX_ENTRIES, Layer, ModelTooLargeError, layers_of
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import Program
 
 _LARGEST = 2**62
-
-
-class _Row(NamedTuple):
-    """``e >= sum of coefficient * z[job, phase, slot] - capacity``, and what e costs.
-
-    `terms` are (coefficient, job, phase, slot of the job's period), `largest` is what e may be; the
-    name is made of the indices of link, layer and slot.
-    """
-
-    name: str
-    terms: tuple[tuple[int, int, int, int], ...]
-    capacity: int
-    largest: int
-    cost: int
 
 
 class TimeIndexed:
@@ -93,13 +79,18 @@ class TimeIndexed:
                     slots.append(program.any_of(choice, f"z_{name}", f"on_{name}"))
                 bursting[index].append(slots)
         costs = []
-        for number, row in enumerate(self.rows()):
+        for number, (index, layer, slot) in enumerate(self._rows()):
             if number % 256 == 0 and stopped():
                 return
-            excess = program.variable(f"e_{row.name}", 0, row.largest)
-            terms = [(bursting[job][phase][slot], rate) for rate, job, phase, slot in row.terms]
-            program.add([*terms, (excess, -1)], "<=", row.capacity, f"over_{row.name}")
-            costs.append((excess, row.cost))
+            link, name = self._compiled.links[index], f"l{index}_k{layer.number}_t{slot}"
+            excess = program.variable(f"e_{name}", 0, layer.largest)
+            terms = [
+                (bursting[job][phase][slot % period], rate)
+                for job, period, rates in layer.members
+                for phase, rate in enumerate(rates)
+            ]
+            program.add([*terms, (excess, -1)], "<=", link.capacity, f"over_{name}")
+            costs.append((excess, layer.price * (self._common // link.hyperperiod)))
         program.minimise(costs)
 
     def decode(self, chosen: Mapping[int, int]) -> list[int]:
@@ -137,22 +128,9 @@ class TimeIndexed:
             if offset in allowed:
                 yield offset
 
-    def rows(self) -> Iterator[_Row]:
-        """Yield the rows of all links; a layer that cannot exceed the capacity has none."""
+    def _rows(self) -> Iterator[tuple[int, Layer, int]]:
+        """Yield (index of the link, layer, slot); a layer that cannot exceed it has none."""
         for index, link in enumerate(self._compiled.links):
             for layer in layers_of(self._compiled, link):
-                if layer.largest == 0 or layer.price == 0:
-                    continue
-                for slot in range(link.hyperperiod):
-                    terms = tuple(
-                        (rate, job, phase, slot % period)
-                        for job, period, rates in layer.members
-                        for phase, rate in enumerate(rates)
-                    )
-                    yield _Row(
-                        name=f"l{index}_k{layer.number}_t{slot}",
-                        terms=terms,
-                        capacity=link.capacity,
-                        largest=layer.largest,
-                        cost=layer.price * (self._common // link.hyperperiod),
-                    )
+                if layer.largest and layer.price:
+                    yield from ((index, layer, slot) for slot in range(link.hyperperiod))

@@ -1,5 +1,7 @@
 """The client of a cluster's API server: lightkube's, with errors of one line.
 
+A request that the server refuses, or gives no usable answer to, is a `ClusterError`.
+
 Needs the extra `cluster`.
 """
 
@@ -109,13 +111,7 @@ def server_of(client: Client) -> str:
 
 
 def release(client: Client) -> tuple[int, int]:
-    """Return the release of the server, such as (1, 36).
-
-    Raises
-    ------
-    ClusterError
-        If there is no answer that can be used.
-    """
+    """Return the release of the server, such as (1, 36)."""
     http = client._client._client
     with asking(client):
         answer = http.get("/version").raise_for_status().json()
@@ -161,11 +157,6 @@ def listed(
     """Return all objects of a resource, or those with these labels.
 
     They are looked for in a namespace, `ALL_NAMESPACES`, or (None) that of the client.
-
-    Raises
-    ------
-    ClusterError
-        If there is no answer that can be used.
     """
     selector: dict[str, Any] = {"labels": dict(labels)} if labels else {}
     if issubclass(resource, GenericNamespacedResource):
@@ -176,13 +167,7 @@ def listed(
 
 
 def apply(client: Client, resource: Resource, manifest: Manifest) -> None:
-    """Apply an object on the server's side, with the fields of it that others manage.
-
-    Raises
-    ------
-    ClusterError
-        If the server refuses, or gives no answer.
-    """
+    """Apply an object on the server's side, with the fields of it that others manage."""
     where, kind = manifest["metadata"], PatchType.APPLY
     place = {"namespace": where["namespace"]} if "namespace" in where else {}
     with asking(client):
@@ -192,13 +177,7 @@ def apply(client: Client, resource: Resource, manifest: Manifest) -> None:
 def merge(
     client: Client, resource: Resource, name: str, namespace: str | None, patch: Mapping[str, Any]
 ) -> None:
-    """Merge a patch (RFC 7396) into an object.
-
-    Raises
-    ------
-    ClusterError
-        If the server refuses, or gives no answer.
-    """
+    """Merge a patch (RFC 7396) into an object."""
     with asking(client):
         client.patch(resource, name, patch, namespace=namespace, patch_type=PatchType.MERGE)
 
@@ -206,13 +185,7 @@ def merge(
 def delete(
     client: Client, resource: Resource, name: str, namespace: str | None, uid: str | None = None
 ) -> None:
-    """Delete an object if it is there; with `uid` that one and none that was made since.
-
-    Raises
-    ------
-    ClusterError
-        If the server refuses, or gives no answer.
-    """
+    """Delete an object if it is there; with `uid` that one and none that was made since."""
     # lightkube's own `delete` cannot say which object of a name is meant.
     generic = client._client
     request = generic.prepare_request("delete", resource, name=name, namespace=namespace)

@@ -69,10 +69,6 @@ class Field:
             self.fail(f"must be between {minimum} and {maximum}")
         return self.value
 
-    def optional(self, minimum: int) -> int | None:
-        """Return an integer of at least `minimum`; None if it is missing."""
-        return self.integer(minimum) if self else None
-
     def flag(self) -> bool:
         """Return a truth value, false if it is missing."""
         if self and not isinstance(self.value, bool):

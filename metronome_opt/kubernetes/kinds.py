@@ -107,11 +107,6 @@ def _parallel(spec: Field) -> int:
     return min(at_once, (spec / "completions").integer(0, at_once))
 
 
-def _check_count(pods: int, field: Field) -> None:
-    if pods > MAX_TASKS:
-        field.fail(f"makes more than {MAX_TASKS} pods")
-
-
 # ------------------------------------------------------------------ Kubeflow
 
 
@@ -168,7 +163,8 @@ def _of_job_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for group in workload.at("spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
         jobs = _count(group / "replicas")
-        _check_count(jobs * _parallel(inner), group / "replicas")
+        if jobs * _parallel(inner) > MAX_TASKS:
+            (group / "replicas").fail(f"makes more than {MAX_TASKS} pods")
         for number in range(jobs):
             yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
 

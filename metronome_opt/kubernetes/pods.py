@@ -83,11 +83,6 @@ class Pod(KubernetesObject):
         return [(gate / "name").text() for gate in self.at("spec.schedulingGates").items()]
 
     @property
-    def has_scheduling_gate(self) -> bool:
-        """Return True if the controller's scheduling gate holds it."""
-        return SCHEDULING_GATE in self._scheduling_gates
-
-    @property
     def held_by_others(self) -> bool:
         """Return True if other scheduling gates hold it."""
         return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
@@ -95,7 +90,7 @@ class Pod(KubernetesObject):
     @property
     def asks(self) -> bool:
         """Return True if it is for the controller."""
-        return self.has_scheduling_gate or self.place is not None
+        return SCHEDULING_GATE in self._scheduling_gates or self.place is not None
 
     @cached_property
     def job(self) -> str:

@@ -26,7 +26,7 @@ from metronome_opt.objectives import (
     weigh,
 )
 from metronome_opt.presolve.extend import extend_bursts
-from metronome_opt.solvers.network import Cost, CostNetwork
+from metronome_opt.solvers.network.model import Cost, CostNetwork
 from metronome_opt.solvers.network.tables import (
     build,
     contention_cells,

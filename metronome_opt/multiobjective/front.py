@@ -99,8 +99,8 @@ class Front:
         """Return one row per point: its number from 1 on and its objectives as floats."""
         import pandas as pd
 
-        rows = [map(_as_float, self.values(point)) for point in self.points]
-        frame = pd.DataFrame(rows, columns=list(self.objectives))
+        rows = [self.values(point) for point in self.points]
+        frame = pd.DataFrame(rows, columns=list(self.objectives), dtype=float)
         frame.index = pd.RangeIndex(1, len(rows) + 1, name="point")
         return frame
 
@@ -115,10 +115,6 @@ class Front:
     def _summary(self) -> str:
         known = "complete" if self.complete else "not proved complete"
         return f"{len(self.points)} points of {', '.join(self.objectives)}: {known}"
-
-
-def _as_float(value: Fraction | None) -> float | None:
-    return None if value is None else float(value)
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from metronome_opt.objectives import (
     is_layered,
     weigh,
 )
-from metronome_opt.presolve import simplify_links, split
+from metronome_opt.presolve.blocks import split
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.extend import extend_bursts
+from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.search import Search
@@ -30,23 +31,13 @@ from metronome_opt.solvers.search import Search
 _MAX_ROTATIONS = 100_000
 
 
-@dataclass(frozen=True)
-class _Grouping:
-    """The groups of an instance that can be decided separately.
-
-    Attributes
-    ----------
-    groups
-        The costs of each; their links are disjoint.
-    join
-        Puts offsets by job name together, one mapping per group.
-    """
-
-    groups: tuple[Costs, ...]
-    join: Callable[[Sequence[dict[str, int]]], dict[str, int]]
+Join = Callable[[Sequence[dict[str, int]]], dict[str, int]]
+"""Puts offsets by job name together, one mapping per group."""
 
 
-def group(search: Search, traffic: Fraction, names: Sequence[str]) -> _Grouping:
+def group(
+    search: Search, traffic: Fraction, names: Sequence[str]
+) -> tuple[tuple[Costs, ...], Join]:
     """Return the smallest groups that can be decided separately.
 
     Blocks where rotating a group changes nothing that is asked for; components where it does.
@@ -70,7 +61,7 @@ def group(search: Search, traffic: Fraction, names: Sequence[str]) -> _Grouping:
     else:
         groups = components(fewer)
     costs = (Costs(search.below(each), traffic, names) for each in groups)
-    return _Grouping(tuple(costs), join)
+    return tuple(costs), join
 
 
 @dataclass(frozen=True)

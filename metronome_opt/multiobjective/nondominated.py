@@ -21,8 +21,9 @@ import numpy as np
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.multiobjective.costs import Offsets
 from metronome_opt.multiobjective.relations import Mask, Relation, TooManyRowsError, relations
-from metronome_opt.solvers.network import CostNetwork, condition
 from metronome_opt.solvers.network.eliminate import prune, shrink
+from metronome_opt.solvers.network.model import CostNetwork
+from metronome_opt.solvers.network.tables import condition
 from metronome_opt.solvers.search import Search
 
 Values = tuple[int, ...]

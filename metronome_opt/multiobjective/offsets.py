@@ -240,22 +240,21 @@ class _AtPeriods:
 
     def _improve(self, search: Search, name: str) -> bool:
         names = tuple(self._mixture) or (name, *(level.name for level in self._solution.levels))
-        grouping = group(search, self._base, names)
+        every, join = group(search, self._base, names)
         before = self._solution.offsets
-        parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in grouping.groups]
+        parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in every]
         proved = True
         if name == CUSHION:
-            proved = self._widen(grouping.groups, parts)
+            proved = self._widen(every, parts)
         else:
             prices = [
                 costs.prices_of_units(self._mixture) if self._mixture else {name: 1}
-                for costs in grouping.groups
+                for costs in every
             ]
-            for number, costs in enumerate(grouping.groups):
+            for number, costs in enumerate(every):
                 parts[number], whole = self._improved(costs, prices[number], parts[number])
                 proved = proved and whole
-        named = [costs.named(part) for costs, part in zip(grouping.groups, parts, strict=True)]
-        joined = grouping.join(named)
+        joined = join([costs.named(part) for costs, part in zip(every, parts, strict=True)])
         self._solution.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
         return proved
 

@@ -181,8 +181,7 @@ def _front(
         workers=arguments.workers,
         parent=whole,
     )
-    grouping = group(search, traffic(instance), names)
-    every = grouping.groups
+    every, join = group(search, traffic(instance), names)
     if not every:
         return ends[:1], True
     fronts: dict[int, list[Candidate]] = {}
@@ -192,22 +191,23 @@ def _front(
         parts = [tuple(end[job.name] for job in costs.group.jobs) for end in ends]
         points, complete = _between(costs, names, parts)
         proved = proved and complete
-        fronts[number] = nondominated(_candidate(costs, names, each) for each in points)
+        fronts[number] = nondominated(
+            Candidate(
+                tuple(costs.units(name, each) * costs.steps[name] for name in names),
+                ((costs.named(each), {}),),
+            )
+            for each in points
+        )
         event = FrontEvent(whole.elapsed, len(fronts), len(every), sum(map(len, fronts.values())))
         if callback is not None and callback(event):
             whole.end(Stop.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
-    return [grouping.join([part for part, _ in each.parts]) for each in whole_front], proved
+    return [join([part for part, _ in each.parts]) for each in whole_front], proved
 
 
 def _is_ideal(instance: Instance, offsets: Mapping[str, int], names: Sequence[str]) -> bool:
     """Return whether an optimum of the first objective has none of the second one, either."""
     return not BY_NAME[names[1]].value(instance, offsets, traffic(instance))
-
-
-def _candidate(costs: Costs, names: Sequence[str], offsets: Offsets) -> Candidate:
-    values = tuple(costs.units(name, offsets) * costs.steps[name] for name in names)
-    return Candidate(values, ((costs.named(offsets), {}),))
 
 
 def _between(

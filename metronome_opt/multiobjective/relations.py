@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network import CostNetwork
+from metronome_opt.solvers.network.model import CostNetwork
 
 Mask = NDArray[np.bool_]
 _MAX_KEYS = 2**62

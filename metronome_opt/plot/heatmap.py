@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from metronome_opt.errors import counted
@@ -111,7 +111,8 @@ def plot_heatmap(
             late.append([(x, row + y) for x, y in corners])
     image = ax.imshow(
         np.minimum(shares, 1.0),
-        cmap=shades(),
+        # From idle (light) to full (dark), well before black, which is left to overload.
+        cmap=ListedColormap(matplotlib.colormaps["Blues"](np.linspace(0.0, 0.85, 256))),
         vmin=0.0,
         vmax=1.0,
         aspect="auto",
@@ -173,15 +174,6 @@ def select_rows(instance: Instance) -> Rows:
     if slots < common:
         notes.append(f"the first {milliseconds(instance, slots)} of a longer common hyperperiod")
     return Rows(chosen, tuple(map(len, groups.values())), slots, tuple(notes))
-
-
-def shades() -> Colormap:
-    """Return the colours from idle (light) to full (dark), their luminance falling all the way.
-
-    The dark end stops well before black, which is left to overload.
-    """
-    blues = matplotlib.colormaps["Blues"]
-    return ListedColormap(blues(np.linspace(0.0, 0.85, 256)), name="load")
 
 
 @rc_context(style.SHEET)

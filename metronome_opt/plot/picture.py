@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,9 @@ def save_figure(drawn: Axes | Figure, path: str | Path) -> None:
         "pdf.fonttype": 42,
     }
     options: Any = {"format": suffix[1:], "dpi": _DPI, "metadata": _METADATA[suffix]}
-    with staged(path) as temporary, matplotlib.rc_context(settings), _missing_letters():
+    with staged(path) as temporary, matplotlib.rc_context(settings), warnings.catch_warnings():
+        # Letters that the font lacks are drawn as boxes, without a warning for each.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(temporary, **options)
     pyplot.close(figure)
 
@@ -119,11 +120,3 @@ def check_suffix(path: str | Path) -> str:
             "end it in .svg, .png or .pdf"
         )
     return suffix
-
-
-@contextmanager
-def _missing_letters() -> Iterator[None]:
-    """Draw letters that the font lacks as boxes, without a warning for each."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield

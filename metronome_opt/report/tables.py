@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from metronome_opt.engine.runner import alone_ms
-from metronome_opt.errors import counted
+from metronome_opt.errors import counted, first_few
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.schedule import OBJECTIVES, Schedule
@@ -23,7 +23,8 @@ from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
     from metronome_opt.multiobjective.front import Front
-    from metronome_opt.scenario import Deployment, Problem
+    from metronome_opt.scenario.build import Problem
+    from metronome_opt.scenario.deployment import Deployment
 
 JOBS_LEGEND = """\
 expected, unshifted: an iteration as simulated; alone: without other jobs on its links
@@ -85,8 +86,7 @@ def on_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
     """
     tasks = Counter(nodes)
     named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
-    more = len(named[limit:]) if limit is not None else 0
-    return ", ".join(named[:limit]) + (f" and {more} more" if more else "")
+    return first_few(named, len(named) if limit is None else limit)
 
 
 def where_jobs_run(placed: Deployment | None) -> dict[str, str]:

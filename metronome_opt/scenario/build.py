@@ -215,7 +215,9 @@ def build_scenario(scenario: Scenario) -> Problem:
             raise InputError(
                 f"jobs[{index}].nodes: missing; name the node of each task, or let `solve` choose"
             )
-        placement = job.placement(cluster, nodes, cluster.next_rails(nodes, job.each.gpus, taken))
+        each = job.each.gpus
+        rails = cluster.next_rails(nodes, each, taken)
+        placement = cluster.placement(nodes, job.algorithm, each=each, rails=rails)
         try:
             entry = _traffic(scenario, job, source, placement)
         except InputError as error:

@@ -104,12 +104,12 @@ class Iteration:
         slot += self._pause(self.rest, slot, exact, slot_ms)
         if hyperperiod is None:
             return Rounded(tuple(phases), slot, slot, slot_ms, self)
-        if slot > hyperperiod:
+        period = divisor_from(hyperperiod, slot)
+        if period is None:
             raise InputError(
                 f"an iteration takes {float(self.duration):.0f} ms, more than the hyperperiod of "
                 f"{hyperperiod * slot_ms} ms; choose a longer hyperperiod or a shorter iteration"
             )
-        period = next(each for each in range(slot, hyperperiod + 1) if hyperperiod % each == 0)
         return Rounded(tuple(phases), slot, period, slot_ms, self)
 
     def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
@@ -147,6 +147,11 @@ class Rounded:
 
 def _nearest(time: Fraction, slot_ms: int) -> int:
     return math.floor(time / slot_ms + Fraction(1, 2))
+
+
+def divisor_from(whole: int, minimum: int) -> int | None:
+    """Return the smallest divisor of `whole` that is at least `minimum`; None if there is none."""
+    return next((whole // n for n in range(whole // minimum, 0, -1) if whole % n == 0), None)
 
 
 def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:

@@ -25,7 +25,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import ONE_GPU, AllReduce, Cluster, Gpu, Placement, Resources
+from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
@@ -205,12 +205,6 @@ class DescribedJob(Record):
     def algorithm(self) -> AllReduce:
         """The all-reduce of its workers: as stated, or the default."""
         return self.allreduce or ("ring" if self.is_measured else "tasks")
-
-    def placement(
-        self, cluster: Cluster, nodes: Sequence[str], rails: Sequence[tuple[str, ...]] | None = None
-    ) -> Placement:
-        """Return the flows of the job on links of a cluster, given the node of each task."""
-        return cluster.placement(nodes, self.algorithm, each=self.each.gpus, rails=rails)
 
     def round(self, exact: Iteration, slot_ms: int, hyperperiod: int | None) -> Rounded:
         """Return its iteration in slots; if it is too long, the error names the field to change."""

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.records import Name, Record, build, read_as, refuse
+from metronome_opt.records import Name, Record, build, check_one, read_as, refuse
 
 WORKLOAD_FORMAT = "metronome-workload/1"
 
@@ -174,12 +174,7 @@ class Workload(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        given = [field for field in _PARALLELISMS if getattr(self, field) is not None]
-        if len(given) != 1:
-            refuse(
-                given[1] if given else _PARALLELISMS[0],
-                f"give exactly one of {', '.join(_PARALLELISMS)}, got {len(given)}",
-            )
+        check_one(self, _PARALLELISMS)
         return self
 
     @property

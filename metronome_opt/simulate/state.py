@@ -46,9 +46,7 @@ class TrainingJob:
         self.work: DescribedJob = scenario.jobs[index]
         self._scenario = scenario
         self._source = source
-        self._iterations: dict[int, Iteration] = {}
-        self._patterns: dict[int, Pattern] = {}
-        self._claims: dict[int, Rounded] = {}
+        self._known: dict[int, tuple[Iteration, Pattern, Rounded]] = {}
 
     @property
     def name(self) -> str:
@@ -80,25 +78,24 @@ class TrainingJob:
         InputError
             If workers or batch cannot be shared out as the model asks.
         """
-        if rate not in self._iterations:
-            try:
-                gpu = self._scenario.cluster.gpu
-                self._iterations[rate] = self.work.iteration(rate, self._source, gpu)
-            except InputError as error:
-                raise InputError(f"jobs[{self.index}].{error}") from None
-        return self._iterations[rate]
+        return self._at(rate)[0]
 
     def pattern(self, rate: int) -> Pattern:
         """Return its iteration as a pattern."""
-        if rate not in self._patterns:
-            self._patterns[rate] = Pattern.of_iteration(self.iteration(rate))
-        return self._patterns[rate]
+        return self._at(rate)[1]
 
     def claim(self, rate: int) -> Rounded:
         """Return its claim in slots of `SLOT_MS`, without idle time at the end."""
-        if rate not in self._claims:
-            self._claims[rate] = self.iteration(rate).to_slots(SLOT_MS)
-        return self._claims[rate]
+        return self._at(rate)[2]
+
+    def _at(self, rate: int) -> tuple[Iteration, Pattern, Rounded]:
+        if rate not in self._known:
+            try:
+                exact = self.work.iteration(rate, self._source, self._scenario.cluster.gpu)
+            except InputError as error:
+                raise InputError(f"jobs[{self.index}].{error}") from None
+            self._known[rate] = exact, Pattern.of_iteration(exact), exact.to_slots(SLOT_MS)
+        return self._known[rate]
 
     def slots(self, rate: int) -> int:
         """Return the slots of an iteration without delays."""
@@ -216,12 +213,6 @@ class SimState:
             self.users[link].remove(index)
         return placed
 
-    def is_contended(self, link: str) -> bool:
-        """Return True if the bursts of all jobs on a link together need more than it carries."""
-        there = [self.running[index] for index in self.users.get(link, ())]
-        peak = sum(placed.placement.links[link] * placed.peak for placed in there)
-        return peak > self.room.cluster.capacities[link]
-
     def can_start(self, index: int) -> float:
         """Return when a job could begin its next iteration, in ms."""
         return max(self.now, self.engine.can_start(index))
@@ -230,11 +221,6 @@ class SimState:
         """Return the remaining time of a job without delays."""
         job = self.running[index].job
         return (job.iterations - self.engine.done(index)) * job.ideal.alone_ms
-
-    def neighbours(self, left: Iterable[Running]) -> list[int]:
-        """Return the jobs on links of jobs that have left."""
-        links = dict.fromkeys(link for placed in left for link in placed.placement.links)
-        return list(dict.fromkeys(index for link in links for index in self.users.get(link, ())))
 
     @contextmanager
     def trying(self, placed: Running) -> Iterator[None]:
@@ -252,12 +238,16 @@ class SimState:
         """
         members = {seed: None}
         queue = [seed]
-        contended: dict[str, bool] = {}
+        seen: set[str] = set()
         for index in queue:
             for link in self.running[index].placement.links:
-                if link not in contended:
-                    contended[link] = self.is_contended(link)
-                    for other in self.users[link] if contended[link] else ():
+                if link not in seen:
+                    seen.add(link)
+                    # The bursts of all jobs there together may need no more than it carries.
+                    there = [self.running[other] for other in self.users[link]]
+                    peak = sum(placed.placement.links[link] * placed.peak for placed in there)
+                    is_contended = peak > self.room.cluster.capacities[link]
+                    for other in self.users[link] if is_contended else ():
                         if other not in members:
                             if len(members) >= _MAX_AROUND:
                                 return list(members)
@@ -271,7 +261,9 @@ class SimState:
         A job that was yielded already does not start another group.
         """
         seen: set[int] = set()
-        for index in [*came, *self.neighbours(left)]:
+        links = dict.fromkeys(link for placed in left for link in placed.placement.links)
+        neighbours = (index for link in links for index in self.users.get(link, ()))
+        for index in [*came, *neighbours]:
             if index not in seen:
                 members = self.around(index)
                 seen.update(members)

@@ -33,9 +33,10 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder
+from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.cluster import FullCluster
-from metronome_opt.scenario.model import Folder, Sources, in_folder
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Folder, Sources, in_folder
+from metronome_opt.scenario.workload import data_folder
 from metronome_opt.simulate.draws import Draw, Given, Setup
 from metronome_opt.simulate.policies import OURS, POLICIES
 
@@ -247,13 +248,7 @@ def _with(record: R, settings: Mapping[str, Setting]) -> R:
 
 
 def read_study(path: str | Path) -> Study:
-    """Read a study, or a scenario as the study of itself, from a YAML or JSON file.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
-    """
+    """Read a study, or a scenario as the study of itself; errors name file, place and value."""
     folder = Path(path).parent
 
     def make(document: dict[str, Any]) -> Study:

@@ -25,8 +25,8 @@ from operator import itemgetter
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
-from metronome_opt.presolve import simplify_links
 from metronome_opt.presolve.components import components
+from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
 from metronome_opt.slowdown.descent import descend
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown

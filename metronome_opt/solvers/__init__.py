@@ -5,27 +5,19 @@ What a solver needs, compiled kernels first of all, is loaded when it is used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.solvers.registry import SOLVERS, Solver, find_solver
-from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT, MAX_WORKERS
+from metronome_opt.solvers.registry import SOLVERS
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.search import Callback, Search
+    from metronome_opt.solvers.search import Search
 
-__all__ = [
-    "DEFAULT_TIME_LIMIT",
-    "MAX_WORKERS",
-    "SOLVERS",
-    "Callback",
-    "Search",
-    "Solver",
-    "find_solver",
-]
+__all__ = ["SOLVERS", "Search"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Callback", "Search"):
-        return getattr(import_module("metronome_opt.solvers.search"), name)
+    if name == "Search":
+        from metronome_opt.solvers import search
+
+        return search.Search
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

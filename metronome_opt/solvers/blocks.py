@@ -11,7 +11,8 @@ from metronome_opt.errors import SolverError, reason
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve import Offsets, coarsen, simplify_links, split
+from metronome_opt.presolve.blocks import split
+from metronome_opt.presolve.reductions import Offsets, coarsen, simplify_links
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.layers import ModelTooLargeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from metronome_opt.result import Event, Stop
 from metronome_opt.stopping import Watch
@@ -21,21 +21,6 @@ _WORK_PER_WAIT = 4
 _GROWTH = 8  # of a slice over the one before, at most
 
 
-class Stoppable(Protocol):
-    """A run that can be asked to return its best result."""
-
-    @property
-    def stopped(self) -> bool:
-        """Return True if it is time to return."""
-
-    @property
-    def stop(self) -> Stop:
-        """The reason why it ends, or would."""
-
-    def interrupt(self) -> None:
-        """End with the best result so far."""
-
-
 class Budget:
     """Seconds that may be spent from now on. It ends when its parent does, at the latest.
 
@@ -45,8 +30,6 @@ class Budget:
     ----------
     seconds
         None for no limit but that of the parent.
-    stopped
-        Says whether to end for some other reason.
     parent
         What it is a part of.
     watch
@@ -61,16 +44,14 @@ class Budget:
     def __init__(
         self,
         seconds: float | None = None,
-        stopped: Callable[[], bool] | None = None,
         *,
-        parent: Stoppable | None = None,
+        parent: Budget | None = None,
         watch: Watch | None = None,
     ) -> None:
         self._start = time.perf_counter()
-        self._run_start: float = getattr(parent, "_run_start", self._start)
-        self._watch: Watch | None = watch or getattr(parent, "_watch", None)
+        self._run_start: float = self._start if parent is None else parent._run_start
+        self._watch: Watch | None = watch or (None if parent is None else parent._watch)
         self._seconds = seconds
-        self._stopped = stopped
         self._parent = parent
         self._ended: Stop | None = None
         self._rate = 0.0
@@ -124,7 +105,6 @@ class Budget:
             self._ended is not None
             or (self._parent is not None and self._parent.stopped)
             or self.remaining == 0.0
-            or (self._stopped is not None and self._stopped())
         )
 
     @property
@@ -190,7 +170,7 @@ class Budget:
 
 
 def run_interruptibly(
-    run: Stoppable, work: Callable[[], T], cancel: Callable[[], object] | None = None
+    run: Budget, work: Callable[[], T], cancel: Callable[[], object] | None = None
 ) -> T | None:
     """Return what a call that holds its thread for long returns, or raise what it raises.
 

@@ -42,7 +42,7 @@ from metronome_opt.instance import Instance, Link
 from metronome_opt.kernels.few import is_done, start_rotations, try_offsets
 from metronome_opt.kernels.jobs import put_job
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve import simplify_links
+from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.solvers.search import Search
 
 _Rotations = Mapping[str, Mapping[str, int]]

@@ -22,14 +22,9 @@ from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.layers import ModelTooLargeError
-from metronome_opt.solvers.network import (
-    CostNetwork,
-    Eliminated,
-    build,
-    condition,
-    decide,
-    eliminate,
-)
+from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
+from metronome_opt.solvers.network.model import CostNetwork
+from metronome_opt.solvers.network.tables import build, condition
 from metronome_opt.solvers.search import Search
 
 _SOURCE = "elimination"

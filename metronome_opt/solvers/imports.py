@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metronome_opt.errors import MissingBackendError
-from metronome_opt.solvers.budget import Stoppable, run_interruptibly
+from metronome_opt.solvers.budget import Budget, run_interruptibly
 
 NO_CPSAT = ("cpsat needs OR-Tools", "ortools")
 
@@ -48,20 +48,19 @@ def missing(what: str, package: str) -> MissingBackendError:
     return MissingBackendError(f"solver {what}, which is not installed: pip install {package}")
 
 
-def run_cpsat(model: Any, run: Stoppable, parameters: Mapping[str, Any]) -> tuple[Any, str]:
+def run_cpsat(model: Any, run: Budget, parameters: Mapping[str, Any]) -> tuple[Any, str]:
     """Let CP-SAT solve a model here until the run is stopped; return the solver and its status."""
     solver = cpsat_solver(run, parameters)
     ended = run_interruptibly(run, lambda: solver.solve(model), solver.stop_search)
     return solver, str(solver.status_name(ended))
 
 
-def cpsat_solver(run: Stoppable, parameters: Mapping[str, Any]) -> Any:
+def cpsat_solver(run: Budget, parameters: Mapping[str, Any]) -> Any:
     """Return CP-SAT's solver with some parameters and the time that is left."""
     solver = import_cp_model().CpSolver()
     chosen = {**parameters, "catch_sigint_signal": False}
-    remaining = getattr(run, "remaining", None)
-    if remaining is not None:
-        chosen["max_time_in_seconds"] = remaining
+    if run.remaining is not None:
+        chosen["max_time_in_seconds"] = run.remaining
     for name, value in chosen.items():
         setattr(solver.parameters, name, value)
     return solver

@@ -21,15 +21,9 @@ from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.imports import import_cp_model, import_pulp
 from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers_of
-from metronome_opt.solvers.network import (
-    Cost,
-    CostNetwork,
-    Eliminated,
-    build,
-    decide,
-    eliminate,
-    rotated_incumbent,
-)
+from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
+from metronome_opt.solvers.network.model import Cost, CostNetwork
+from metronome_opt.solvers.network.tables import build, rotated_incumbent
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
 

@@ -27,7 +27,8 @@ from metronome_opt.kernels.tree import (
     set_cutoff,
     start_tree,
 )
-from metronome_opt.presolve import Offsets, restrict
+from metronome_opt.presolve.blocks import restrict
+from metronome_opt.presolve.reductions import Offsets
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.search import Search
 

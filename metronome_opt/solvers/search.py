@@ -10,21 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
 
 from metronome_opt.errors import SolverError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import Compiled, Ints, SharedLink, compile_instance
 from metronome_opt.result import Event, Stop
-from metronome_opt.solvers.budget import Budget, Stoppable
-
-
-class Callback(Protocol):
-    """Receiver of every new incumbent and bound of a search; ends it by returning True."""
-
-    def __call__(self, event: Event, /) -> bool | None:
-        """Take note of an event."""
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.stopping import StoppingRule
 
 
 class Search(Budget):
@@ -42,7 +35,8 @@ class Search(Budget):
     seed, workers
         For the solver's random choices, for its threads.
     callback
-        See `Callback`. May be called from a thread of the back end.
+        Receives every new incumbent and bound, perhaps from a thread of the back end; returns True
+        to end the run.
     parent
         What this is a part of; it stops when that does.
     rounds
@@ -67,8 +61,8 @@ class Search(Budget):
         time_limit: float | None,
         seed: int,
         workers: int,
-        callback: Callback | None = None,
-        parent: Stoppable | None = None,
+        callback: StoppingRule | None = None,
+        parent: Budget | None = None,
         rounds: int | None = None,
         name: str = "",
     ) -> None:

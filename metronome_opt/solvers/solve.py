@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import platform
 import signal
 import threading
 import time
@@ -12,22 +11,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Rational, Real
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, MetronomeError, SolverError, quote, reason
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.plugins import describe_failure
+from metronome_opt.plugins import describe_failure, find_versions
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.solvers.budget import Budget, Stoppable
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver, find_solver
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.search import Callback, Search
+    from metronome_opt.solvers.search import Search
+    from metronome_opt.stopping import StoppingRule
 
 Exact = str | int | Fraction
 DEFAULT_TIME_LIMIT = 60.0
@@ -62,7 +61,7 @@ class Arguments:
     budget: Budget
     seed: int = 0
     workers: int = 1
-    callback: Callback | None = None
+    callback: StoppingRule | None = None
     start: Schedule | None = None
 
 
@@ -168,7 +167,7 @@ def _judging_s(instance: Instance) -> float:
     """
     if len(instance.links) < _MANY_LINKS:
         return 0.0
-    from metronome_opt.presolve import restrict
+    from metronome_opt.presolve.blocks import restrict
 
     sample = restrict(instance, {link.name for link in instance.links[::_SAMPLE]})
     began = time.perf_counter()
@@ -177,7 +176,7 @@ def _judging_s(instance: Instance) -> float:
 
 
 @contextmanager
-def interrupt_stops(search: Stoppable) -> Iterator[None]:
+def interrupt_stops(search: Budget) -> Iterator[None]:
     """Let the first Ctrl-C ask the search to stop, and only the next one break in.
 
     A KeyboardInterrupt is lost where it cannot be raised, in a callback of a compiler, say; and
@@ -377,17 +376,6 @@ def make_schedule(
         solver=solver.name,
         seed=arguments.seed,
         runtime_s=round(arguments.budget.elapsed, 6),
-        versions=versions_of(solver),
+        versions=find_versions(solver.packages),
         **stated,
     )
-
-
-def versions_of(solver: Solver) -> dict[str, str]:
-    """Return the versions that a schedule of a solver depends on."""
-    versions = {"python": platform.python_version()}
-    for name in ("metronome-opt", "numpy", "numba", *solver.packages):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions

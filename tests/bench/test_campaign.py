@@ -18,7 +18,6 @@ from metronome_opt.bench.campaign import Pool, local_pool
 from metronome_opt.bench.process import (
     MARK,
     Limits,
-    WorkerTask,
     find_commit,
     run_task,
 )
@@ -112,7 +111,7 @@ class Unlucky(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if args[0].document["seed"] == 1:
+        if args[1]["seed"] == 1:
             future.set_exception(RuntimeError("the worker died"))
         else:
             future.set_result(fn(*args, **kwargs))
@@ -145,15 +144,15 @@ def processes(scratch: Path) -> list[int]:
 def test_leaving_a_pool_kills_its_tasks(suite: Path, scratch: Path) -> None:
     (trial,) = solver_cases(suite, "hang", limits=Limits(time_s=600))
     with local_pool() as pool:
-        future = pool.submit(trial.task())
+        future = pool.submit(trial)
         wait_until(lambda: future.running() and bool(processes(scratch)))
     assert future.result().ending == "stopped"
     assert processes(scratch) == []
 
 
 def test_each_task_has_a_folder_of_its_own() -> None:
-    task = WorkerTask(FAKE_WORKER, {"solver": "say_where"}, LIMITS)
-    first, second = (run_task(task, threading.Event()).first("where") for _ in range(2))
+    work = FAKE_WORKER, {"solver": "say_where"}, LIMITS, ()
+    first, second = (run_task(*work, threading.Event()).first("where") for _ in range(2))
     assert first["folder"] != second["folder"]
     assert all(where["temporary"] == where["folder"] for where in (first, second))
 

@@ -72,7 +72,7 @@ def test_leaving_a_cluster_kills_its_tasks(cluster: str, suite: Path, scratch: P
     (trial,) = solver_cases(suite, "hang", limits=Limits(time_s=600))
     with dask_pool(cluster) as pool:
         assert pool.width == 2
-        future = pool.submit(trial.task())
+        future = pool.submit(trial)
         wait_until(lambda: bool(processes(scratch)))
     wait_until(future.done)
     assert processes(scratch) == []

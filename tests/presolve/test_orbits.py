@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
-from metronome_opt.presolve import Orbits, orbits
+from metronome_opt.presolve.orbits import Orbits, orbits
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.landscape import optimum

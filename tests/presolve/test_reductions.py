@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Link, Phase
-from metronome_opt.presolve import Reduction, coarsen, simplify_links, split
-from metronome_opt.presolve.reductions import _grid_of
+from metronome_opt.presolve.blocks import split
+from metronome_opt.presolve.reductions import Reduction, _grid_of, coarsen, simplify_links
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.landscape import choices_of, landscape, scale_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metronome_opt.scenario import Workload
+from metronome_opt.scenario.workload import Workload
 
 
 def number(value: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario import Problem, Scenario, build_scenario, spread
+from metronome_opt.scenario import Scenario, build_scenario, spread
+from metronome_opt.scenario.build import Problem
 from tests.scenario.examples import number
 
 TRAFFIC = {"period_ms": 100, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}]}

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from metronome_opt import load
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scenario import find_workloads, locate, read_scenario
+from metronome_opt.scenario import locate, read_scenario
 from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.measured import MeasuredStep, read_measured
-from metronome_opt.scenario.workload import find_files
+from metronome_opt.scenario.workload import find_files, find_workloads
 from tests.scenario.examples import measured, scenario, spread
 
 MB = 10**6

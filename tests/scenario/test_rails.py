@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.kubernetes import build_manifests
-from metronome_opt.scenario import Problem, Scenario, build_scenario
+from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.build import Problem
 from tests.solving import solve
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}

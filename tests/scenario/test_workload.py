@@ -8,7 +8,7 @@ import yaml
 
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import find_workloads, read_workload
+from metronome_opt.scenario.workload import find_workloads, read_workload
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:

@@ -7,17 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.scenario import (
-    Cluster,
-    DescribedJob,
-    Scenario,
-    build_scenario,
-    find_workloads,
-    read_workload,
-    spread,
-)
+from metronome_opt.scenario import Scenario, build_scenario, spread
 from metronome_opt.scenario.build import JobTraffic
+from metronome_opt.scenario.model import DescribedJob
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.traffic import Training, iteration
+from metronome_opt.scenario.workload import find_workloads, read_workload
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
 

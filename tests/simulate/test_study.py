@@ -10,11 +10,8 @@ import yaml
 
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
-from metronome_opt.scenario import (
-    build_scenario,
-    data_folder,
-    read_scenario,
-)
+from metronome_opt.scenario import build_scenario, read_scenario
+from metronome_opt.scenario.workload import data_folder
 from metronome_opt.simulate.study import find_study, read_study
 from tests.scenario.examples import scenario
 from tests.simulate.studies import (
@@ -40,7 +37,7 @@ from tests.simulate.studies import (
         ({"policies": ["default", "best"]}, "policies[1]: must be 'default', 'nearest'"),
         ({"policies": ["ideal", "ideal"]}, "policies[1]: 'ideal' is named twice"),
         ({"hyperperiod_ms": 7}, "hyperperiod_ms: 7: must be a multiple of slot_ms, 5"),
-        ({"draw": {}}, "draw.given: give exactly one of given, snapshot, static, dynamic, found 0"),
+        ({"draw": {}}, "draw.given: give exactly one of given, snapshot, static, dynamic, got 0"),
         ({"draw": {"dynamic": {"count": 1}, "static": {}}}, "draw.dynamic: give exactly one of"),
         ({"draw": {"poisson": {}}}, "draw.poisson: unknown field"),
         ({"draw": {"dynamic": {}}}, "draw.dynamic.count: missing"),

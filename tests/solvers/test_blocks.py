@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from metronome_opt.instance import Instance
-from metronome_opt.presolve import simplify_links, split
+from metronome_opt.presolve.blocks import split
+from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.result import Stop
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.search import Search

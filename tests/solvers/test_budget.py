@@ -31,7 +31,7 @@ def test_no_limit_is_no_limit_of_any_share() -> None:
 
 
 def test_nothing_is_done_when_the_time_is_over() -> None:
-    for budget in (Budget(0), Budget(1000).fraction(0.0), Budget(None, lambda: True)):
+    for budget in (Budget(0), Budget(1000).fraction(0.0)):
         assert budget.stopped
         assert list(budget.slices(10)) == []
     assert Budget(0).stop is Stop.TIME_LIMIT

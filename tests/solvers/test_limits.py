@@ -18,7 +18,7 @@ import pytest
 from benchmarks import textbook
 from metronome_opt.errors import InputError, MissingBackendError, SolverError
 from metronome_opt.instance import Instance
-from metronome_opt.presolve import split
+from metronome_opt.presolve.blocks import split
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.presolve import simplify_links, split
+from metronome_opt.presolve.blocks import split
+from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.solvers import link_groups as module
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search

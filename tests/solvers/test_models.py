@@ -22,7 +22,10 @@ from metronome_opt.schedule import Status
 from metronome_opt.solvers import backends, models
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.models import StrongForm
-from metronome_opt.solvers.network import CostNetwork, Eliminated, build, eliminate, tables
+from metronome_opt.solvers.network import tables
+from metronome_opt.solvers.network.eliminate import Eliminated, eliminate
+from metronome_opt.solvers.network.model import CostNetwork
+from metronome_opt.solvers.network.tables import build
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check

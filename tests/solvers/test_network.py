@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.solvers import elimination
-from metronome_opt.solvers.network import CostNetwork, build, condition, decide, eliminate, tables
+from metronome_opt.solvers.network import tables
+from metronome_opt.solvers.network.eliminate import decide, eliminate
+from metronome_opt.solvers.network.model import CostNetwork
+from metronome_opt.solvers.network.tables import build, condition
 from tests import builders
 from tests.landscape import landscape, optimum, scale_of
 from tests.solvers.searches import searching

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
-from metronome_opt.presolve import restrict
+from metronome_opt.presolve.blocks import restrict
 from metronome_opt.result import Stop
 from metronome_opt.solvers import link_groups
 from metronome_opt.solvers import proof as module

@@ -60,7 +60,7 @@ class Annotations:
 
     def number(self, name: str) -> int | None:
         """Return a whole number; None if it is missing."""
-        return self[name].optional(_NUMBERS[name])
+        return self[name].integer(_NUMBERS[name]) if self[name] else None
 
     @property
     def ignored(self) -> bool:

@@ -67,11 +67,6 @@ class ImportedJob:
         """The first of its claims; None if it has none."""
         return next(iter(self.claims), None)
 
-    @property
-    def is_of_claims(self) -> bool:
-        """Return True if it is known by its claims alone."""
-        return self.source.kind == CLAIM
-
 
 def read_jobs(
     objects: Objects, pods: Iterable[Pod], slot_ms: int, left_out: LeftOut
@@ -235,7 +230,7 @@ def _fill(job: ImportedJob, slot_ms: int) -> None:
         "max_stretch_ms": stretch * slot_ms or None,
     }
     job.entry = {
-        "name": job.claims[0].job if job.is_of_claims else original,
+        "name": job.claims[0].job if job.source.kind == CLAIM else original,
         **traffic,
         "workers": len(job.expected),
         "each": {kind: amount for kind, amount in job.each.model_dump().items() if amount},

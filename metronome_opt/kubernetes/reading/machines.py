@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.errors import InputError, counted, first_few, quote
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -51,12 +51,6 @@ class Machine:
         ready = [each / "status" for each in conditions if (each / "type").value == "Ready"]
         closed = self.source.at("spec.unschedulable").flag()
         return not closed and all(status.value == "True" for status in ready)
-
-
-def first_few(names: Sequence[str]) -> str:
-    """Return names as notes have them: three of them, and how many there are more."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
 
 
 def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str, Machine]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from metronome_opt.errors import InputError, counted, quote, sanitize
+from metronome_opt.errors import InputError, counted, first_few, quote, sanitize
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
@@ -20,7 +20,6 @@ from metronome_opt.kubernetes.reading.machines import (
     Choices,
     Machine,
     cluster_document,
-    first_few,
     read_machines,
 )
 from metronome_opt.scenario.build import Problem, build_scenario, spread

@@ -13,7 +13,7 @@ from importlib.resources import files
 from metronome_opt.report.page.data import embedded, page_data
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import CUSHION_LEGEND
-from metronome_opt.scenario import Problem
+from metronome_opt.scenario.build import Problem
 from metronome_opt.verify import comparable_part
 
 # In the order of their imports: each uses only what stands above it.
@@ -64,9 +64,15 @@ def build_page(problem: Problem, points: Sequence[Point]) -> str:
     if part is not problem.instance and len(points) == 1:
         title += " (gated jobs only)"
         problem, points = Problem(part), [replace(points[0], schedule=schedule)]
-    style, script = read_asset("page.css"), joined_script()
+    style = read_asset("page.css")
+    # One script without imports and exports: browsers load no modules from disk.
+    script = "".join(_scoped(name, read_asset(f"js/{name}.js")) for name in MODULES)
     fields = {
-        "policy": content_policy(style, script),
+        # A content security policy that lets this style and this script in, nothing else.
+        "policy": (
+            f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+            "img-src data:; base-uri 'none'; form-action 'none'"
+        ),
         "title": html.escape(title),
         "style": style,
         "data": embedded(page_data(problem, points)),
@@ -76,24 +82,8 @@ def build_page(problem: Problem, points: Sequence[Point]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda field: fields[field[1]], read_asset("page.html"))
 
 
-def content_policy(style: str, script: str) -> str:
-    """Return a content security policy that lets this style and this script in, nothing else."""
-    return (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def joined_script() -> str:
-    """Return all modules as one script without imports and exports.
-
-    A file of its own for each would need a server: browsers load no modules from disk.
-    """
-    return "".join(_scoped(name, read_asset(f"js/{name}.js")) for name in MODULES)
 
 
 def _scoped(name: str, source: str) -> str:

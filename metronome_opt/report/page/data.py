@@ -19,7 +19,7 @@ from metronome_opt.records import dump_document
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import where_jobs_run
 from metronome_opt.result import relative_gap
-from metronome_opt.scenario import Problem
+from metronome_opt.scenario.build import Problem
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.times import iteration_times

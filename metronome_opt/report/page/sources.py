@@ -11,9 +11,10 @@ from metronome_opt.documents import MAX_BYTES, read_document
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.kubernetes import VerificationError
-from metronome_opt.scenario import SCENARIO_FORMAT, Problem, data_folder
-from metronome_opt.scenario.build import read_source
+from metronome_opt.scenario.build import Problem, read_source
 from metronome_opt.scenario.judge import judge
+from metronome_opt.scenario.model import SCENARIO_FORMAT
+from metronome_opt.scenario.workload import data_folder
 from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, Status, read_schedule
 from metronome_opt.verify import check
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from metronome_opt.records import Record, refuse
+from metronome_opt.records import Record, check_one
 from metronome_opt.simulate.draws.generators import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulate.draws.setup import Generator, Setup
 
@@ -26,13 +26,7 @@ class Draw(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        known = list(type(self).model_fields)
-        given = [name for name in known if getattr(self, name) is not None]
-        if len(given) != 1:
-            refuse(
-                given[1] if given else known[0],
-                f"give exactly one of {', '.join(known)}, found {len(given)}",
-            )
+        check_one(self, list(type(self).model_fields))
         return self
 
     @property

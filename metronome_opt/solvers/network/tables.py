@@ -13,7 +13,8 @@ from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
-from metronome_opt.presolve import Orbits, orbits, restrict
+from metronome_opt.presolve.blocks import restrict
+from metronome_opt.presolve.orbits import Orbits, orbits
 from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.network.model import Cells, Cost, CostNetwork
 from metronome_opt.solvers.proof import link_bound

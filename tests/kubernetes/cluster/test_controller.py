@@ -27,8 +27,8 @@ from metronome_opt.kubernetes.client import (
     merge,
     resource,
 )
-from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.kubernetes.controller.live import LiveCluster
+from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.inject import MOUNT, VARIABLE, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest

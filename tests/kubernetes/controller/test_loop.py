@@ -9,8 +9,8 @@ import pytest
 
 from metronome_opt.cluster.monitor import Answer, Monitor, Question
 from metronome_opt.errors import RemoteError
-from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run
+from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.pods import Pod
 from tests.cluster.states import reservation, state_of
 from tests.kubernetes.controller.fake import FakeCluster

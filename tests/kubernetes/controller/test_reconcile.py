@@ -16,7 +16,7 @@ from metronome_opt.cluster import Store
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.placing import Place, decide, place_job
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.kubernetes.controller import Controller
+from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.pods import Pod
 from tests.kubernetes.controller.fake import GPU, FakeCluster, Killed, spec_of
 

@@ -13,7 +13,7 @@ from benchmarks.clusters import make_cluster
 from metronome_opt.allocation.places import Room
 from metronome_opt.cluster.placing import LATE, MEETINGS
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.kubernetes.controller import Controller
+from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulate.policies.metronome import Metronome
 from metronome_opt.simulate.state import Running, SimState, TrainingJob, training_jobs

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.reading import Choices, Imported, Objects, make_scenario
+from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.scenario import Imported, make_scenario
 
 GROUP = "metronome.x-k8s.io"
 Object = dict[str, Any]

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.files import read_manifests
 from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.kinds import KINDS, PodTemplate, WorkloadKind, register
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
-from metronome_opt.kubernetes.reading import Choices, make_scenario, read_manifests
+from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.scenario import make_scenario
 from metronome_opt.kubernetes.resources import needs_of
 from tests.kubernetes.reading.manifests import (
     GROUP,

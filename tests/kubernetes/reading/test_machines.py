@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.kubernetes.reading import Imported
+from metronome_opt.kubernetes.reading.scenario import Imported
 from tests.kubernetes.reading.manifests import (
     GROUP,
     Object,

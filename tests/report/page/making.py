@@ -10,8 +10,9 @@ from typing import Any
 from playwright.sync_api import Page
 
 from metronome_opt.instance import Instance
-from metronome_opt.report.page import Point, build_page
-from metronome_opt.scenario import Problem
+from metronome_opt.report.page.assemble import build_page
+from metronome_opt.report.page.sources import Point
+from metronome_opt.scenario.build import Problem
 from metronome_opt.schedule import Schedule
 from metronome_opt.verify import Evaluation, evaluate
 from tests.builders import schedule

@@ -10,7 +10,8 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from metronome_opt import load
-from metronome_opt.report.page import Point, build_page
+from metronome_opt.report.page.assemble import build_page
+from metronome_opt.report.page.sources import Point
 from tests.report.page.making import open_page
 from tests.solving import solve
 

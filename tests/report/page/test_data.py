@@ -16,7 +16,7 @@ from metronome_opt import load
 from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
 from metronome_opt.kubernetes import VerificationError
-from metronome_opt.report.page import find_problem, read_points
+from metronome_opt.report.page.sources import find_problem, read_points
 from metronome_opt.schedule import write_schedule
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, two_jobs
