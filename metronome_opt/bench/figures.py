@@ -1,4 +1,4 @@
-"""Figures of reports: functions that return axes."""
+"""Figures of reports: functions that draw into axes and return them."""
 
 from __future__ import annotations
 
@@ -91,24 +91,24 @@ def gaps_over_time(section: Section, solver: str, moments: Iterable[float]) -> l
 # ------------------------------------------------------------------ of solvers
 
 
-def plot_profile(section: Section) -> Axes:
+def plot_profile(section: Section, ax: Axes | None = None) -> Axes:
     """Draw the Dolan-More performance profile of the times to a proof."""
     solvers = list(proving_solvers(section))
     curves = performance_profile(section.proof_times[solvers], FLOOR_S)
     # Where all are as fast, there is still an axis.
     right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in curves.values()))
-    ax = _axes(f"Performance profile, {section.title}")
+    ax = _axes(ax, f"Performance profile, {section.title}")
     _steps(ax, curves, (1.0, right), section.solvers)
     ax.set(xscale="log", xlim=(1.0, right), ylim=(-0.02, 1.02))
     ax.set(xlabel="ratio to the fastest solver's time", ylabel="share of instances solved")
     return ax
 
 
-def plot_gaps(section: Section) -> Axes:
+def plot_gaps(section: Section, ax: Axes | None = None) -> Axes:
     """Draw the mean primal gap over time."""
     limit = max(2 * FLOOR_S, *(each.setting.time_limit_s for each in section.problems))
     moments = np.geomspace(FLOOR_S, limit, _MOMENTS)
-    ax = _axes(f"Primal gap over time, {section.title}")
+    ax = _axes(ax, f"Primal gap over time, {section.title}")
     for solver, line in solver_styles(section.solvers).items():
         gaps = gaps_over_time(section, solver, moments)
         ax.plot(moments, gaps, label=solver, drawstyle="steps-post", **line)
@@ -120,11 +120,12 @@ def plot_gaps(section: Section) -> Axes:
 # ------------------------------------------------------------------ parts
 
 
-def _axes(title: str) -> Axes:
-    """Return new axes with a title."""
-    from matplotlib.figure import Figure
+def _axes(ax: Axes | None, title: str) -> Axes:
+    """Return the axes, new ones if there are none, with a title."""
+    if ax is None:
+        from matplotlib.figure import Figure
 
-    ax = Figure(figsize=_SIZE, layout="constrained").add_subplot()
+        ax = Figure(figsize=_SIZE, layout="constrained").add_subplot()
     ax.set_title(title, parse_math=False)
     return ax
 
