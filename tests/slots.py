@@ -20,7 +20,7 @@ class Case:
     lengths
         How long each burst takes, but for the last one.
     taken
-        The slots that bursts take.
+        The slots that bursts take; None once the job has let go.
     begins
         When bursts begin.
     offset, period, starts, cushion
@@ -30,7 +30,7 @@ class Case:
     name: str
     compute: tuple[int, ...]
     lengths: tuple[int, ...]
-    taken: tuple[int, ...]
+    taken: tuple[int | None, ...]
     begins: tuple[int, ...]
     offset: int
     period: int = 100
@@ -44,62 +44,56 @@ CASES = (
     Case("early, epoch long ago", (60,), (20,), (70, 170), (70, 170), offset=-99_930),
     # Ends at 100 and 200, ready at 160 and 260.
     Case("on time", (60,), (40, 40), (60, 160, 260), (60, 160, 260), offset=60),
-    # Ends at 130: ready 30 late at 190, ends at 210; 10 late at 270, ends at 290; early at 350.
+    # Ends at 125: ready 25 late at 185, ends at 205; 5 late at 265, ends at 285; early at 345.
     Case(
-        "late by less than half",
+        "late by exactly a quarter",
         (60,),
-        (70, 20, 20),
+        (65, 20, 20),
         (60, 160, 260, 360),
-        (60, 190, 270, 360),
+        (60, 185, 265, 360),
         offset=60,
     ),
-    # Ends at 150: ready 50 late at 210, ends at 220; 20 late at 280, ends at 290; early at 350.
+    # A quarter of 101 is 25.25. Ends at 126: ready 25 late at 186, ends at 196; early at 256.
     Case(
-        "late by exactly half",
+        "late by less than a quarter of an odd period",
         (60,),
-        (90, 10, 10),
-        (60, 160, 260, 360),
-        (60, 210, 280, 360),
-        offset=60,
-    ),
-    # Ends at 151: ready 51 late at 211, so 49 early for the next; ends at 280, ready at 340.
-    Case("late by more than half", (60,), (91, 20), (60, 260, 360), (60, 260, 360), offset=60),
-    # Half of 101 is 50.5. Ends at 151: ready 50 late at 211, ends at 221; 19 late at 281.
-    Case(
-        "late by less than half of an odd period",
-        (60,),
-        (91, 10),
+        (66, 10),
         (60, 161, 262),
-        (60, 211, 281),
+        (60, 186, 262),
         offset=60,
         period=101,
     ),
-    # Ends at 152: ready 51 late at 212, so 50 early for the next; ends at 272, ready at 332.
+    # Ends at 127: ready 26 late at 187, and lets go. Ends at 197, ready at 257, and does not wait.
     Case(
-        "late by more than half of an odd period",
+        "late by more than a quarter of an odd period",
         (60,),
-        (92, 10),
-        (60, 262, 363),
-        (60, 262, 363),
+        (67, 10),
+        (60, 161, None),
+        (60, 187, 257),
         offset=60,
         period=101,
     ),
-    # Ready at 410, 250 late: the slot of two iterations later, 50 late. Ends at 420, ready at 480.
+    # Ready at 186, 26 late. Then at 6320, when the next iteration is that of 6360, before 6400; at
+    # 6400 it is that of 6460, the first whose number is 64 or more.
     Case(
-        "late by two and a half periods",
+        "lets go, and takes slots again",
         (60,),
-        (290, 10),
-        (60, 360, 460),
-        (60, 410, 480),
+        (66, 6074, 20),
+        (60, 160, None, 6460),
+        (60, 186, 6320, 6460),
         offset=60,
     ),
-    # Ready at 411, 251 late: the slot of three iterations later, 49 early.
+    # Ready at 260, 100 late: not yet a pause.
+    Case("late by a period", (60,), (140, 10), (60, 160, None), (60, 260, 330), offset=60),
+    # Ready at 261.
+    Case("a pause", (60,), (141, 10), (60, 360, 460), (60, 360, 460), offset=60),
+    # Ready at 186, 26 late; then at 6587, when iteration 64 is over.
     Case(
-        "late by more than two and a half periods",
+        "a pause while let go",
         (60,),
-        (291, 20),
-        (60, 460, 560),
-        (60, 460, 560),
+        (66, 6341, 20),
+        (60, 160, 6660, 6760),
+        (60, 186, 6660, 6760),
         offset=60,
     ),
     # Ends at 40, ready at 50; ends at 80, ready at 100.
@@ -112,33 +106,33 @@ CASES = (
         offset=20,
         starts=(0, 50),
     ),
-    # The second is ready 50 late at 120, ends at 130; then 30 late at 150 and 10 late at 180.
+    # The second is ready 25 late at 95, ends at 105; then 5 late at 125, and early at 155.
     Case(
-        "two bursts, the second late by exactly half",
+        "two bursts, the second late by exactly a quarter",
         (20, 10),
-        (90, 10, 20, 10),
-        (20, 70, 120, 170, 220),
-        (20, 120, 150, 180, 220),
+        (65, 10, 20),
+        (20, 70, 120, 170),
+        (20, 95, 125, 170),
         offset=20,
         starts=(0, 50),
     ),
-    # The second is ready 60 late at 130, so 40 early for the next; all after it are one later.
+    # The second is ready 46 late at 116. At 6360 the next iteration is that of 6420.
     Case(
-        "two bursts, the second late by more than half",
+        "two bursts, the second lets go",
         (20, 10),
-        (100, 10, 20, 10),
-        (20, 170, 220, 270, 320),
-        (20, 170, 220, 270, 320),
+        (86, 6224, 20),
+        (20, 70, 6420, 6470),
+        (20, 116, 6420, 6470),
         offset=20,
         starts=(0, 50),
     ),
-    # The first of the second iteration is ready 70 late at 190, so 30 early for the next.
+    # The first of the second iteration is ready 46 late at 166; the second does not wait either.
     Case(
-        "two bursts, the first late by more than half",
+        "two bursts, the first lets go",
         (20, 10),
-        (20, 100, 20, 10),
-        (20, 70, 220, 270, 320),
-        (20, 70, 220, 270, 320),
+        (20, 76, 10, 6214),
+        (20, 70, 120, None, 6420),
+        (20, 70, 166, 186, 6420),
         offset=20,
         starts=(0, 50),
     ),
@@ -146,13 +140,13 @@ CASES = (
     Case("at first within the cushion", (60,), (20,), (50, 150), (60, 150), offset=50, cushion=10),
     # Ready at 60, 11 late: not on time any more.
     Case("at first beyond the cushion", (60,), (20,), (149, 249), (149, 249), 49, cushion=10),
-    # Later it plays no part: 50 late at 200, ends at 210; 20 late at 270; but 55 late at 405.
+    # Later it plays no part: 30 late at 180 is more than a quarter.
     Case(
         "later no cushion",
         (60,),
-        (80, 10, 75, 10),
-        (50, 150, 250, 450, 550),
-        (60, 200, 270, 450, 550),
+        (60, 10),
+        (50, 150, None),
+        (60, 180, 250),
         offset=50,
         cushion=10,
     ),

@@ -52,7 +52,7 @@ def monitor(
         watch = _Watch(state, Monitor(read, check_s=interval), claims, as_json=as_json)
         return watch.repeat(interval)
     # There is one check only, so its findings are believed.
-    following = Monitor(read, check_s=interval, persist=1, lets_go=False)
+    following = Monitor(read, check_s=interval, persist=1)
     watch = _Watch(state, following, None if dry_run else claims, as_json=as_json)
     answer = watch.check(partial(following.ask, measured=True), dry_run=dry_run)
     if answer is None:

@@ -2,8 +2,8 @@
 
 A job that others delay has longer bursts and iterations, but is still the job that it claims to be.
 Out of its slots its bursts count as if all were sent at the rate of the fastest of sixteen, which
-met none or fewest, if all claim one rate. Even these may have met others: there bursts are at most
-as long as claimed.
+met none or fewest, if all claim one rate. Even these may have met others: there bursts are longer
+than claimed only as far as they send more.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class Observation:
         From one beginning to the next, with what it waited for its slots.
     computing_ms, burst_ms
         Neither sending nor waiting; and sending, without delays by other jobs.
+    sent_ms
+        How long what was sent takes at the claimed rate; 0 if that is not known.
     error_ms
         By how much the period may be off.
     """
@@ -77,6 +79,7 @@ class Observation:
     period_ms: float
     computing_ms: float
     burst_ms: float
+    sent_ms: float = 0.0
     error_ms: float = 0.0
 
     @property
@@ -89,8 +92,9 @@ class Observation:
         return claim.gated and self.period_ms > claim.period * slot_ms * (1 + _LATE)
 
     def no_longer(self, claim: Reservation, slot_ms: int) -> Observation:
-        """Return it with bursts that are not longer than claimed."""
-        return replace(self, burst_ms=min(self.burst_ms, float(slot_ms * _busy(claim.gang))))
+        """Return it with bursts that are longer than claimed only as far as they send more."""
+        longest = max(self.sent_ms, float(slot_ms * _busy(claim.gang)))
+        return replace(self, burst_ms=min(self.burst_ms, longest))
 
     def differences(self, claim: Reservation, slot_ms: int) -> list[str]:
         """Return in words what is not as claimed, beyond tolerances."""
@@ -173,9 +177,11 @@ def _observation(
     computing_ms = period_ms - waited_ms - burst_ms
     sent = 1000 * _MBIT * totals["sent_bytes"] / times  # Mbit/s * ms of one task
     late_ms = 1000 * totals["late_seconds"] / totals["bursts"]
+    claimed = sum(phase.length * phase.rate for phase in claim.gang.phases)
+    sent_ms = sent * _busy(claim.gang) / claimed
     # At either end of the time an iteration may be counted whose wait is not.
     error_ms = 2 * (waited_ms + late_ms) / times
-    seen = Observation(period_ms, computing_ms, burst_ms, error_ms)
+    seen = Observation(period_ms, computing_ms, burst_ms, sent_ms, error_ms)
     fastest = totals["fastest_bytes"] and totals["fastest_seconds"]
     in_time = claim.gated and not seen.is_late(claim, slot_ms)
     one_rate = len({phase.rate for phase in claim.gang.phases}) == 1

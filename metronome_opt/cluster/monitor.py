@@ -5,10 +5,8 @@ claims in force, `Monitor.answer` decides by that copy, at leisure and without t
 `Monitor.apply` changes of the state what is still true then.
 
 A difference between measured and claimed traffic corrects a claim when it has lasted for some
-checks. Jobs that fit can be late all the same: once several of them are out of their slots, each
-holds up the others, and none catches up. On real networks that lasts for minutes, and free jobs
-separate by themselves. So all that hang together are let go for some seconds; for twice as long
-each time that it does not help.
+checks. Jobs out of their slots delay one another, which lengthens bursts: there longer ones are
+believed only as far as they send more. Gates let go of slots and take them again by themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.rephase import choose_slots
 
-_LOOSE_S, _MAX_LOOSE_S = 5.0, 600.0
 _SETTLE_S = 2.0  # gangs that come one after the other are decided about together
 _PAUSE_S = 30.0  # for which measurements leave gangs alone that were moved
 _PERSIST = 2  # checks in a row in which a difference has to be there before it counts
@@ -58,21 +55,15 @@ class Answer:
         Those that change.
     reason
         In one line.
-    late
-        Jobs that are late though nothing of their own has changed.
     observations
         By job, its mean iteration, or why that is not known; empty if nothing was measured.
-    in_time
-        Whether all jobs that keep slots were measured, and none was late.
     fault
         Why nothing was measured; None if all is well.
     """
 
     claims: Mapping[str, Reservation]
     reason: str
-    late: frozenset[str] = frozenset()
     observations: Mapping[str, Observation | str] = field(default_factory=dict)
-    in_time: bool = False
     fault: str | None = None
 
 
@@ -106,8 +97,6 @@ class Monitor:
     persist
         Checks in a row in which something has to differ from the claims before it is believed. The
         first one after a change may see a part of it only.
-    lets_go
-        Whether jobs that are late may be let go; somebody has to gather them again.
     clock
         Seconds since the epoch, for tests.
     """
@@ -118,31 +107,22 @@ class Monitor:
         *,
         check_s: float = 10.0,
         persist: int = _PERSIST,
-        lets_go: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._read, self._check_s, self._clock = read, check_s, clock
-        self._persist, self._lets_go = persist, lets_go
-        self._slow: set[str] = set()  # gangs still late after they were let go
-        # By gang: checks in a row in which it differed from its claim, and in which it was late.
-        self._differs: Counter[str] = Counter()
-        self._late: Counter[str] = Counter()
+        self._persist = persist
+        self._differs: Counter[str] = Counter()  # by gang: from its claim, in checks in a row
         self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its slots
         self._moved_s: dict[str, float] = {}  # when it was moved last
         self._known: dict[str, frozenset[str]] | None = None  # gangs and their links
         self._concerned: set[str] = set()
         self._since_s = clock()  # when the last gang came or left
         self._due_s = clock() + check_s
-        self._loose: set[str] = set()  # gangs that were let go, until when, and for how long next
-        self._loose_until_s = 0.0
-        self._loose_s = _LOOSE_S
 
-    def next(self, state: ClusterState) -> Question | Rephased | None:
-        """Return what is to be decided now; or what was done at once; None if nothing is due."""
+    def next(self, state: ClusterState) -> Question | None:
+        """Return what is to be decided now; None if nothing is due."""
         self.follow(state)
         now = self._clock()
-        if self._loose:
-            return self._gather(state) if now >= self._loose_until_s else None
         is_due = self._read is not None and now >= self._due_s
         if is_due or (self._concerned and now >= self._since_s + _SETTLE_S):
             return self.ask(state, measured=is_due)
@@ -173,8 +153,7 @@ class Monitor:
             self._concerned |= self._known.pop(job)
             self._notified_s.pop(job, None)
             self._moved_s.pop(job, None)
-            del self._differs[job], self._late[job]
-            self._slow.discard(job)
+            del self._differs[job]
         for job in came:
             self._known[job] = frozenset(state.flows(job))
             self._notified_s[job] = now
@@ -224,29 +203,12 @@ class Monitor:
             except MetronomeError as error:
                 fault = str(error)
         observations = {
-            job: self._believed(each, claims[job], slot_ms)
+            job: _believed(each, claims[job], slot_ms)
             for job, each in seen.items()
             if isinstance(each, Observation)
         }
-        in_time = bool(seen) and all(
-            job in observations and not observations[job].is_late(claim, slot_ms)
-            for job, claim in claims.items()
-            if claim.gated
-        )
         decision = self._decide(question, observations)
-        return replace(decision, observations=seen, in_time=in_time, fault=fault)
-
-    def _believed(self, seen: Observation, claim: Reservation, slot_ms: int) -> Observation:
-        """Return an observation without what other jobs may have done to bursts out of slots.
-
-        Once jobs that were late were let go in vain, bursts are as long as measured.
-        """
-        if claim.gated and not seen.is_late(claim, slot_ms):
-            self._slow.discard(claim.job)
-            return seen
-        if claim.gated and self._loose_s > _LOOSE_S:
-            self._slow.add(claim.job)
-        return seen if claim.job in self._slow else seen.no_longer(claim, slot_ms)
+        return replace(decision, observations=seen, fault=fault)
 
     def _decide(self, question: Question, observations: Mapping[str, Observation]) -> Answer:
         """Return a decision after comparing claims with observations.
@@ -258,13 +220,9 @@ class Monitor:
         differences: dict[str, list[str]] = {}
         for job, seen in observations.items():
             differences[job] = seen.differences(claims[job], slot_ms)
-            is_late = seen.is_late(claims[job], slot_ms) and not differences[job]
             self._differs[job] = self._differs[job] + 1 if differences[job] else 0
-            self._late[job] = self._late[job] + 1 if is_late else 0
         resting = self._resting(question)
-        ripe = {job for job in observations if self._late[job] >= self._persist}
-        late = frozenset(ripe - resting)
-        right, why = dict(claims), [f"{job}: late" for job in sorted(late)]
+        right, why = dict(claims), []
         differing = [job for job in observations if self._differs[job] >= self._persist]
         for job in differing:
             if job in resting:
@@ -289,7 +247,7 @@ class Monitor:
         for job, claim in changed.items():
             why += _changes(claims[job], claim, slot_ms)
         reason = "; ".join(filter(None, (*why, slots.why)))
-        return Answer(changed, reason or _nothing(differences), late)
+        return Answer(changed, reason or _nothing(differences))
 
     def _resting(self, question: Question) -> set[str]:
         """Return the jobs beside one that was moved not long ago, which are left alone."""
@@ -310,9 +268,7 @@ class Monitor:
         """Apply a decision if the gangs that it is about are as they were."""
         self.follow(state)
         unchanged = Rephased(0, answer.reason, answer.fault)
-        if answer.in_time:
-            self._loose_s = _LOOSE_S
-        if not answer.claims and not answer.late:
+        if not answer.claims:
             return unchanged
         before = question.claims
         if any(state.claims.get(job) != claim for job, claim in before.items()):
@@ -324,39 +280,16 @@ class Monitor:
         moved = [job for job, each in answer.claims.items() if _slots(each) != _slots(before[job])]
         self._notified_s |= dict.fromkeys(moved, now)
         self._moved_s |= dict.fromkeys(moved, now)
-        if self._lets_go and answer.late and answer.late.isdisjoint(moved):
-            return self._let_go(state, question.instance, answer.late, now)
         return Rephased(len(moved), answer.reason, answer.fault)
-
-    def _let_go(
-        self, state: ClusterState, instance: Instance, late: frozenset[str], now: float
-    ) -> Rephased:
-        """Let all go that hang together with gangs that are late."""
-        for part in components(instance):
-            names = {job.name for job in part.jobs}
-            if not names.isdisjoint(late):
-                self._loose |= {name for name in names if state.claims[name].gated}
-        self._gate(state, gated=False)
-        self._loose_until_s = now + self._loose_s
-        line = f"{', '.join(sorted(late))} late though bursts fit: no slots for {self._loose_s:g} s"
-        self._loose_s = min(2 * self._loose_s, _MAX_LOOSE_S)
-        return Rephased(len(self._loose), line, None)
-
-    def _gather(self, state: ClusterState) -> Rephased:
-        """Give back their slots to those that were let go and are still there."""
-        self._loose &= state.claims.keys()
-        self._gate(state, gated=True)
-        self._notified_s |= dict.fromkeys(self._loose, self._clock())
-        count = len(self._loose)
-        self._loose = set()
-        return Rephased(count, f"{count} gangs keep their slots again", None)
-
-    def _gate(self, state: ClusterState, *, gated: bool) -> None:
-        claims = (state.claims[job] for job in self._loose)
-        state.revise(claim.model_copy(update={"gated": gated}) for claim in claims)
 
 
 # ------------------------------------------------------------------ claims
+
+
+def _believed(seen: Observation, claim: Reservation, slot_ms: int) -> Observation:
+    """Return an observation without what other jobs may have done to bursts out of slots."""
+    in_slots = claim.gated and not seen.is_late(claim, slot_ms)
+    return seen if in_slots else seen.no_longer(claim, slot_ms)
 
 
 def _plan(claims: Mapping[str, Reservation]) -> Plan:

@@ -306,7 +306,7 @@ class Gate:
             begin, slot = plan.take(now - self._moved)
             if claim is not None and not (jumped or self._free):
                 burst.begins = steady + begin - (now - self._moved)
-                burst.slot_at = slot + self._moved
+                burst.slot_at = None if slot is None else slot + self._moved
                 burst.cushion = claim.cushion_ns
 
     def _skip_to(self, burst: Burst, plan: SlotPlan) -> None:

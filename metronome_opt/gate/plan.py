@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+LATEST = 4
+"""A burst that is late by more than the period over this lets go of its slots."""
+
+RETRY = 64
+"""A job that has let go takes a slot again in an iteration whose number is a multiple of this."""
+
 STALL = 0.25
 """The largest share of a period by which a new claim delays one iteration."""
 
@@ -45,9 +51,12 @@ class SlotPlan:
     """The next slot of a job.
 
     A burst that is ready before its slot waits for it. One that is late begins at once, and the
-    slots after it stay where they are, so that idle time lets the job catch up. One that is late by
-    more than half a period takes the slot of a later iteration, the first that is near enough.
-    These are the rules of `metronome_opt.kernels.fluid.slots` for paced jobs that yield.
+    slots after it stay where they are, so that idle time lets the job catch up. If it is late by
+    more than a quarter of a period, the job lets go: bursts begin at once, until an iteration
+    begins whose number since the epoch is a multiple of `RETRY`, or a later one. It takes the first
+    slot there that it is not late for. Jobs of one period so come back together. An iteration that
+    is late by more than a period comes after a pause, such as a checkpoint, and takes the next
+    slot. These are the rules of `metronome_opt.kernels.fluid.slots` for paced jobs that yield.
 
     Parameters
     ----------
@@ -65,6 +74,7 @@ class SlotPlan:
         self.phase = 0
         self._origin: int | None = None  # where the iteration begins that is next or under way
         self._behind = 0  # by how much the slots are still before those of the claim
+        self._retry: int | None = None  # from when on a job takes slots again that has let go
 
     @property
     def slot(self) -> int | None:
@@ -77,8 +87,8 @@ class SlotPlan:
             self._origin += self.claim.period_ns
         self.phase = phase
 
-    def take(self, ready: int) -> tuple[int, int]:
-        """Return when a burst begins that is ready now, and the slot that it takes.
+    def take(self, ready: int) -> tuple[int, int | None]:
+        """Return when a burst begins that is ready now, and the slot that it takes, if any.
 
         The first burst takes the first slot that it is not late for. No burst waits for longer
         than a period.
@@ -87,20 +97,26 @@ class SlotPlan:
         origin, phase = self._origin, self.phase
         if origin is None:
             origin = self._aligned(ready)
+        elif phase == 0 and (self._retry is not None or ready - origin - starts[0] > period):
+            origin, self._behind = self._aligned(ready, 0), 0
+            if self._retry is not None and origin >= self._retry:
+                self._retry = None
         elif self._behind and phase == 0:
             step = min(self._behind, int(STALL * period))
             self._behind -= step
             origin += step
+        let_go = self._retry is not None
         slot = origin + starts[phase]
-        if 2 * (ready - slot) > period:
-            missed = -((period - 2 * (ready - slot)) // (2 * period)) * period
-            origin += missed
-            slot += missed
+        if not let_go and LATEST * (ready - slot) > period:
+            self._retry = (origin // (RETRY * period) + 1) * RETRY * period
+            self._behind = 0
         phase += 1
         if phase == len(starts):
             phase = 0
             origin += period
         self._origin, self.phase = origin, phase
+        if let_go:
+            return ready, None
         begin = slot if slot > ready else ready
         return begin if begin - ready < period else ready + period, slot
 
@@ -119,20 +135,22 @@ class SlotPlan:
         self.claim = claim
         self.phase = 0
         self._behind = 0
+        self._retry = None
         if slot is None:
             return
         origin = self._aligned(slot + moved_ns)
         self._behind = max(0, origin + claim.starts_ns[0] - slot - moved_ns)
         self._origin = origin - self._behind
 
-    def _aligned(self, moment: int) -> int:
+    def _aligned(self, moment: int, cushion: int | None = None) -> int:
         """Return the first iteration whose first slot is not over at a moment, but for a cushion.
 
-        Of a cushion only half a period counts: a later burst takes the next slot anyway.
+        Of that of the claim only a quarter of a period counts: a later burst lets go anyway.
         """
         claim = self.claim
         first = claim.offset_ns + claim.starts_ns[0]
-        cushion = min(claim.cushion_ns, claim.period_ns // 2)
+        if cushion is None:
+            cushion = min(claim.cushion_ns, claim.period_ns // LATEST)
         iteration = -((first + cushion - moment) // claim.period_ns)
         aligned: int = claim.offset_ns + iteration * claim.period_ns
         return aligned

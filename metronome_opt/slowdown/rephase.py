@@ -3,7 +3,8 @@
 Of each connected component of jobs these are simulated: to leave everything as it is; the corrected
 claims where they are; a plan of minimum slowdown, rotated so that jobs wait little for it; and no
 job gated. A later one is taken over an earlier only if iterations become noticeably shorter, with
-the cost of waiting once counted in. No job may become slower than both now and without any slots.
+the cost of waiting once counted in. However links are shared, no job may become slower than now:
+gates let go of slots that jobs cannot keep, so that little is lost where everything stays.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
-_HARM = 0.01  # of an iteration: by so much a job may become slower, since plays differ by chance
+_HARM = 0.01  # of a period: by so much a job may become slower under one way of sharing
 _FIRST_SEED = 300  # of plays; those of the search for plans have others
 _SECONDS = 20.0  # at most, for a plan of minimum slowdown
 _MAX_NAMED = 3
@@ -120,11 +121,14 @@ class _Group:
     def _played(self) -> dict[object, Floats]:
         return {}
 
-    def _slowdowns(self, plan: Plan) -> Floats:
+    def _by_sharing(self, plan: Plan) -> Floats:
         key = frozenset(plan.offsets.items()), frozenset(plan.periods.items())
         if key not in self._played:
-            self._played[key] = self._player.slowdowns(plan)
+            self._played[key] = self._player.by_sharing(plan)
         return self._played[key]
+
+    def _slowdowns(self, plan: Plan) -> Floats:
+        return np.asarray(self._by_sharing(plan).mean(axis=0))
 
     # ------------------------------------------------------------------ what they may do
 
@@ -170,9 +174,6 @@ class _Group:
         chosen = self.corrected
         if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
             chosen = self.stay
-        if not self._fits and self._cost(chosen) > self._cost(self._free) - _MIN_GAIN:
-            # A job that is gated all the same may starve: to be late is to wait for the next slot.
-            chosen = self._free
         if self._value(chosen) > 1 + _CLOSE:
             for way in self._others():
                 if self._cost(chosen) - self._cost(way) >= _MIN_GAIN and self._is_harmless(way):
@@ -231,9 +232,8 @@ class _Group:
         return _PRICE * total
 
     def _is_harmless(self, plan: Plan) -> bool:
-        """Return whether no job becomes slower than both as it is now and with no job gated."""
-        due = np.maximum(self._slowdowns(self.stay), self._slowdowns(self._free))
-        return bool((self._slowdowns(plan) - due <= _HARM).all())
+        """Return whether no job becomes slower than as it is, however links are shared."""
+        return bool((self._by_sharing(plan) - self._by_sharing(self.stay) <= _HARM).all())
 
     def describe(self, plan: Plan) -> str:
         """Return in words what the jobs lose as things are, and with a plan."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.measured import GateCounter
-from metronome_opt.cluster.monitor import Monitor, Question
+from metronome_opt.cluster.monitor import Monitor
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.gate.plan import Claim, SlotPlan
 from metronome_opt.instance import Phase
@@ -81,7 +81,8 @@ class Worker:
         elif self.plan.claim != self.claim:
             self.plan.follow(self.claim)
         begin_ns, slot_ns = self.plan.take(round(1e6 * now_ms))
-        self.until_ms, self.slot_ms = max(now_ms, begin_ns / 1e6), slot_ns / 1e6
+        self.until_ms = max(now_ms, begin_ns / 1e6)
+        self.slot_ms = None if slot_ns is None else slot_ns / 1e6
 
     def begin(self, now_ms: float) -> None:
         """Begin a burst, and with it an iteration."""
@@ -248,9 +249,10 @@ class Fleet:
         self._check_ms += _CHECK_MS
         if self._monitor is None:
             return
-        done = self._monitor.next(self.state)
-        if isinstance(done, Question):
-            done = self._monitor.apply(self.state, done, self._monitor.answer(done))
-        if done is not None and done.gangs:
+        question = self._monitor.next(self.state)
+        if question is None:
+            return
+        done = self._monitor.apply(self.state, question, self._monitor.answer(question))
+        if done.gangs:
             self.rephasings.append(f"{self.now_ms / 1000:.0f} s: {done.line}")
             self._notify()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.measured import Read
-from metronome_opt.cluster.monitor import Monitor, Question, Rephased
+from metronome_opt.cluster.monitor import Monitor, Rephased
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import snapshot_of
 from metronome_opt.errors import RemoteError
@@ -42,14 +42,11 @@ class Watched:
         """Let time pass; decide as often as the monitor wants to."""
         for _ in range(seconds):
             self.now_s += 1
-            following = self.monitor.next(self.state)
-            if isinstance(following, Question):
-                following = self.monitor.apply(
-                    self.state, following, self.monitor.answer(following)
-                )
-            if following is not None:
-                self.rephased.append(following)
-                self.lines.append(following.line)
+            question = self.monitor.next(self.state)
+            if question is not None:
+                done = self.monitor.apply(self.state, question, self.monitor.answer(question))
+                self.rephased.append(done)
+                self.lines.append(done.line)
 
 
 def test_jobs_that_obey_keep_their_slots() -> None:

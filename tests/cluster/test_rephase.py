@@ -99,25 +99,24 @@ def ring(seed: int) -> Fleet:
 @pytest.mark.parametrize("seed", range(3))
 def test_contended_bursts_are_not_taken_for_longer_ones(seed: int) -> None:
     fleet = ring(seed)
+    before = {name: claim.gang.phases[0].length for name, claim in fleet.state.claims.items()}
     fleet.workers["b"].compute_ms += 60
     fleet.run(60)
-    assert max(times(fleet).values()) < 490  # 480 is the next divisor of 2.4 s
+    bursts = {name: claim.gang.phases[0].length for name, claim in fleet.state.claims.items()}
+    assert all(bursts[name] <= 1.1 * length for name, length in before.items())
     fleet.workers["b"].compute_ms -= 60
     fleet.run(60)
     assert times(fleet) == pytest.approx(dict.fromkeys("abcd", 400), rel=0.005)
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_jobs_delayed_by_one_another_run_without_slots_for_a_moment(measured: bool) -> None:
+def test_jobs_delayed_by_one_another_recover(measured: bool) -> None:
     fleet = three(measured=measured)
     computes_longer(fleet)
     fleet.run(8)
     fleet.workers["c"].compute_ms = 140
     fleet.run(100)
-    if measured:
-        assert times(fleet) == pytest.approx({"a": 200, "b": 200, "c": 200}, rel=0.002)
-    else:  # no cause is left, and yet no job recovers
-        assert min(times(fleet).values()) > 230
+    assert times(fleet) == pytest.approx({"a": 200, "b": 200, "c": 200}, rel=0.002)
 
 
 def test_jobs_that_obey_their_claims_are_left_alone() -> None:
@@ -127,13 +126,13 @@ def test_jobs_that_obey_their_claims_are_left_alone() -> None:
     assert times(fleet) == pytest.approx({"a": 200, "b": 200, "c": 200}, rel=0.001)
 
 
-def test_only_jobs_that_fit_keep_slots() -> None:
-    # Four bursts of 65 ms want 260 ms, of which half fit 200 ms; alone it would be 195 ms.
+def test_jobs_that_fit_again_keep_slots() -> None:
+    # Four bursts of 65 ms want 260 ms; alone an iteration would be 195 ms.
     fleet = Fleet(measured=True)
     for name, offset in (("a", 0), ("b", 14), ("c", 28), ("d", 5)):
         fleet.come(Worker(name, 130, 65), offset)
     fleet.run(60)
-    assert [claim.gated for claim in fleet.state.claims.values()] == [False] * 4
+    assert max(times(fleet).values()) < 290
     fleet.leave("c")
     fleet.leave("d")
     fleet.run(90)

@@ -30,6 +30,7 @@ def begun(case: Case) -> list[float]:
     pattern = Pattern(computing, bursts, bursts)
     engine = running(pattern, iterations=None, capacity=volume, watched=["link"])
     engine.run(0.0)
+    assert case.taken[0] is not None
     planned = case.taken[0] - case.starts[0]
     starts = tuple(float(start) for start in case.starts)
     slot = Slot(case.period, case.cushion, Lateness.YIELD, 0, starts)

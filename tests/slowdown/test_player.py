@@ -48,11 +48,12 @@ def test_gated_jobs_may_be_served_first() -> None:
 
 def test_warm_up_does_not_count() -> None:
     # "b" comes 4 slots after "a", and each is slower by 4. Free they stay so for ever; if "a" is
-    # gated, it is 4, 8, then 12 slots late, more than half a period, and takes a later slot: 80.
-    # The next time, at 160, it comes when "b" has ended, and they meet no more.
-    player = Player(TWINS, FAIR, jitter=0.0)
-    assert exactly(player, Plan({"a": 0, "b": 4})) == [1.2, 1.2]
-    assert exactly(player, Plan({"a": 0, "b": 4}, {"a": 20})) == [1, 1]
+    # gated, and served first, "b" ends when it would have ended beside a burst less: it is slower
+    # once, and they meet no more.
+    plan = Plan({"a": 0, "b": 4})
+    assert exactly(Player(TWINS, FAIR, jitter=0.0), plan) == [1.2, 1.2]
+    served = Player(TWINS, [Play("gated", 0)], jitter=0.0)
+    assert exactly(served, Plan(plan.offsets, {"a": 20})) == [1, 1]
 
 
 @pytest.mark.parametrize(("weights", "mean"), [((1, 3), 2.5), ((0, 2), 3), ((0, 0), 2)])

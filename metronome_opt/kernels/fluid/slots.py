@@ -14,10 +14,12 @@ A *paced* job computes as soon as it can, and its bursts wait, each for its own 
 what computing takes less or more at one time does not come between the slot and the burst. If a
 burst is late beyond the cushion, it begins at once, and plans move by no more than what is beyond:
 its own or that of its group. One that yields moves no plan, whatever its cushion: it begins at
-once, and idle time lets it catch up. Only if it is late by more than half a period it takes the
-slot of a later iteration, the first that is near enough, and waits if that is still to come; all
-slots after it are those of later iterations then, too. `metronome_opt.gate.plan` has the same rule
-for jobs that run.
+once, and idle time lets it catch up. If it is late by more than a quarter of a period it lets go:
+its bursts begin at once, until its plan has come to an iteration whose number is a multiple of
+`RETRY`. There it takes the first slot that it is not late for. Iterations are numbered from time 0,
+so that jobs of one period come back together. An iteration that is late by more than a period comes
+after a pause, and takes the next slot. `metronome_opt.gate.plan` has the same rule for jobs that
+run.
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ import math
 
 from metronome_opt.kernels.compiling import inner
 from metronome_opt.kernels.fluid.world import HOLD, YIELD, World
+
+LATEST = 0.25
+"""The share of a period beyond which a late job that yields lets go of its slots."""
+
+RETRY = 64
+"""A job that has let go takes a slot again in an iteration whose number is a multiple of this."""
 
 
 @inner
@@ -75,10 +83,10 @@ def burst_start(world: World, job: int, at: float) -> float:
     if abs(row.due - row.planned) > row.cushion:
         row.due = row.planned
     if row.lateness == YIELD:
-        _take_near_slot(world, job, at)
+        return _yielding_start(world, job, at)
     start: float = max(now, row.due + at)
     late = start - (row.planned + at) - row.cushion
-    if late <= 0.0 or row.lateness == YIELD:
+    if late <= 0.0:
         return start
     if row.lateness == HOLD:
         world.shifts[row.group] += late
@@ -89,20 +97,29 @@ def burst_start(world: World, job: int, at: float) -> float:
 
 
 @inner
-def _take_near_slot(world: World, job: int, at: float) -> None:
-    """Move the plan of a job on by whole periods until it is late by no more than half of one.
+def _yielding_start(world: World, job: int, at: float) -> float:
+    """Return when a burst of a job that yields begins; see the module.
 
-    It sees by its own clock how late it is. If it has to wait after that, it is re-phased.
+    It sees by its own clock how late it is.
     """
     row = world.jobs[job]
-    late = world.clock[0].now - (row.due + at)
-    missed = math.ceil(late / row.period - 0.5)
-    if missed <= 0:
-        return
-    row.planned += missed * row.period
-    row.due += missed * row.period / row.speed
-    if row.due + at > world.clock[0].now:
-        row.rephasings += 1
+    now: float = world.clock[0].now
+    late = now - row.due - at
+    if row.segment == 0 and (row.retry > 0.0 or late > row.period):
+        passed = math.ceil(late / row.period) * row.period
+        row.planned += passed
+        row.due += passed / row.speed
+        late -= passed / row.speed
+        if row.planned >= row.retry:
+            row.retry = 0.0
+            row.rephasings += 1
+    if row.retry > 0.0:
+        return now
+    if late > LATEST * row.period:
+        row.retry = (math.floor(row.planned / (RETRY * row.period)) + 1) * RETRY * row.period
+        return now
+    start: float = max(now, row.due + at)
+    return start
 
 
 @inner

@@ -89,6 +89,7 @@ JOB = np.dtype(
         ("lateness", _I),
         ("group", _I),
         ("seen", _F),  # how much of its group's shift it has taken part in
+        ("retry", _F),  # when a job that has let go takes a slot again; 0 if it keeps slots
         # What came of it.
         ("spent", _F),  # sum of iteration times
         ("shortest", _F),

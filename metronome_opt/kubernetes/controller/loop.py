@@ -115,8 +115,8 @@ class _Rephasing:
                 fault = f"no slots were chosen: {type(error).__name__}: {error}"
                 return Rephased(0, "", fault)
         following = self._monitor.next(self._state)
-        if not isinstance(following, Question):
-            return following
+        if following is None:
+            return None
         self._under_way = following, Future()
         # No pool: a controller that ends does not wait for a decision.
         threading.Thread(target=self._answer, args=self._under_way, daemon=True).start()
