@@ -51,15 +51,15 @@ def test_a_limit_of_0_forbids_to_stretch(slots: int) -> None:
 
 
 def test_jobs_are_stretched_as_far_as_it_pays() -> None:
-    # 36 and 38 of 80 slots, a reserve of two each: without idle time they would become late.
+    # 36 and 38 of 80 slots: 6 are idle.
     pair = network(*(job(name, 80, (0, slots, 100)) for name, slots in (("a", 36), ("b", 38))))
     result = minimum(pair)
     assert_sound(result)
     assert_harmless(result)
-    assert result.stretch == {"a": 1, "b": 1}
+    assert gated_jobs(result) == "a b"
     assert result.objective is not None
     assert result.objective <= Fraction(1013, 1000)
-    assert result.schedule.stretch_limit == Fraction(1, 80)
+    assert max(result.stretch.values()) <= 1  # two slots alone are 2.5 %
 
 
 @pytest.mark.parametrize("sharing", [None, "fair"])
