@@ -26,7 +26,7 @@ from metronome_opt.records import (
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
-    *("places", "waiting", "bound_prices"),
+    *("places", "waiting", "bound_prices", "patterns"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -101,6 +101,9 @@ class Schedule(Record):
     bound_prices
         Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
         a link that is not named costs nothing.
+    patterns
+        For each job with another pattern than its own which of its `options` it keeps, from 0 on;
+        all that is stated of it is that pattern's.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -121,6 +124,7 @@ class Schedule(Record):
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
+    patterns: FrozenMap[Name, NonNegative] = FrozenDict()
 
     @property
     def first(self) -> str:
@@ -136,7 +140,7 @@ class Schedule(Record):
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
         document = self.model_dump(mode="json")
         for field in _LEFT_OUT:
-            if document[field] in (None, 0, []):
+            if document[field] in (None, 0, [], {}):
                 del document[field]
         return document
 

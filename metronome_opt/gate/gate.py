@@ -74,6 +74,7 @@ class Gate:
         self._lock = threading.RLock()
         self._warned: set[str] = set()
         self._claim: Claim | None = None
+        self.accumulation = 1
         self._file: Any = None
         self._plan: SlotPlan | None = None
         self._free = True  # whether the burst before had no slot
@@ -141,6 +142,7 @@ class Gate:
             if isinstance(claim, ClaimError):
                 raise claim
             self._claim = checked(claim)
+            self.accumulation = self._claim.accumulation
         except (ClaimError, AttributeError, TypeError) as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
@@ -346,6 +348,7 @@ class Gate:
         """Read the file of claims if it has changed."""
         try:
             self._claim = self._file.current()
+            self.accumulation = self._claim.accumulation
         except ClaimError as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
