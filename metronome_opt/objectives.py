@@ -30,7 +30,7 @@ SLOWDOWN = "slowdown"
 DELAY = "delay"
 STRICT = "strict"
 
-Levels = tuple[Mapping[str, int | Fraction], ...]
+Levels = tuple[Mapping[str, int], ...]
 """Weights of jobs by name, for each of several means that are minimised one after the other."""
 
 

@@ -8,6 +8,7 @@ makes no job slower than it is unshifted with all own patterns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -118,7 +119,7 @@ def _descend(part: Instance, terms: Terms, budget: Budget, start: Patterns) -> O
             ):
                 best, improved = other, True
                 break
-    return best
+    return replace(best, unshifted=own.unshifted)
 
 
 def _solved(
@@ -126,8 +127,9 @@ def _solved(
 ) -> Outcome:
     """Return what is best for jobs that keep some patterns."""
     shares = _shares(part, patterns)
+    unit = math.lcm(*(share.denominator for share in shares.values()))
     levels = tuple(
-        {name: weight * shares[name] for name, weight in level.items()}
+        {name: weight * int(unit * shares[name]) for name, weight in level.items()}
         for level in levels_of(part, terms.levels)
     )
     same = patterns == {job.name: start[job.name] for job in part.jobs if job.name in start}
