@@ -55,6 +55,11 @@ class Gate:
     wall, steady, sleep
         The clocks, in nanoseconds, one since the Unix epoch and one that is never set, and how to
         wait for some seconds.
+
+    Attributes
+    ----------
+    accumulation
+        How many batches' gradients an iteration is to send at once, by the last good claim.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 Every choice is an instance in which each job has one pattern, and is solved as such. Its value is
 the mean slowdown over the periods of the jobs' own patterns, for the same work. From own patterns
 on, that of one job is changed, or of all equal jobs, as long as that is noticeably better and
-makes no job slower than it is unshifted with all own patterns.
+makes no job slower than it is unshifted with all own patterns. Few choices are all tried.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.components import components
@@ -42,6 +43,7 @@ _VALUES = 3  # of all simulations that there has to be time for
 _OWN_PATTERNS: Patterns = FrozenDict()
 _OWN, _OTHER = 1 / 2, 1 / 4  # shares of the time that is left, for own patterns and for each other
 _HARM = 0.01  # as of a plan
+_FEW = 32  # choices of patterns, of which all are tried
 
 
 def minimum_time(instance: Instance) -> float:
@@ -138,7 +140,10 @@ def _solved(
 
 
 def _changed(part: Instance, patterns: Patterns, start: Patterns) -> Iterator[Patterns]:
-    """Yield patterns to try next: those of the start, of all equal jobs changed, of one job."""
+    """Yield patterns to try next: those of the start, of all equal jobs changed, of one job.
+
+    Where there are few choices, all of them.
+    """
     yield {job.name: start[job.name] for job in part.jobs if job.name in start}
     equal: dict[object, list[Job]] = {}
     for job in part.jobs:
@@ -150,6 +155,11 @@ def _changed(part: Instance, patterns: Patterns, start: Patterns) -> Iterator[Pa
         yield rest
         for index in range(len(jobs[0].options)):
             yield {**rest, **{job.name: index for job in jobs}}
+    if math.prod(len(job.options) + 1 for job in part.jobs) <= _FEW:
+        every = product(*(range(-1, len(job.options)) for job in part.jobs))
+        for row in every:
+            chosen = zip(part.jobs, row, strict=True)
+            yield {job.name: index for job, index in chosen if index >= 0}
 
 
 def _signature(part: Instance, patterns: Patterns) -> tuple[tuple[str, int], ...]:
