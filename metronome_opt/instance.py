@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, counted, format_path, quote
 from metronome_opt.records import (
+    Exact,
     FrozenDict,
     FrozenMap,
     Name,
@@ -30,7 +31,6 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.schedule import Exact
 
 if TYPE_CHECKING:
     import pandas as pd

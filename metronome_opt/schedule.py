@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from metronome_opt.documents import write_text
 from metronome_opt.records import (
+    Exact,
     FrozenDict,
     FrozenMap,
     Name,
@@ -26,7 +25,7 @@ from metronome_opt.records import (
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
-    *("places", "waiting", "bound_prices", "patterns"),
+    *("places", "waiting", "bound_prices"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -38,31 +37,6 @@ class Status(StrEnum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNKNOWN = "unknown"
-
-
-def _exact(value: Any) -> Any:
-    """Read an exact number: a Fraction, an int, or text such as ``199/5``."""
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Fraction(value)
-    if isinstance(value, str) and len(value) <= 1000:
-        top, slash, bottom = value.partition("/")
-        digits = top.removeprefix("-")
-        if digits.isdecimal() and digits.isascii() and (not slash or _is_natural(bottom)):
-            return Fraction(int(top), int(bottom or 1))
-    raise PydanticCustomError("exact", "must be an exact number as text, such as '199/5'")
-
-
-def _is_natural(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and int(text) > 0
-
-
-Exact = Annotated[
-    Fraction,
-    BeforeValidator(_exact),
-    PlainSerializer(str, return_type=str),
-]
 
 
 class Schedule(Record):
@@ -140,8 +114,10 @@ class Schedule(Record):
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
         document = self.model_dump(mode="json")
         for field in _LEFT_OUT:
-            if document[field] in (None, 0, [], {}):
+            if document[field] in (None, 0, []):
                 del document[field]
+        if not self.patterns:
+            del document["patterns"]
         return document
 
 
