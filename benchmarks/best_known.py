@@ -16,8 +16,8 @@ from typing import Literal
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Member, Suite
 from metronome_opt.documents import make_folder, write_text
-from metronome_opt.records import FrozenMap, Name, Record, build, read_as
-from metronome_opt.schedule import Exact, Schedule, Status, write_schedule
+from metronome_opt.records import Exact, FrozenMap, Name, Record, build, read_as
+from metronome_opt.schedule import Schedule, Status, write_schedule
 from metronome_opt.verify import check, evaluate
 
 HOME = Path(__file__).parent

@@ -6,7 +6,8 @@ import html
 import itertools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -16,6 +17,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, counted, format_path, quote
 from metronome_opt.records import (
+    Exact,
     FrozenDict,
     FrozenMap,
     Name,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 INSTANCE_FORMAT = "metronome-instance/1"
 HYPERPERIOD_LIMIT = 1_000_000
 _LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
+_MAX_OPTIONS = 8
 
 
 def default_limit() -> int:
@@ -74,6 +77,30 @@ class Phase(Record):
         return self.start + self.length
 
 
+class Pattern(Record):
+    """Another pattern that a job may keep instead of its own.
+
+    Parameters
+    ----------
+    period, phases
+        As of a job.
+    work
+        What one iteration does, in iterations of the job's own pattern.
+    accumulation
+        How many batches' gradients an iteration sends at once; a training loop is told.
+    """
+
+    period: Positive
+    phases: Annotated[tuple[Phase, ...], Field(strict=False)]
+    work: Annotated[Exact, Field(gt=0)] = Fraction(1)
+    accumulation: Positive = 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_phases(self.phases, self.period)
+        return self
+
+
 class Job(Record):
     """A periodic job; docs/model.md has the mathematics.
 
@@ -97,6 +124,8 @@ class Job(Record):
         The offset of a job that must not move.
     current_offset
         The offset at which the job runs now; leaving it counts as a move.
+    options
+        Patterns that the job may keep instead of its own; `solve` chooses for slowdown.
     """
 
     name: Name
@@ -108,6 +137,7 @@ class Job(Record):
     links: FrozenMap[Name, Positive]
     fixed_offset: NonNegative | None = None
     current_offset: NonNegative | None = None
+    options: Annotated[tuple[Pattern, ...], Field(strict=False, max_length=_MAX_OPTIONS)] = ()
 
     @property
     def volume(self) -> int:
@@ -124,24 +154,34 @@ class Job(Record):
         """The unshifted offset: where the job is fixed, or else when it is ready."""
         return self.ready % self.period if self.fixed_offset is None else self.fixed_offset
 
+    @property
+    def variants(self) -> tuple[tuple[Fraction, Job], ...]:
+        """The job with each of its patterns alone, its own first, and the work of an iteration.
+
+        With another pattern it runs nowhere yet, so that it leaves no offset.
+        """
+        own: dict[str, object] = {"options": ()}
+        others = [
+            {**own, "period": each.period, "phases": each.phases, "current_offset": None}
+            for each in self.options
+        ]
+        works = [Fraction(1), *(each.work for each in self.options)]
+        copies = [self.model_copy(update=changes) for changes in (own, *others)]
+        return tuple(zip(works, copies, strict=True))
+
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not self.phases:
-            refuse("phases", "empty; a job without bursts needs no schedule, leave it out")
-        for index, phase in enumerate(self.phases):
-            if phase.end > self.period:
+        _check_phases(self.phases, self.period)
+        known = {(self.period, self.phases): "the job's own pattern"}
+        for index, option in enumerate(self.options):
+            same = known.setdefault((option.period, option.phases), f"options[{index}]")
+            if same != f"options[{index}]":
+                refuse(f"options[{index}]", f"is {same} again; leave one out")
+            if self.fixed_offset is not None and self.fixed_offset >= option.period:
                 refuse(
-                    f"phases[{index}].length",
-                    f"{quote(phase.length)}: the burst ends at slot {quote(phase.end)}, "
-                    f"after the period of {quote(self.period)}",
-                )
-        order = sorted(range(len(self.phases)), key=lambda index: self.phases[index].start)
-        for before, after in itertools.pairwise(order):
-            if self.phases[after].start < self.phases[before].end:
-                refuse(
-                    f"phases[{after}].start",
-                    f"{quote(self.phases[after].start)}: overlaps phases[{before}], "
-                    f"which ends at slot {quote(self.phases[before].end)}",
+                    f"options[{index}].period",
+                    f"{quote(option.period)}: must be above the fixed offset "
+                    f"{quote(self.fixed_offset)}",
                 )
         if self.fixed_offset is not None and self.fixed_offset >= self.period:
             refuse(
@@ -155,6 +195,27 @@ class Job(Record):
                 f"{quote(self.current_offset)}: must be below the period {quote(longest)}",
             )
         return self
+
+
+def _check_phases(phases: Sequence[Phase], period: int) -> None:
+    """Refuse bursts that do not lie inside a period or overlap."""
+    if not phases:
+        refuse("phases", "empty; a job without bursts needs no schedule, leave it out")
+    for index, phase in enumerate(phases):
+        if phase.end > period:
+            refuse(
+                f"phases[{index}].length",
+                f"{quote(phase.length)}: the burst ends at slot {quote(phase.end)}, "
+                f"after the period of {quote(period)}",
+            )
+    order = sorted(range(len(phases)), key=lambda index: phases[index].start)
+    for before, after in itertools.pairwise(order):
+        if phases[after].start < phases[before].end:
+            refuse(
+                f"phases[{after}].start",
+                f"{quote(phases[after].start)}: overlaps phases[{before}], "
+                f"which ends at slot {quote(phases[before].end)}",
+            )
 
 
 class Instance(Record):
@@ -186,14 +247,17 @@ class Instance(Record):
         self.__dict__["hyperperiod_limit"] = limit
         for index, job in enumerate(self.jobs):
             # A job without links has no hyperperiod, but its pattern takes memory as well.
-            for field, length in (
-                ("period", job.period),
-                ("max_stretch", job.period + job.max_stretch),
+            options = [(f"options[{i}].period", each.period) for i, each in enumerate(job.options)]
+            longest = max([job.period, *(period for _, period in options)]) + job.max_stretch
+            for field, length, value in (
+                ("period", job.period, job.period),
+                *((place, period, period) for place, period in options),
+                ("max_stretch", longest, job.max_stretch),
             ):
                 if length > limit:
                     refuse(
                         f"jobs[{index}].{field}",
-                        f"{quote(getattr(job, field))}: an iteration may take {quote(length)} "
+                        f"{quote(value)}: an iteration may take {quote(length)} "
                         f"slots, above the limit of {limit}; coarsen the slots or raise the limit",
                     )
         return self
@@ -262,6 +326,33 @@ class Instance(Record):
         """Return the job called `name`."""
         return self.jobs[self._job_index[name]]
 
+    def at_patterns(self, patterns: Mapping[str, int]) -> Self:
+        """Return the instance in which each job has one pattern: of its options, or its own.
+
+        Parameters
+        ----------
+        patterns
+            Indices of options by name; a job that is not named keeps its own.
+        """
+        for name, index in patterns.items():
+            if name not in self._job_index:
+                raise InputError(f"patterns.{quote(name)}: there is no such job")
+            if index >= (count := len(self.job(name).options)):
+                raise InputError(f"patterns.{name}: {index}: it has {counted(count, 'option')}")
+        if not any(job.options for job in self.jobs):
+            return self
+        jobs = [job.variants[1 + patterns.get(job.name, -1)][1] for job in self.jobs]
+        return self.replace(jobs=tuple(jobs))
+
+    def per_work(
+        self, times: Mapping[str, Fraction], patterns: Mapping[str, int]
+    ) -> dict[str, Fraction]:
+        """Return times of iterations for the work of one of each job's own pattern."""
+        return {
+            name: time / self.job(name).options[patterns[name]].work if name in patterns else time
+            for name, time in times.items()
+        }
+
     @property
     def unshifted(self) -> Mapping[str, int]:
         """The unshifted offset of each job."""
@@ -290,7 +381,11 @@ class Instance(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the instance as a document; `from_dict` gives back an equal instance."""
-        return self.model_dump(mode="json")
+        document = self.model_dump(mode="json")
+        for job in document["jobs"]:
+            if not job["options"]:
+                del job["options"]
+        return document
 
     def replace(self, **changes: Any) -> Self:
         """Return a validated copy with some fields changed."""

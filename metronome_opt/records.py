@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
@@ -35,6 +36,31 @@ def _label(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label)]
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
+
+
+def _exact(value: Any) -> Any:
+    """Read an exact number: a Fraction, an int, or text such as ``199/5``."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Fraction(value)
+    if isinstance(value, str) and len(value) <= 1000:
+        top, slash, bottom = value.partition("/")
+        digits = top.removeprefix("-")
+        if digits.isdecimal() and digits.isascii() and (not slash or _is_natural(bottom)):
+            return Fraction(int(top), int(bottom or 1))
+    raise PydanticCustomError("exact", "must be an exact number as text, such as '199/5'")
+
+
+def _is_natural(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) > 0
+
+
+Exact = Annotated[
+    Fraction,
+    BeforeValidator(_exact),
+    PlainSerializer(str, return_type=str),
+]
 
 
 def _thaw(value: Any) -> Any:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from metronome_opt.documents import write_text
 from metronome_opt.records import (
+    Exact,
     FrozenDict,
     FrozenMap,
     Name,
@@ -38,31 +37,6 @@ class Status(StrEnum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNKNOWN = "unknown"
-
-
-def _exact(value: Any) -> Any:
-    """Read an exact number: a Fraction, an int, or text such as ``199/5``."""
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Fraction(value)
-    if isinstance(value, str) and len(value) <= 1000:
-        top, slash, bottom = value.partition("/")
-        digits = top.removeprefix("-")
-        if digits.isdecimal() and digits.isascii() and (not slash or _is_natural(bottom)):
-            return Fraction(int(top), int(bottom or 1))
-    raise PydanticCustomError("exact", "must be an exact number as text, such as '199/5'")
-
-
-def _is_natural(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and int(text) > 0
-
-
-Exact = Annotated[
-    Fraction,
-    BeforeValidator(_exact),
-    PlainSerializer(str, return_type=str),
-]
 
 
 class Schedule(Record):
@@ -101,6 +75,9 @@ class Schedule(Record):
     bound_prices
         Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
         a link that is not named costs nothing.
+    patterns
+        For each job with another pattern than its own which of its `options` it keeps, from 0 on;
+        all that is stated of it is that pattern's.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -121,6 +98,7 @@ class Schedule(Record):
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
+    patterns: FrozenMap[Name, NonNegative] = FrozenDict()
 
     @property
     def first(self) -> str:
@@ -138,6 +116,8 @@ class Schedule(Record):
         for field in _LEFT_OUT:
             if document[field] in (None, 0, []):
                 del document[field]
+        if not self.patterns:
+            del document["patterns"]
         return document
 
 

@@ -206,7 +206,7 @@ def solve(
         with _naming(problem):
             placed = _placed(source, budget, seed, levels, stretch_limit)
         instance = placed.instance
-        check_start(instance, start)
+        check_start(instance, start, patterns=simulated)
         check_reserve(instance, cushion_slots)
         if not simulated:
             instance.check_hyperperiods(may_stretch=True)

@@ -15,7 +15,7 @@ MAX_PERIOD_NS = 3600 * 10**9
 MAX_BURSTS = 1024
 """In an iteration, as claims limit it."""
 
-FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated")
+FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated", "accumulation")
 """What a claim has, as people state it."""
 
 _MAX_QUOTED = 60
@@ -64,6 +64,11 @@ def _truth(value: Any, name: str) -> None:
         raise ClaimError(f"{name}: {quote(value)}: must be true or false")
 
 
+def _count(value: Any, name: str) -> None:
+    if whole(value, name) < 1:
+        raise ClaimError(f"{name}: {quote(value)}: must be at least 1")
+
+
 def _in_nanoseconds(key: str) -> str:
     return key.replace("_ms", "_ns")
 
@@ -81,7 +86,7 @@ def checked(
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period_name, starts, cushion, gated = map(called, FIELDS)
+    offset, period_name, starts, cushion, gated, steps = map(called, FIELDS)
 
     def fault(name: str, value: int, rule: str) -> ClaimError:
         return ClaimError(f"{name}: {_number(value, unit_ns)}: {rule}")
@@ -105,6 +110,7 @@ def checked(
         if start <= before:
             raise fault(starts, start, "must be after the one before; state them in order")
     _truth(claim.gated, gated)
+    _count(claim.accumulation, steps)
     return claim
 
 
@@ -116,7 +122,7 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period, starts, cushion, _ = map(called, FIELDS)
+    offset, period, starts, cushion, *_ = map(called, FIELDS)
     listed = values.get("starts_ms", [0])
     if not isinstance(listed, list):
         raise ClaimError(f"{starts}: {quote(listed)}: must be a list")
@@ -127,6 +133,7 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
         cushion_ns=_nanoseconds(values.get("cushion_ms", 0), cushion),
         job=job,
         gated=values.get("gated", True),
+        accumulation=values.get("accumulation", 1),
     )
     return checked(claim, called, 10**6)
 

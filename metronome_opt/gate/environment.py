@@ -72,4 +72,6 @@ def _claim(given: Mapping[str, str], job: str) -> Claim | None:
     if "gated" in values:
         stated = values["gated"]
         values["gated"] = {"true": True, "false": False}.get(stated.lower(), stated)
+    if (steps := values.get("accumulation", "")).isdecimal() and len(steps) < 10:
+        values["accumulation"] = int(steps)
     return from_milliseconds(values, _variable, job)

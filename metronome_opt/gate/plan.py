@@ -20,8 +20,8 @@ STALL = 0.25
 # A typing.NamedTuple would say the types, and typing takes longer to import than the gate.
 _ClaimFields = namedtuple(
     "_ClaimFields",
-    ("offset_ns", "period_ns", "starts_ns", "cushion_ns", "job", "gated"),
-    defaults=((0,), 0, "", True),
+    ("offset_ns", "period_ns", "starts_ns", "cushion_ns", "job", "gated", "accumulation"),
+    defaults=((0,), 0, "", True, 1),
 )
 
 
@@ -42,6 +42,8 @@ class Claim(_ClaimFields):
         Whose claim it is; empty if it was not said.
     gated
         Whether bursts wait for their slots; otherwise they have none.
+    accumulation
+        How many batches' gradients an iteration sends at once.
     """
 
     __slots__ = ()

@@ -246,9 +246,10 @@ def plot_overview(
 
 def plot_result(result: Result) -> Figure:
     """Draw the links without and with the schedule of a result; see `plot_overview`."""
+    instance = result.instance.at_patterns(result.schedule.patterns)
     return plot_overview(
-        result.instance,
-        {"unshifted": result.instance.unshifted, result.schedule.solver: result.offsets},
+        instance,
+        {"unshifted": instance.unshifted, result.schedule.solver: result.offsets},
         stretch=result.stretch,
         stretch_limit=result.schedule.stretch_limit,
     )

@@ -164,8 +164,9 @@ def jobs_table(
     jobs
         Jobs to write rows of; all if None.
     """
-    where = where_jobs_run(placed)
-    gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
+    where, patterns = where_jobs_run(placed), schedule.patterns
+    gated = Plan.of(instance.at_patterns(patterns), schedule).periods
+    slot_ms = instance.slot_ms
     rows = []
     for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
@@ -174,6 +175,7 @@ def jobs_table(
                 *(job.name, str(job.weight), format_number(after), format_number(before)),
                 *(f"{float(after / before - 1):+z.1%}", format_number(alone_ms(instance, job))),
                 *([where.get(job.name, "-")] if where else []),
+                *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
             )
@@ -181,9 +183,18 @@ def jobs_table(
     headings = (
         *("job", "weight", "expected\n(ms)", "unshifted\n(ms)", "change", "alone\n(ms)"),
         *(["where"] if where else []),
+        *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
     )
-    return plain_table(headings, rows, left=("where",))
+    return plain_table(headings, rows, left=("where", "pattern"))
+
+
+def _pattern(job: Job, index: int | None) -> str:
+    """Return which pattern a job keeps, and how many batches it accumulates."""
+    if index is None:
+        return "own"
+    steps = job.options[index].accumulation
+    return f"options[{index}]" + (f", accumulation {steps}" if steps > 1 else "")
 
 
 def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
@@ -202,11 +213,15 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     """
     alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
-    gated = len(Plan.of(instance, schedule).periods)
+    gated = sum((schedule.gated or dict.fromkeys(alone, True)).values())
     text = (
         f"{gated:,} of {counted(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
         f"unshifted and not gated, {before:.4f}; each alone, {each:.4f}"
     )
+    if schedule.patterns:
+        text += (
+            "\n(times of jobs with another pattern: for the work of one of their own iterations)"
+        )
     if schedule.objectives.get(SLOWDOWN, 0) is None:
         text += "\n(simulated for this table, when the time was over)"
     if gated and after > before + _BY_CHANCE:

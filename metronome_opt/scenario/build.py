@@ -230,7 +230,7 @@ def build_scenario(scenario: Scenario) -> Problem:
                 zip(nodes, placement.routes, pods, strict=True)
             )
         ]
-        jobs.append(_job(scenario, index, entry.rounded, placement))
+        jobs.append(_job(scenario, index, entry, placement))
         if placement.parts > 1:
             parts[job.name] = placement.parts
     document = {
@@ -244,9 +244,9 @@ def build_scenario(scenario: Scenario) -> Problem:
     return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))
 
 
-def _job(scenario: Scenario, index: int, rounded: Rounded, placement: Placement) -> dict[str, Any]:
+def _job(scenario: Scenario, index: int, entry: JobTraffic, placement: Placement) -> dict[str, Any]:
     """Return one job of the instance as a document; each flow is so great a part of a task's."""
-    job = scenario.jobs[index]
+    job, rounded = scenario.jobs[index], entry.rounded
     offsets: dict[str, int | None] = {}
     for field, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
         value: int | None = getattr(job, f"{field}_ms")
@@ -263,13 +263,46 @@ def _job(scenario: Scenario, index: int, rounded: Rounded, placement: Placement)
         "weight": job.priority,
         "ready": job.ready_ms // scenario.slot_ms,
         "max_stretch": job.max_stretch_ms // scenario.slot_ms,
-        "phases": [
-            {**phase.model_dump(), "rate": -(-phase.rate // placement.parts)}
-            for phase in rounded.phases
-        ],
+        "phases": _phases(rounded, placement),
         "links": dict(placement.links),
+        "options": [
+            {
+                "period": other.period,
+                "phases": _phases(other, placement),
+                "work": Fraction(option.work or option.accumulation),
+                "accumulation": option.accumulation,
+            }
+            for option, other in zip(job.offered, _options(scenario, index, entry), strict=True)
+        ],
         **offsets,
     }
+
+
+def _phases(rounded: Rounded, placement: Placement) -> list[dict[str, int]]:
+    return [
+        {**phase.model_dump(), "rate": -(-phase.rate // placement.parts)}
+        for phase in rounded.phases
+    ]
+
+
+def _options(scenario: Scenario, index: int, entry: JobTraffic) -> list[Rounded]:
+    """Return the iterations of the options of a job in slots."""
+    job, iterations = entry.job, []
+    for number, option in enumerate(job.offered):
+        place = f"jobs[{index}].options[{number}]"
+        exact = entry.exact.accumulated(option.accumulation)
+        if option.traffic is not None:
+            exact = option.traffic.iteration(job.fastest(option.traffic.fastest))
+        elif not isinstance(entry.source, Traffic) and entry.source.kind != "data-parallel":
+            raise InputError(
+                f"{place}.accumulation: {option.accumulation}: {quote(job.model)} sends more than "
+                "gradients in an iteration; state the traffic of the option"
+            )
+        try:
+            iterations.append(exact.to_slots(scenario.slot_ms, scenario.hyperperiod_slots))
+        except InputError as error:
+            raise error.within(place) from None
+    return iterations
 
 
 def _traffic(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from metronome_opt.errors import InputError
@@ -66,6 +66,12 @@ class Iteration:
     def volume(self) -> Fraction:
         """The volume that one worker sends in an iteration, in Mbit."""
         return sum((burst.volume for burst in self.bursts), Fraction(0))
+
+    def accumulated(self, batches: int) -> Iteration:
+        """Return the iteration of several batches: all are computed, then gradients are sent."""
+        first, *others = self.bursts
+        first = replace(first, after=first.after + (batches - 1) * self.compute)
+        return replace(self, compute=batches * self.compute, bursts=(first, *others))
 
     def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
         """Round it to slots.

@@ -97,6 +97,30 @@ Source: TypeAlias = "Workload | MeasuredStep | Traffic"
 """The source of the traffic of a job."""
 
 
+class Option(Record):
+    """Another pattern that a described job may keep.
+
+    Parameters
+    ----------
+    accumulation
+        Batches of an iteration: computed one after the other, their gradients sent once.
+    traffic
+        What one worker sends, where it is not what accumulation makes of the job's own traffic.
+    work
+        What an iteration does, in iterations of the job as described; `accumulation` if left out.
+    """
+
+    accumulation: Positive = 1
+    traffic: Traffic | None = None
+    work: Rational | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.traffic is None and self.accumulation == 1:
+            refuse("accumulation", "1: is the job's own pattern; write 2 or more, or state traffic")
+        return self
+
+
 class DescribedJob(Record):
     """A training job as files describe it: its tasks, what each needs, and what it trains.
 
@@ -126,6 +150,11 @@ class DescribedJob(Record):
         What the cluster calls the pod of each task, and where they live; None where unknown.
     arrival_s, iterations
         Kept for the simulator; the instance does not depend on them.
+    accumulation
+        How many batches an iteration may have, each as an option that costs nothing; of 1 it is the
+        job's own pattern.
+    options
+        Further patterns that the job may keep instead of its own.
     ready_ms, max_stretch_ms, fixed_offset_ms, current_offset_ms
         As in `Job`, but in ms; multiples of a slot.
     """
@@ -149,6 +178,8 @@ class DescribedJob(Record):
     max_stretch_ms: NonNegative = 0
     fixed_offset_ms: NonNegative | None = None
     current_offset_ms: NonNegative | None = None
+    accumulation: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
+    options: Annotated[tuple[Option, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
     def _check_traffic(self) -> Self:
@@ -174,6 +205,12 @@ class DescribedJob(Record):
                 what = "task" if field == "nodes" else "pod"
                 refuse(field, f"names {counted(len(given), what)}, but workers is {self.workers}")
         return self
+
+    @property
+    def offered(self) -> tuple[Option, ...]:
+        """All of its options, those of accumulation first."""
+        plain = (Option(accumulation=each) for each in self.accumulation if each > 1)
+        return (*plain, *self.options)
 
     @property
     def stated(self) -> Traffic | None:

@@ -5,7 +5,8 @@ the long run no link carries more than its capacity. Nor is a job faster than al
 weighted mean slowdown under these constraints is a problem that is convex in `1 / s`. Its dual has
 a price for each link, and any prices prove a bound (weak duality): the sum over jobs of the least
 ``weight * s + cost / s``, `cost` being what the loads of the job cost, less the prices. So prices
-are optimised in floating point and rounded, and what they prove is computed exactly.
+are optimised in floating point and rounded, and what they prove is computed exactly. Of a job
+that offers several patterns the smallest load for the same work counts, and the shortest time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from metronome_opt.engine.runner import alone_ms
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.records import FrozenDict
 
@@ -38,7 +39,7 @@ class Bound(NamedTuple):
 
 
 def slowdown_bound(instance: Instance) -> Bound:
-    """Return the best bound that loads prove, but for rounding; at least 1."""
+    """Return the best bound that loads prove, but for rounding; at least that of all alone."""
     none: Mapping[str, Fraction] = FrozenDict()
     candidates = (none, _prices(instance))
     return max((_proved(instance, each) for each in candidates), key=lambda bound: bound.value)
@@ -76,26 +77,37 @@ def _weights(instance: Instance) -> dict[str, int]:
 def _alone(instance: Instance) -> dict[str, Fraction]:
     """Return the slowdown of each job if it has its links to itself."""
     capacities = {link.name: link.capacity for link in instance.links}
+
+    def slots(job: Job) -> Fraction:
+        if any(flows * job.peak > capacities[link] for link, flows in job.links.items()):
+            return alone_ms(instance, job) / instance.slot_ms
+        return Fraction(job.period)
+
     return {
-        job.name: alone_ms(instance, job) / (job.period * instance.slot_ms)
-        if any(flows * job.peak > capacities[link] for link, flows in job.links.items())
-        else Fraction(1)
+        job.name: min(slots(each) / (work * job.period) for work, each in job.variants)
         for job in instance.jobs
     }
+
+
+def _volume(job: Job) -> Fraction:
+    """Return the smallest volume for the work of one iteration."""
+    return min(each.volume / work for work, each in job.variants)
 
 
 def _loads(instance: Instance, link: str) -> dict[str, Fraction]:
     """Return what share of a link each of its jobs needs to keep its period."""
     capacity = next(each.capacity for each in instance.links if each.name == link)
     jobs = (instance.jobs[index] for index in instance.jobs_on[link])
-    return {job.name: Fraction(job.links[link] * job.volume, job.period * capacity) for job in jobs}
+    return {
+        job.name: Fraction(job.links[link] * _volume(job), job.period * capacity) for job in jobs
+    }
 
 
 def _prices(instance: Instance) -> Mapping[str, Fraction]:
     """Return nearly optimal prices of the links that are overloaded if no job is slower."""
     weights = _weights(instance)
     # A job of weight 0 may be as slow as one likes.
-    rates = [job.volume / job.period if weights[job.name] else 0.0 for job in instance.jobs]
+    rates = [_volume(job) / job.period if weights[job.name] else 0 for job in instance.jobs]
     users = instance.jobs_on
     links = [
         link.name

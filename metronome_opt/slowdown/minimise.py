@@ -27,6 +27,7 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.reductions import simplify_links
+from metronome_opt.records import FrozenDict
 from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
 from metronome_opt.slowdown.descent import descend
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
@@ -128,12 +129,15 @@ class Outcome:
         By job: mean iteration time over period, under the plan and unshifted, with no job gated.
     simulated
         Whether simulations were needed; otherwise no job can ever be delayed.
+    patterns
+        As of a schedule; `slowdowns` are over the periods of these.
     """
 
     plan: Plan
     slowdowns: dict[str, float]
     unshifted: dict[str, float]
     simulated: bool
+    patterns: Mapping[str, int] = FrozenDict()
 
 
 def long_periods(instance: Instance) -> int:

@@ -10,11 +10,13 @@ from functools import cache
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import DELAY, SLOWDOWN, STRICT, Levels, simulated_levels
+from metronome_opt.records import FrozenDict
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
-from metronome_opt.slowdown.minimise import Outcome, Terms, groups, long_periods, minimise
+from metronome_opt.slowdown.minimise import Outcome, Terms, minimise
+from metronome_opt.slowdown.options import choose_patterns, minimum_time
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
-from metronome_opt.slowdown.player import EVENTS_PER_S, SAFE, SHARINGS, Player, plays
+from metronome_opt.slowdown.player import SAFE, SHARINGS
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -24,8 +26,6 @@ from metronome_opt.solvers.solve import (
     warm_up_instance,
 )
 from metronome_opt.verify import Evaluation, evaluate
-
-_VALUES = 3  # of all simulations that there has to be time for
 
 
 def solve_slowdown(
@@ -65,18 +65,19 @@ def solve_slowdown(
     """
     instance, start, budget = arguments.instance, arguments.start, arguments.budget
     weights = {job.name: job.weight for job in instance.jobs}
+    before = FrozenDict() if start is None else start.patterns
     terms = Terms(
         stretch_limit=None if stretch_limit is None else _share("stretch_limit", stretch_limit),
         cushion_slots=cushion_slots,
         workers=arguments.workers,
         sharings=_sharings(sharing),
-        start=None if start is None else Plan.of(instance, start),
+        start=None if start is None else Plan.of(instance.at_patterns(before), start),
         hyperperiod=hyperperiod,
         tolerance=_share("tolerance", tolerance or 0),
         levels=levels or simulated_levels(names, weights),
     )
     bound = slowdown_bound(instance)
-    minimum = _min_time(instance)
+    minimum = minimum_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
         return _not_simulated(arguments, terms, bound, math.ceil(minimum))
     trajectory: list[Event] = []
@@ -87,7 +88,7 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    outcome = minimise(instance, terms, budget, report)
+    outcome = choose_patterns(instance, terms, budget, report, before)
     return _simulated(arguments, outcome, terms, bound, trajectory, names)
 
 
@@ -155,13 +156,6 @@ def _sharings(sharing: str | None) -> Sequence[str]:
     return (sharing,)
 
 
-def _min_time(instance: Instance) -> float:
-    """Return about how many seconds it takes to judge a plan of the jobs that meet at all."""
-    parts = (part for part in groups(instance) if len(part.jobs) > 1)
-    players = (Player(part, plays(0, 4), periods=long_periods(part)) for part in parts)
-    return _VALUES * sum(player.events for player in players) / EVENTS_PER_S
-
-
 def _simulated(
     arguments: Arguments,
     outcome: Outcome,
@@ -171,18 +165,20 @@ def _simulated(
     names: Sequence[str],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
-    stretch = plan.stretch(instance)
+    kept = instance.at_patterns(outcome.patterns)
+    stretch = plan.stretch(kept)
     limit = max(
         (
             Fraction(stretch[job.name], job.period)
-            for job in instance.jobs
+            for job in kept.jobs
             if stretch[job.name] > job.max_stretch
         ),
         default=None,
     )
-    judged, unknown = _judge(instance, plan, terms.cushion_slots, limit)
-    expected = expected_ms(instance, plan, outcome.slowdowns)
-    value = mean_slowdown(instance, expected)
+    judged, unknown = _judge(kept, plan, terms.cushion_slots, limit)
+    expected = expected_ms(kept, plan, outcome.slowdowns)
+    times = instance.per_work(expected, outcome.patterns)
+    value = mean_slowdown(instance, times)
     proved = value == bound.value and not outcome.simulated
     schedule = make_schedule(
         arguments,
@@ -190,7 +186,7 @@ def _simulated(
         stretch,
         {
             SLOWDOWN: value,
-            DELAY: delay(instance, expected),
+            DELAY: delay(instance, times),
             **(judged.objectives if judged else {}),
         },
         min(bound.value, value),  # in finite plays chance may bring the value below the bound
@@ -200,6 +196,7 @@ def _simulated(
         gated={job.name: job.name in plan.periods for job in instance.jobs},
         stretch_limit=limit,
         expected_ms=expected,
+        patterns=outcome.patterns,
     )
     stated = [SLOWDOWN if name == STRICT else name for name in names]
     simulated = Simulated(
@@ -217,7 +214,7 @@ def _simulated(
         solve_s=schedule.runtime_s,
         trajectory=tuple(trajectory),
         levels=tuple(Level(name, schedule.objectives[name], proved) for name in stated),
-        notes=(*([_by_weight(instance, expected)] if STRICT in names else []), *unknown),
+        notes=(*([_by_weight(instance, times)] if STRICT in names else []), *unknown),
         simulated=simulated,
     )
 

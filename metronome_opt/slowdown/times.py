@@ -24,7 +24,10 @@ _MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 
 class Times(NamedTuple):
-    """Mean iteration times of all jobs, by name, in ms, in one case and in another."""
+    """Mean iteration times of all jobs, by name, in ms, in one case and in another.
+
+    Of a job with another pattern it is the time for the work of one of its own iterations.
+    """
 
     before: Mapping[str, Fraction]
     after: Mapping[str, Fraction]
@@ -37,13 +40,15 @@ class Times(NamedTuple):
             return cls.simulated(result.instance, schedule)
         unshifted_ms = result.simulated.unshifted_ms
         before = {name: Fraction(time) for name, time in unshifted_ms.items()}
-        return cls(before, schedule.expected_ms)
+        return cls(before, result.instance.per_work(schedule.expected_ms, schedule.patterns))
 
     @classmethod
     def simulated(cls, instance: Instance, schedule: Schedule) -> Times:
         """Simulate jobs unshifted and not gated, and under a schedule."""
-        plans = Plan(instance.unshifted), Plan.of(instance, schedule)
-        return cls(*(iteration_times(instance, plan) for plan in plans))
+        before = iteration_times(instance, Plan(instance.unshifted))
+        kept = instance.at_patterns(schedule.patterns)
+        after = iteration_times(kept, Plan.of(kept, schedule))
+        return cls(before, instance.per_work(after, schedule.patterns))
 
 
 def iteration_times(instance: Instance, plan: Plan) -> dict[str, Fraction]:

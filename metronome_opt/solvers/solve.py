@@ -289,8 +289,8 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
         )
 
 
-def check_start(instance: Instance, start: object) -> None:
-    """Refuse a start that is no schedule of an instance.
+def check_start(instance: Instance, start: object, *, patterns: bool = False) -> None:
+    """Refuse a start that is no schedule of an instance, whose jobs may have other `patterns`.
 
     Raises
     ------
@@ -308,7 +308,9 @@ def check_start(instance: Instance, start: object) -> None:
         raise InputError(
             f"start: {quote(odd[0])} is a job of only one of schedule and instance; they must agree"
         )
-    for job in instance.jobs:
+    if start.patterns and not patterns:
+        raise InputError("start: jobs have other patterns than their own; this is for slowdown")
+    for job in instance.at_patterns(start.patterns).jobs:
         offset, period = start.offsets[job.name], job.period + start.stretch.get(job.name, 0)
         if offset >= period or job.fixed_offset not in (None, offset):
             must = "below the period" if offset >= period else "the fixed offset"

@@ -45,16 +45,20 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         faults.extend(
             Violation(field, "values", f"the status is {schedule.status}")
-            for field in ("offsets", "stretch", "objectives", "gated", "expected_ms")
+            for field in ("offsets", "stretch", "objectives", "gated", "expected_ms", "patterns")
             if getattr(schedule, field)
         )
         return (*faults, *_refuted_bound(instance, schedule))
-    wrong = assignment_faults(instance, schedule.offsets, schedule.stretch, schedule.stretch_limit)
+    try:
+        kept = instance.at_patterns(schedule.patterns)
+    except InputError as error:
+        return (*faults, Violation("patterns", quote(schedule.patterns), str(error)))
+    wrong = assignment_faults(kept, schedule.offsets, schedule.stretch, schedule.stretch_limit)
     if wrong:
         return (*faults, *wrong)
-    faults.extend(_gated_faults(instance, schedule))
-    faults.extend(_expected_faults(instance, schedule))
-    truth = _truth(instance, schedule)
+    faults.extend(_gated_faults(kept, schedule))
+    faults.extend(_expected_faults(kept, schedule))
+    truth = _truth(instance, kept, schedule)
     for name, stated in schedule.objectives.items():
         known = name in truth
         if not known or stated != truth[name]:
@@ -84,8 +88,8 @@ def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, S
     return part, schedule.model_copy(update=fields)
 
 
-def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
-    """Return the true values of the stated objectives."""
+def _truth(instance: Instance, kept: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
+    """Return the true values of the stated objectives, `kept` having the chosen patterns."""
     truth: dict[str, Fraction | None] = {}
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
     # stated is computed.
@@ -93,7 +97,7 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
     asked = schedule.objectives or ((schedule.first,) if bounded else ())
     if any(name in OBJECTIVES for name in asked):
         evaluation = evaluate(
-            instance,
+            kept,
             schedule.offsets,
             schedule.stretch,
             longer=schedule.cushion_slots,
@@ -101,7 +105,8 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
         )
         truth.update(evaluation.objectives)
     times = schedule.expected_ms or {}
-    whole = all(job.name in times for job in instance.jobs)  # else that is the fault
+    whole = times.keys() == instance.unshifted.keys()  # else that is the fault
+    times = instance.per_work(times, schedule.patterns) if whole else times
     alike = not any(job.weight for job in instance.jobs)
     if _SLOWDOWN in schedule.objectives:
         stated = schedule.objectives[_SLOWDOWN]
@@ -245,7 +250,8 @@ def _unproved_bound(
 
     Whatever the jobs do, the loads ``sum load / s`` of a link are at most its capacity in the long
     run. So for prices from 0 on, the weighted sum of slowdowns is at least the sum over jobs of
-    ``weight * s + cost / s``, where `cost` is what the loads of the job cost, less all prices.
+    ``weight * s + cost / s``, where `cost` is what the loads of the job cost, less all prices. Of
+    several patterns the smallest load and the shortest time for the same work count.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     strangers = prices.keys() - capacities.keys()
@@ -261,27 +267,28 @@ def _unproved_bound(
         weight = 1 if alike else job.weight
         cost = sum(
             (
-                prices.get(link, Fraction(0)) * flows * job.volume / (job.period * capacities[link])
+                prices.get(link, Fraction(0)) * flows / (job.period * capacities[link])
                 for link, flows in job.links.items()
             ),
             Fraction(0),
-        )
+        ) * min(each.volume / work for work, each in job.variants)
+        alone = min(_slots_alone(each, capacities) / work for work, each in job.variants)
         weights += weight
-        total += _minimum(weight, cost, _slowdown_alone(job, capacities))
+        total += _minimum(weight, cost, alone / job.period)
     if bound > total / weights:
         proved = f"the prices of links prove only {float(total / weights):.9g}"
         yield Violation("lower_bound", str(bound), proved)
 
 
-def _slowdown_alone(job: Job, capacities: Mapping[str, int]) -> Fraction:
-    """Return the slowdown of a job with links to itself, above 1 if its flows do not fit."""
+def _slots_alone(job: Job, capacities: Mapping[str, int]) -> Fraction:
+    """Return the slots of an iteration with links to itself, more if its flows do not fit."""
     slots = Fraction(job.period)
     for phase in job.phases:
         asked = [
             Fraction(flows * phase.rate, capacities[link]) for link, flows in job.links.items()
         ]
         slots += phase.length * (max([Fraction(1), *asked]) - 1)
-    return slots / job.period
+    return slots
 
 
 def _minimum(weight: int, cost: Fraction, alone: Fraction) -> Fraction:

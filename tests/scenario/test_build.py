@@ -267,3 +267,46 @@ def test_load_reads_instances_and_scenarios(tmp_path: Path) -> None:
     problem = load(tmp_path / "instance.json")
     assert (problem.instance, problem.traffic) == (built.instance, ())
     assert problem.deployment == Deployment.of_instance(built.instance)
+
+
+def test_options_worked_out_by_hand() -> None:
+    document = scenario()
+    traffic = {"period_ms": 300, "phases": [{"start_ms": 0, "length_ms": 100, "rate_gbps": 1}]}
+    document["jobs"][0] |= {
+        "accumulation": [1, 2],
+        "options": [{"accumulation": 3, "work": 2.5}, {"traffic": traffic}],
+    }
+    one, two = build_scenario(spread(Scenario.from_dict(document))).instance.jobs
+    # 185.64 ms of computing for each batch, then 27 slots of 10 ms as without accumulation.
+    assert (one.period, two.options) == (46, ())
+    stated = [
+        (each.period, each.work, each.accumulation, each.phases[0].start, each.phases[0].length)
+        for each in one.options
+    ]
+    assert stated == [
+        (37 + 27, 2, 2, 37, 27),
+        (56 + 27, Fraction(5, 2), 3, 56, 27),
+        (30, 1, 1, 0, 10),
+    ]
+    assert [each.phases[0].rate for each in one.options] == [24_597, 24_597, 1000]
+    document["hyperperiod_ms"] = 1280
+    one, _ = build_scenario(spread(Scenario.from_dict(document))).instance.jobs
+    assert [each.period for each in one.options] == [64, 128, 32]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"accumulation": [0]}, r"jobs\[0\].accumulation\[0\]: must be at least 1, got 0"),
+        ({"accumulation": [2, 2]}, r"jobs\[0\].options\[1\]: is options\[0\] again"),
+        ({"options": [{}]}, r"jobs\[0\].options\[0\].accumulation: 1: is the job's own pattern"),
+        ({"options": [{"accumulation": 2, "work": 0}]}, r"jobs\[0\].options\[0\].work: must be"),
+        ({"model": "DLRM", "accumulation": [2]}, r"jobs\[0\].options\[0\].accumulation: 2: 'DLRM'"),
+        ({"accumulation": [10**6]}, r"jobs\[0\].options\[0\].period: .* above the limit"),
+    ],
+)
+def test_options_that_make_no_sense(changes: dict[str, Any], message: str) -> None:
+    document = scenario()
+    document["jobs"][0] |= changes
+    with pytest.raises(InputError, match=message):
+        build_scenario(spread(Scenario.from_dict(document)))

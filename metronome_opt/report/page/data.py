@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
@@ -39,8 +40,13 @@ def page_data(problem: Problem, points: Sequence[Point]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If numbers are too large for a browser to count with.
+        If numbers are too large for a browser to count with, or patterns of jobs differ.
     """
+    patterns = points[0].schedule.patterns
+    for point in points:
+        if point.schedule.patterns != patterns:
+            raise InputError(f"{point.path}: jobs have other patterns; make a page of its own")
+    problem = replace(problem, instance=problem.instance.at_patterns(patterns))
     instance = problem.instance
     judged = [
         evaluate(
