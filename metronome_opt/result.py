@@ -192,6 +192,8 @@ class Result:
             }
             if schedule.gated is not None:
                 row["gated"] = schedule.gated[job.name]
+            if schedule.classes is not None:
+                row["class"] = schedule.classes[job.name]
             if schedule.expected_ms is not None:
                 row["expected_ms"] = float(schedule.expected_ms[job.name])
             if self.simulated is not None:

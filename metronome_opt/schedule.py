@@ -26,7 +26,7 @@ from metronome_opt.records import (
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
-    *("places", "waiting", "bound_prices"),
+    *("places", "waiting", "bound_prices", "classes"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -101,6 +101,8 @@ class Schedule(Record):
     bound_prices
         Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
         a link that is not named costs nothing.
+    classes
+        The traffic class of each job: links serve higher ones first. None says nothing of it.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -121,6 +123,7 @@ class Schedule(Record):
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
+    classes: FrozenMap[Name, NonNegative] | None = None
 
     @property
     def first(self) -> str:

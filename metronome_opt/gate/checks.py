@@ -15,7 +15,10 @@ MAX_PERIOD_NS = 3600 * 10**9
 MAX_BURSTS = 1024
 """In an iteration, as claims limit it."""
 
-FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated")
+MAX_CLASS = 7
+"""The highest traffic class, of eight."""
+
+FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated", "traffic_class")
 """What a claim has, as people state it."""
 
 _MAX_QUOTED = 60
@@ -64,6 +67,11 @@ def _truth(value: Any, name: str) -> None:
         raise ClaimError(f"{name}: {quote(value)}: must be true or false")
 
 
+def _class(value: Any, name: str) -> None:
+    if not 0 <= whole(value, name) <= MAX_CLASS:
+        raise ClaimError(f"{name}: {quote(value)}: must be from 0 to {MAX_CLASS}")
+
+
 def _in_nanoseconds(key: str) -> str:
     return key.replace("_ms", "_ns")
 
@@ -81,7 +89,7 @@ def checked(
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period_name, starts, cushion, gated = map(called, FIELDS)
+    offset, period_name, starts, cushion, gated, traffic_class = map(called, FIELDS)
 
     def fault(name: str, value: int, rule: str) -> ClaimError:
         return ClaimError(f"{name}: {_number(value, unit_ns)}: {rule}")
@@ -105,6 +113,7 @@ def checked(
         if start <= before:
             raise fault(starts, start, "must be after the one before; state them in order")
     _truth(claim.gated, gated)
+    _class(claim.traffic_class, traffic_class)
     return claim
 
 
@@ -116,7 +125,7 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period, starts, cushion, _ = map(called, FIELDS)
+    offset, period, starts, cushion, *_ = map(called, FIELDS)
     listed = values.get("starts_ms", [0])
     if not isinstance(listed, list):
         raise ClaimError(f"{starts}: {quote(listed)}: must be a list")
@@ -127,6 +136,7 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
         cushion_ns=_nanoseconds(values.get("cushion_ms", 0), cushion),
         job=job,
         gated=values.get("gated", True),
+        traffic_class=values.get("traffic_class", 0),
     )
     return checked(claim, called, 10**6)
 

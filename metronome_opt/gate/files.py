@@ -2,7 +2,7 @@
 
 The file is JSON: an STBandwidthClaim as ``kubectl get -o json`` prints it, or a list of objects
 with claims among them. Or it holds the numbers alone, ``{"offset_ms": 40, "period_ms": 240}``,
-optionally with ``starts_ms``, ``cushion_ms``, ``job`` and ``gated``.
+optionally with ``starts_ms``, ``cushion_ms``, ``job``, ``gated`` and ``traffic_class``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _CUSTOM = {  # where they stand in the specification of an object
     "starts_ms": "traffic.phases.startMicroseconds",
     "cushion_ms": "allocation.cushionMicroseconds",
     "gated": "allocation.gated",
+    "traffic_class": "allocation.trafficClass",
 }
 _MAX_REASON = 100  # characters of what a parser says
 _MAX_DEPTH = 40
@@ -219,7 +220,7 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
         raise ClaimError(f"{place}allocation: is missing: no offset was decided; schedule the job")
     allocation = _part(spec, "allocation", place)
     called = {key: f"{place}{path}" for key, path in _CUSTOM.items()}
-    offset_name, period_name, starts_name, cushion_name, _ = called.values()
+    offset_name, period_name, starts_name, cushion_name, *_ = called.values()
     stretch = whole(
         allocation.get("stretchMicroseconds", 0), f"{place}allocation.stretchMicroseconds"
     )
@@ -240,5 +241,6 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
         cushion_ns=1000 * whole(allocation.get("cushionMicroseconds", 0), cushion_name),
         job=spec["job"],
         gated=allocation.get("gated", True),
+        traffic_class=allocation.get("trafficClass", 0),
     )
     return checked(claim, called.__getitem__, 1000)

@@ -14,8 +14,8 @@ STALL = 0.25
 # A typing.NamedTuple would say the types, and typing takes longer to import than the gate.
 _ClaimFields = namedtuple(
     "_ClaimFields",
-    ("offset_ns", "period_ns", "starts_ns", "cushion_ns", "job", "gated"),
-    defaults=((0,), 0, "", True),
+    ("offset_ns", "period_ns", "starts_ns", "cushion_ns", "job", "gated", "traffic_class"),
+    defaults=((0,), 0, "", True, 0),
 )
 
 
@@ -36,6 +36,8 @@ class Claim(_ClaimFields):
         Whose claim it is; empty if it was not said.
     gated
         Whether bursts wait for their slots; otherwise they have none.
+    traffic_class
+        From 0 to 7; links serve higher ones first.
     """
 
     __slots__ = ()

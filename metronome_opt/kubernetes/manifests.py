@@ -220,6 +220,7 @@ def _claims(
             "reservedCushionMicroseconds": slot_us * schedule.cushion_slots or None,
             "hyperperiodMicroseconds": slot_us * hyperperiod,
             "gated": None if is_gated else False,
+            "trafficClass": (schedule.classes or {}).get(job.name),
         }
         parts = deployment.parts.get(job.name, 1)
         objects.append(
