@@ -176,12 +176,14 @@ def jobs_table(
                 *([where.get(job.name, "-")] if where else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
+                *([] if schedule.classes is None else [str(schedule.classes[job.name])]),
             )
         )
     headings = (
         *("job", "weight", "expected\n(ms)", "unshifted\n(ms)", "change", "alone\n(ms)"),
         *(["where"] if where else []),
         *("slots\n(ms)", "first\n(ms)"),
+        *([] if schedule.classes is None else ["traffic\nclass"]),
     )
     return plain_table(headings, rows, left=("where",))
 

@@ -175,10 +175,10 @@ def _class_faults(instance: Instance, classes: Mapping[str, int] | None) -> Iter
     if classes is None:
         return
     yield from _naming_faults(instance, "classes", classes)
-    for name, each in classes.items():
-        if each >= instance.traffic_classes:
+    for job in instance.jobs:
+        if (stated := classes.get(job.name, 0)) >= instance.traffic_classes:
             highest = f"the highest class is {instance.traffic_classes - 1}"
-            yield Violation(f"classes.{quote(name)}", quote(each), highest)
+            yield Violation(f"classes.{job.name}", quote(stated), highest)
 
 
 def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
