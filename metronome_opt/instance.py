@@ -40,6 +40,10 @@ HYPERPERIOD_LIMIT = 1_000_000
 _LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
 _MAX_OPTIONS = 8
 
+# Left out of documents where there is one, so that their checksums stay.
+TrafficClasses = Annotated[int, Field(ge=1, le=8, exclude_if=lambda count: count == 1)]
+"""How many traffic classes links serve in strict order, the highest one first."""
+
 
 def default_limit() -> int:
     """Return the most slots of a period or hyperperiod: what the environment says, or a million."""
@@ -224,6 +228,11 @@ class Instance(Record):
     Every number is an integer, so that every cost is an exact rational. An instance that exists
     is consistent: names are unique, links are known, each period is within the limit. A hyperperiod
     may be of any length; what needs a table of one asks `check_hyperperiods`.
+
+    Parameters
+    ----------
+    traffic_classes
+        How many classes of jobs links serve in strict order, the highest one first; 1 for none.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -231,6 +240,7 @@ class Instance(Record):
     slot_ms: Positive
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     jobs: Annotated[tuple[Job, ...], Field(strict=False)]
+    traffic_classes: TrafficClasses = 1
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:

@@ -194,6 +194,8 @@ class Result:
                 row["pattern"] = schedule.patterns.get(job.name)
             if schedule.gated is not None:
                 row["gated"] = schedule.gated[job.name]
+            if schedule.classes is not None:
+                row["class"] = schedule.classes[job.name]
             if schedule.expected_ms is not None:
                 row["expected_ms"] = float(schedule.expected_ms[job.name])
             if self.simulated is not None:

@@ -25,7 +25,7 @@ from metronome_opt.records import (
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
-    *("places", "waiting", "bound_prices"),
+    *("places", "waiting", "bound_prices", "classes"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -78,6 +78,8 @@ class Schedule(Record):
     patterns
         For each job with another pattern than its own which of its `options` it keeps, from 0 on;
         all that is stated of it is that pattern's.
+    classes
+        The traffic class of each job: links serve higher ones first. None says nothing of it.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -99,6 +101,7 @@ class Schedule(Record):
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
     patterns: FrozenMap[Name, NonNegative] = FrozenDict()
+    classes: FrozenMap[Name, NonNegative] | None = None
 
     @property
     def first(self) -> str:

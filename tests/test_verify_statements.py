@@ -76,6 +76,9 @@ def test_true_schedule_has_no_violation() -> None:
             ["status", "offsets", "stretch", "objectives"],  # every choice of offsets is a schedule
         ),
         ({"status": Status.UNKNOWN}, ["offsets", "stretch", "objectives"]),
+        ({"classes": {"a": 0, "b": 1}}, ["classes.b"]),  # the network serves one class
+        ({"classes": {"a": 0, "b": 0, "c": 0}}, ["classes.'c'"]),
+        ({"classes": {"a": 0}}, ["classes.b"]),
         (
             {"instance": "another", "objectives": {"contention": F(4), "wait": F(0)}},
             ["instance", "objectives.contention", "objectives.wait"],
@@ -84,6 +87,13 @@ def test_true_schedule_has_no_violation() -> None:
 )
 def test_false_statements_are_violations(changes: dict[str, Any], expected: list[str]) -> None:
     assert places(**changes) == expected
+
+
+def test_classes_are_those_of_the_network() -> None:
+    served = PAIR.replace(traffic_classes=3)
+    assert check(served, Schedule(**TRUE, classes={"a": 2, "b": 0})) == ()
+    (fault,) = check(served, Schedule(**TRUE, classes={"a": 3, "b": 0}))
+    assert str(fault) == "classes.a: stated 3, but the highest class is 2"
 
 
 @given(assigned(), st.fractions(min_value=F(1, 10), max_value=9, max_denominator=10))

@@ -103,7 +103,8 @@ def allocate(
         best = search.improved(best, budget.fraction(_IMPROVING), seed)
         # Where slots fit, no job has to be preferred: priorities do, whatever the means.
         kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
-        terms = Terms(stretch_limit=stretch_limit, levels=levels)
+        classes = scenario.cluster.traffic_classes
+        terms = Terms(stretch_limit=stretch_limit, levels=levels, classes=classes)
         best, comparison = search.gated([near, best, kept], terms, budget.fraction(_GATING))
     elif best == near:
         comparison = "jobs without nodes are at the nearest places"

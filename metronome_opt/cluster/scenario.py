@@ -62,7 +62,13 @@ def scenario_of(state: ClusterState) -> Scenario:
     if not document["jobs"]:
         raise InputError("no claims of several tasks are in force; place jobs first")
     spec = ClusterSpec.from_dict(
-        {**state.cluster.to_dict(), "background": {}, **document["cluster"]}
+        # A job that runs keeps the class that it was started with.
+        {
+            **state.cluster.to_dict(),
+            "background": {},
+            "traffic_classes": 1,
+            **document["cluster"],
+        }
     )
     return Scenario.from_dict({**document, "cluster": spec})
 

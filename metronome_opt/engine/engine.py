@@ -337,12 +337,12 @@ class Engine:
         jobs, clock = self._world.jobs, self._world.clock
         clock["tcp"], clock["spread"], clock["newcomer"] = sharing == "tcp", *tcp
         weights = [runner.weight for runner in self.runners]
-        jobs["rank"], jobs["share"] = 0, 1.0
-        if sharing == "strict":
-            jobs["rank"] = np.unique(weights, return_inverse=True)[1] if weights else []
-        elif sharing == "weighted":
-            jobs["rank"] = [-1 if weight == 0 else 0 for weight in weights]
-            jobs["share"] = [float(weight or 1) for weight in weights]
+        within = {"strict": weights, "weighted": [int(weight > 0) for weight in weights]}
+        ordered = within.get(sharing, [0] * len(weights))
+        pairs = [(each.traffic_class, w) for each, w in zip(self.runners, ordered, strict=True)]
+        ranks = {pair: rank for rank, pair in enumerate(sorted(set(pairs)))}
+        jobs["rank"] = [ranks[pair] for pair in pairs]
+        jobs["share"] = [float(w or 1) if sharing == "weighted" else 1.0 for w in weights]
 
 
 def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world.World:

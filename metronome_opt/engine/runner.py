@@ -115,6 +115,8 @@ class Runner:
         Number of iterations; None for no end.
     max_links
         Maximum number of links that it crosses.
+    traffic_class
+        Links serve higher ones first, however jobs of one class share them.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Runner:
     weight: int = 1
     iterations: int | None = None
     max_links: int = 1
+    traffic_class: int = 0
 
     @classmethod
     def of_instance(cls, instance: Instance, iterations: int | None = None) -> list[Self]:

@@ -15,7 +15,13 @@ MAX_PERIOD_NS = 3600 * 10**9
 MAX_BURSTS = 1024
 """In an iteration, as claims limit it."""
 
-FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated", "accumulation")
+MAX_CLASS = 7
+"""The highest traffic class, of eight."""
+
+FIELDS = (
+    *("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated"),
+    *("accumulation", "traffic_class"),
+)
 """What a claim has, as people state it."""
 
 _MAX_QUOTED = 60
@@ -69,6 +75,11 @@ def _count(value: Any, name: str) -> None:
         raise ClaimError(f"{name}: {quote(value)}: must be at least 1")
 
 
+def _class(value: Any, name: str) -> None:
+    if not 0 <= whole(value, name) <= MAX_CLASS:
+        raise ClaimError(f"{name}: {quote(value)}: must be from 0 to {MAX_CLASS}")
+
+
 def _in_nanoseconds(key: str) -> str:
     return key.replace("_ms", "_ns")
 
@@ -86,7 +97,7 @@ def checked(
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period_name, starts, cushion, gated, steps = map(called, FIELDS)
+    offset, period_name, starts, cushion, gated, steps, traffic_class = map(called, FIELDS)
 
     def fault(name: str, value: int, rule: str) -> ClaimError:
         return ClaimError(f"{name}: {_number(value, unit_ns)}: {rule}")
@@ -111,6 +122,7 @@ def checked(
             raise fault(starts, start, "must be after the one before; state them in order")
     _truth(claim.gated, gated)
     _count(claim.accumulation, steps)
+    _class(claim.traffic_class, traffic_class)
     return claim
 
 
@@ -134,6 +146,7 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
         job=job,
         gated=values.get("gated", True),
         accumulation=values.get("accumulation", 1),
+        traffic_class=values.get("traffic_class", 0),
     )
     return checked(claim, called, 10**6)
 

@@ -72,6 +72,8 @@ def _claim(given: Mapping[str, str], job: str) -> Claim | None:
     if "gated" in values:
         stated = values["gated"]
         values["gated"] = {"true": True, "false": False}.get(stated.lower(), stated)
-    if (steps := values.get("accumulation", "")).isdecimal() and len(steps) < 10:
-        values["accumulation"] = int(steps)
+    for name in ("accumulation", "traffic_class"):
+        stated = values.get(name, "")
+        if stated.isascii() and stated.isdigit() and len(stated) < 10:
+            values[name] = int(stated)
     return from_milliseconds(values, _variable, job)

@@ -2,7 +2,8 @@
 
 The file is JSON: an STBandwidthClaim as ``kubectl get -o json`` prints it, or a list of objects
 with claims among them. Or it holds the numbers alone, ``{"offset_ms": 40, "period_ms": 240}``,
-optionally with ``starts_ms``, ``cushion_ms``, ``job``, ``gated`` and ``accumulation``.
+optionally with ``starts_ms``, ``cushion_ms``, ``job``, ``gated``, ``accumulation`` and
+``traffic_class``.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ _CUSTOM = {  # where they stand in the specification of an object
     "cushion_ms": "allocation.cushionMicroseconds",
     "gated": "allocation.gated",
     "accumulation": "allocation.accumulation",
+    "traffic_class": "allocation.trafficClass",
 }
 _MAX_REASON = 100  # characters of what a parser says
 _MAX_DEPTH = 40
@@ -242,5 +244,6 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
         job=spec["job"],
         gated=allocation.get("gated", True),
         accumulation=allocation.get("accumulation", 1),
+        traffic_class=allocation.get("trafficClass", 0),
     )
     return checked(claim, called.__getitem__, 1000)

@@ -14,6 +14,7 @@ from metronome_opt.gate.plan import Claim, SlotPlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping
     from typing import Any
 
@@ -166,6 +167,24 @@ class Gate:
         burst = Burst()
         burst.gate, burst.asked, burst.sent_bytes = self, phase, sent_bytes
         return burst
+
+    def mark(self, sock: socket.socket) -> None:
+        """Let all that a socket sends be of the traffic class of the claim, if there is one.
+
+        Class 3, say, is the code point CS3 of IP, as `metronome inject` asks NCCL for.
+        """
+        claim = self._claim
+        if claim is None:
+            return
+        import socket
+
+        level, option = socket.IPPROTO_IP, socket.IP_TOS
+        try:
+            if sock.family == socket.AF_INET6:
+                level, option = socket.IPPROTO_IPV6, socket.IPV6_TCLASS
+            sock.setsockopt(level, option, claim.traffic_class << 5)
+        except Exception as error:
+            self.warn(f"{type(error).__name__}: {error}; a socket is not marked")
 
     def metrics(self) -> str:
         """Return what was measured, as Prometheus reads it."""

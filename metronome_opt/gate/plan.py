@@ -20,8 +20,17 @@ STALL = 0.25
 # A typing.NamedTuple would say the types, and typing takes longer to import than the gate.
 _ClaimFields = namedtuple(
     "_ClaimFields",
-    ("offset_ns", "period_ns", "starts_ns", "cushion_ns", "job", "gated", "accumulation"),
-    defaults=((0,), 0, "", True, 1),
+    (
+        "offset_ns",
+        "period_ns",
+        "starts_ns",
+        "cushion_ns",
+        "job",
+        "gated",
+        "accumulation",
+        "traffic_class",
+    ),
+    defaults=((0,), 0, "", True, 1, 0),
 )
 
 
@@ -44,6 +53,8 @@ class Claim(_ClaimFields):
         Whether bursts wait for their slots; otherwise they have none.
     accumulation
         How many batches' gradients an iteration sends at once.
+    traffic_class
+        From 0 to 7; links serve higher ones first.
     """
 
     __slots__ = ()

@@ -225,6 +225,7 @@ def _claims(
             "hyperperiodMicroseconds": slot_us * hyperperiod,
             "gated": None if is_gated else False,
             "accumulation": steps if steps > 1 else None,
+            "trafficClass": (schedule.classes or {}).get(job.name),
         }
         parts = deployment.parts.get(job.name, 1)
         objects.append(

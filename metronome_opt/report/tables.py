@@ -178,6 +178,7 @@ def jobs_table(
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
+                *([] if schedule.classes is None else [str(schedule.classes[job.name])]),
             )
         )
     headings = (
@@ -185,6 +186,7 @@ def jobs_table(
         *(["where"] if where else []),
         *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
+        *([] if schedule.classes is None else ["traffic\nclass"]),
     )
     return plain_table(headings, rows, left=("where", "pattern"))
 

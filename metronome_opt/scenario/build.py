@@ -239,6 +239,7 @@ def build_scenario(scenario: Scenario) -> Problem:
         "slot_ms": scenario.slot_ms,
         "links": [{"name": name, "capacity": left} for name, left in cluster.capacities.items()],
         "jobs": jobs,
+        "traffic_classes": cluster.traffic_classes,
     }
     instance = Instance.from_dict(document)
     return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT, Link
+from metronome_opt.instance import HYPERPERIOD_LIMIT, Link, TrafficClasses
 from metronome_opt.records import (
     FrozenDict,
     Name,
@@ -81,6 +81,8 @@ class UniformCluster(Record):
         The kind of GPU in all nodes; only jobs by model need it.
     background
         As in `Cluster`; the uplink of ``rack-0`` is ``rack-0-uplink``.
+    traffic_classes
+        As in `Cluster`.
     """
 
     topology: Literal["single-switch", "leaf-spine"]
@@ -92,6 +94,7 @@ class UniformCluster(Record):
     oversubscription: _Ratio | None = None
     gpu: Gpu | None = None
     background: Background = Field(default_factory=FrozenDict)
+    traffic_classes: TrafficClasses = 1
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -169,6 +172,7 @@ class UniformCluster(Record):
             ),
             gpu=self.gpu,
             background=self.background,
+            traffic_classes=self.traffic_classes,
         )
 
 
@@ -257,7 +261,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
         Of the cluster.
     slot_ms, hyperperiod
         Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
-    nodes, racks, links, zone_costs, gpu, background
+    nodes, racks, links, zone_costs, gpu, background, traffic_classes
         As in `Cluster`.
     """
 

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, format_path, quote
-from metronome_opt.instance import Link
+from metronome_opt.instance import Link, TrafficClasses
 from metronome_opt.records import (
     FrozenDict,
     FrozenMap,
@@ -205,6 +205,8 @@ class Cluster(Record):
         The kind of GPU in all nodes; only jobs that are asked for by model need it.
     background
         Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
+    traffic_classes
+        How many traffic classes the network serves in strict order, from 1 (none) to 8.
     """
 
     topology: Literal["listed"] = "listed"
@@ -214,6 +216,7 @@ class Cluster(Record):
     zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
     gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
     background: Background = Field(default_factory=FrozenDict)
+    traffic_classes: TrafficClasses = 1
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -1,39 +1,63 @@
-"""Descent over single jobs: each in turn runs freely or keeps other slots, as simulated.
+"""Descent over single jobs: each in turn gets other slots, or another traffic class, as simulated.
 
-It serves where a part of the jobs that meet may be gated. Periods are tried that are spread evenly
-over what is allowed, and those of the other jobs, their halves and doubles.
+Slots serve where a part of the jobs that meet may be gated. Periods are tried that are spread
+evenly over what is allowed, and those of the other jobs, their halves and doubles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from metronome_opt.compatible.local import PlacedJobs
-from metronome_opt.instance import Job
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.slowdown.candidates import Short
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, is_better, lowest
 from metronome_opt.solvers.budget import Budget
 
-_WORTH = 5e-4  # less is no reason to gate a job, nor to keep it gated
+_WORTH = 5e-4  # less is no reason to gate a job or raise its class, nor to keep it so
 _STEPS = 8  # from a job's own period to the longest
 _ROUNDS = 3
 
 
-def descend(
-    judge: Judge,
-    plan: Plan,
-    longest: Mapping[str, int],
-    budget: Budget,
-    short: Short,
-    cushion_slots: int,
-) -> Plan:
-    """Return a plan that no tried change of a single job makes better.
+Moves = Callable[[Plan, Job], Iterator[Plan]]
+"""Plans in which a job is treated otherwise."""
 
-    Parameters
+
+def descend(judge: Judge, plan: Plan, budget: Budget, moves: Moves) -> Plan:
+    """Return a plan that no tried change of a single job makes better."""
+    values = judge.values(plan)
+    for _ in range(_ROUNDS):
+        before = plan
+        for index in np.argsort(-judge.slowdowns(plan), kind="stable"):
+            job = judge.player.instance.jobs[index]
+            for moved in moves(plan, job):
+                if budget.stopped:
+                    return plan
+                reached = judge.values(moved)
+                simpler = _special(moved) < _special(plan)
+                worth = -_WORTH if simpler else _WORTH
+                if is_better(reached, values, worth):
+                    plan, values = moved, lowest(reached, values)
+        if plan is before:
+            break
+    return plan
+
+
+def _special(plan: Plan) -> int:
+    """Return how many jobs are gated, and how many are in a class above the lowest."""
+    return len(plan.periods) + len(plan.classes)
+
+
+@dataclass(frozen=True)
+class OtherSlots:
+    """Moves of a job that runs freely, or keeps other slots beside the gated jobs.
+
+    Attributes
     ----------
     longest
         The longest period that each job may keep, in slots.
@@ -42,39 +66,39 @@ def descend(
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     """
-    values = judge.values(plan)
-    for _ in range(_ROUNDS):
-        before = plan
-        for index in np.argsort(-judge.slowdowns(plan), kind="stable"):
-            job = judge.player.instance.jobs[index]
-            for moved in _moves(judge, plan, job, longest[job.name], cushion_slots):
-                if budget.stopped:
-                    return plan
-                if not short(moved.periods):
-                    continue
-                reached = judge.values(moved)
-                worth = _WORTH if job.name in moved.periods else -_WORTH
-                if is_better(reached, values, worth):
-                    plan, values = moved, lowest(reached, values)
-        if plan is before:
-            break
-    return plan
+
+    part: Instance
+    longest: Mapping[str, int]
+    short: Short
+    cushion_slots: int
+
+    def __call__(self, plan: Plan, job: Job) -> Iterator[Plan]:
+        """Yield the plans whose hyperperiods are short enough."""
+        others = {name: period for name, period in plan.periods.items() if name != job.name}
+        if job.name in plan.periods and self.short(others):
+            yield Plan({**plan.offsets, job.name: job.unshifted}, others, plan.classes)
+        placed = PlacedJobs(self.part, self.cushion_slots)
+        for name, period in others.items():
+            placed.put(name, period, plan.offsets[name])
+        for period in _periods(self.part.jobs, job, others, self.longest[job.name]):
+            cost, periods = placed.costs(job.name, period), {**others, job.name: period}
+            if cost is not None and self.short(periods):
+                offset = int(roomiest_offset(cost, job.unshifted)[0])
+                yield Plan({**plan.offsets, job.name: offset}, periods, plan.classes)
 
 
-def _moves(judge: Judge, plan: Plan, job: Job, longest: int, cushion_slots: int) -> Iterator[Plan]:
-    """Yield plans in which a job runs freely, or keeps other slots beside the gated jobs."""
-    part = judge.player.instance
-    others = {name: period for name, period in plan.periods.items() if name != job.name}
-    if job.name in plan.periods:
-        yield Plan({**plan.offsets, job.name: job.unshifted}, others)
-    placed = PlacedJobs(part, cushion_slots)
-    for name, period in others.items():
-        placed.put(name, period, plan.offsets[name])
-    for period in _periods(part.jobs, job, others, longest):
-        cost = placed.costs(job.name, period)
-        if cost is not None:
-            offset = int(roomiest_offset(cost, job.unshifted)[0])
-            yield Plan({**plan.offsets, job.name: offset}, {**others, job.name: period})
+def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
+    """Yield plans in which a job is in another one of so many traffic classes."""
+    for each in range(count):
+        if each != plan.classes.get(job.name, 0):
+            yield plan.in_classes({**plan.classes, job.name: each})
+
+
+def by_weight(plan: Plan, jobs: Sequence[Job], count: int) -> Plan:
+    """Return a plan with the heaviest jobs in the highest class, the next ones below, and so on."""
+    weights = sorted({job.weight for job in jobs}, reverse=True)
+    top = min(count, len(weights)) - 1
+    return plan.in_classes({job.name: max(0, top - weights.index(job.weight)) for job in jobs})
 
 
 def _periods(

@@ -7,9 +7,13 @@ else. A group that fits as a whole is gated if jobs gain by it, stretched as far
 If it is known how the network shares links, a part of a group may be gated, if jobs gain by it.
 Otherwise this is not tried: over TCP free jobs made gated ones slower than the simulation says.
 
+Where links serve several traffic classes, jobs are given some once slots are known, first of two
+classes, then of three, and so on.
+
 Candidates are taken in the order of their largest stretch, and one has to be noticeably better than
 all before it. The few that were are judged anew, by plays that no search has seen, which also state
-what the best of them brings. So what a larger limit allows besides never makes the answer worse.
+what the best of them brings. So what a larger limit allows besides, or a further class, never makes
+the answer worse.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from metronome_opt.presolve.components import components
 from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.records import FrozenDict
 from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
-from metronome_opt.slowdown.descent import descend
+from metronome_opt.slowdown.descent import OtherSlots, by_weight, descend, other_classes
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import (
     PERIODS,
@@ -81,6 +85,8 @@ class Terms:
     quick
         Whether plans are judged by few short plays, and groups gated as a whole alone, where many
         of them are decided about.
+    classes
+        How many traffic classes links serve in strict order; 1 for none.
     """
 
     stretch_limit: Fraction | None = None
@@ -92,6 +98,7 @@ class Terms:
     levels: Levels | None = None
     tolerance: Fraction = Fraction(0)
     quick: bool = False
+    classes: int = 1
 
     @property
     def partly(self) -> bool:
@@ -164,6 +171,7 @@ def minimise(
     """
     offsets = dict(instance.unshifted)
     periods: dict[str, int] = {}
+    classes: dict[str, int] = {}
     slowdowns = {job.name: 1.0 for job in instance.jobs}
     unshifted = dict(slowdowns)
     parts = list(groups(instance))
@@ -176,21 +184,23 @@ def minimise(
         tolerant = terms.tolerance and len({job.weight for job in part.jobs}) > 1
         strictly = replace(terms, tolerance=Fraction(0))
         plans = _minimise_part(part, strictly, short, time.fraction(1 / 2) if tolerant else time)
-        if tolerant:  # from there on, so that a larger one is never worse
-            again = _minimise_part(part, replace(terms, start=plans[-1]), short, time)
+        if tolerant:  # from the slots on, so that neither a larger one nor more classes are worse
+            slots = next(plan for plan in reversed(plans) if not plan.classes)
+            again = _minimise_part(part, replace(terms, start=slots), short, time)
             plans = [*plans, *again[1:]]
         left -= len(part.jobs)
         stating = terms.judge(part, _STATING)
         plan = _least(stating, plans, budget)
         offsets |= plan.offsets
         periods |= plan.periods
+        classes |= plan.classes
         slowdowns |= _by_name(part, stating.slowdowns(plan))
         unshifted |= _by_name(part, stating.unshifted)
         if report is not None:
             report(
                 mean_slowdown(instance, expected_ms(instance, Plan(offsets, periods), slowdowns))
             )
-    return Outcome(Plan(offsets, periods), slowdowns, unshifted, bool(parts))
+    return Outcome(Plan(offsets, periods, classes), slowdowns, unshifted, bool(parts))
 
 
 def _least(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
@@ -265,16 +275,23 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     walk = _Walk(judge, terms.judge(part, _SEARCHING, long=False), unshifted)
     longest = _longest(judge, terms.stretch_limit)
     given = terms.start and terms.start.only(part)
-    allowed = given and all(period <= longest[name] for name, period in given.periods.items())
+    allowed = (
+        given
+        and all(period <= longest[name] for name, period in given.periods.items())
+        and all(each < terms.classes for each in given.classes.values())
+    )
     if given and allowed and short(given.periods):
         walk.offer(given)
-    for stretch, plan in _steps(part, longest, terms, short, budget):
-        if budget.stopped or max(walk.values) <= 1.0 + WORTH:
+    slots = budget.fraction(1 / 2) if terms.classes > 1 else budget
+    for stretch, plan in _steps(part, longest, terms, short, slots):
+        if slots.stopped or max(walk.values) <= 1.0 + WORTH:
             break
         if plan is None:
-            plan = walk.descend(stretch, longest, terms, short, budget)
-        if plan is not None and not budget.stopped:
+            plan = walk.descend(stretch, longest, terms, short, slots)
+        if plan is not None and not slots.stopped:
             walk.offer(plan)
+    for count in range(2, terms.classes + 1):
+        walk.classify(count, budget)
     return walk.plans
 
 
@@ -333,7 +350,21 @@ class _Walk:
         before, self._last = self._last, (self.plans[-1], within)
         if before == self._last:
             return None
-        return descend(self.search, self.plans[-1], within, budget, short, terms.cushion(part))
+        moves = OtherSlots(part, within, short, terms.cushion(part))
+        return descend(self.search, self.plans[-1], budget, moves)
+
+    def classify(self, count: int, budget: Budget) -> None:
+        """Take over traffic classes by weight, and what changes of single jobs make of them.
+
+        So with the slots of the best plan, and without slots; before that its own classes.
+        """
+        jobs, best = self.judge.player.instance.jobs, self.plans[-1]
+        for start in (best, *(by_weight(plan, jobs, count) for plan in (best, self.plans[0]))):
+            for improve in (False, True):
+                if budget.stopped or max(self.values) <= 1.0 + WORTH:
+                    return
+                moves = partial(other_classes, count)
+                self.offer(descend(self.search, start, budget, moves) if improve else start)
 
 
 def _longest(judge: Judge, limit: Fraction | None) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from metronome_opt.instance import Instance
@@ -23,10 +23,13 @@ class Plan:
         Of all jobs, in slots; a job that is not gated begins there and runs freely.
     periods
         From one slot of a gated job to its next, by name. Jobs that are not named run freely.
+    classes
+        The traffic class of a job, by name; 0, the lowest one, if it is not named.
     """
 
     offsets: Mapping[str, int]
     periods: Mapping[str, int] = FrozenDict()
+    classes: Mapping[str, int] = FrozenDict()
 
     @classmethod
     def of(cls, instance: Instance, schedule: Schedule) -> Plan:
@@ -37,13 +40,18 @@ class Plan:
             for job in instance.jobs
             if gated.get(job.name, True)
         }
-        return cls(schedule.offsets, periods)
+        return cls(schedule.offsets, periods).in_classes(schedule.classes or {})
+
+    def in_classes(self, classes: Mapping[str, int]) -> Plan:
+        """Return the plan with other traffic classes."""
+        return replace(self, classes={name: each for name, each in classes.items() if each})
 
     def only(self, part: Instance) -> Plan:
         """Return the plan for the jobs of a part."""
         names = [job.name for job in part.jobs]
         periods = {name: self.periods[name] for name in names if name in self.periods}
-        return Plan({name: self.offsets[name] for name in names}, periods)
+        classes = {name: self.classes[name] for name in names if name in self.classes}
+        return Plan({name: self.offsets[name] for name in names}, periods, classes)
 
     def stretch(self, instance: Instance) -> dict[str, int]:
         """Return the idle slots of each job."""

@@ -188,7 +188,8 @@ class Player:
 
     def _start(self, plan: Plan, play: Play, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
-        runners, sharing = self._runners, play.sharing
+        classes, sharing = plan.classes, play.sharing
+        runners = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._runners]
         if sharing == "gated":
             gated = (runner.name in plan.periods for runner in runners)
             runners = [replace(r, weight=int(g)) for r, g in zip(runners, gated, strict=True)]
@@ -249,7 +250,7 @@ class Judge:
     ) -> None:
         self.player = Player(instance, plays, workers=workers, periods=periods, levels=levels)
         self._names = [job.name for job in instance.jobs]
-        self._played: dict[tuple[tuple[int, int | None], ...], Floats] = {}
+        self._played: dict[tuple[tuple[int | None, ...], ...], Floats] = {}
         self._unshifted = self._by_sharing(Plan(instance.unshifted))
         self.unshifted: Floats = self._unshifted.mean(axis=0)
         largest = max(job.weight for job in instance.jobs)
@@ -281,7 +282,10 @@ class Judge:
 
     def _by_sharing(self, plan: Plan) -> Floats:
         """Return the slowdowns; the same plan is not simulated again."""
-        key = tuple((plan.offsets[name], plan.periods.get(name)) for name in self._names)
+        key = tuple(
+            (plan.offsets[name], plan.periods.get(name), plan.classes.get(name))
+            for name in self._names
+        )
         if key not in self._played:
             if len(self._played) == _REMEMBERED:
                 self._played.clear()

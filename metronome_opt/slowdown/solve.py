@@ -75,6 +75,7 @@ def solve_slowdown(
         hyperperiod=hyperperiod,
         tolerance=_share("tolerance", tolerance or 0),
         levels=levels or simulated_levels(names, weights),
+        classes=instance.traffic_classes,
     )
     bound = slowdown_bound(instance)
     minimum = minimum_time(instance)
@@ -194,6 +195,9 @@ def _simulated(
         proved=proved,
         cushion_slots=terms.cushion_slots,
         gated={job.name: job.name in plan.periods for job in instance.jobs},
+        classes={job.name: plan.classes.get(job.name, 0) for job in instance.jobs}
+        if instance.traffic_classes > 1
+        else None,
         stretch_limit=limit,
         expected_ms=expected,
         patterns=outcome.patterns,

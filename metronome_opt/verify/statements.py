@@ -45,7 +45,10 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         faults.extend(
             Violation(field, "values", f"the status is {schedule.status}")
-            for field in ("offsets", "stretch", "objectives", "gated", "expected_ms", "patterns")
+            for field in (
+                *("offsets", "stretch", "objectives", "gated", "expected_ms"),
+                *("patterns", "classes"),
+            )
             if getattr(schedule, field)
         )
         return (*faults, *_refuted_bound(instance, schedule))
@@ -57,6 +60,7 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     if wrong:
         return (*faults, *wrong)
     faults.extend(_gated_faults(kept, schedule))
+    faults.extend(_class_faults(instance, schedule.classes))
     faults.extend(_expected_faults(kept, schedule))
     truth = _truth(instance, kept, schedule)
     for name, stated in schedule.objectives.items():
@@ -172,6 +176,17 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
                     f"{when.format(slot)} they ask for {asked} of its {link.capacity} Mbit/s",
                 )
                 break
+
+
+def _class_faults(instance: Instance, classes: Mapping[str, int] | None) -> Iterator[Violation]:
+    """Yield classes of unknown jobs, and classes that the network does not have."""
+    if classes is None:
+        return
+    yield from _naming_faults(instance, "classes", classes)
+    for job in instance.jobs:
+        if (stated := classes.get(job.name, 0)) >= instance.traffic_classes:
+            highest = f"the highest class is {instance.traffic_classes - 1}"
+            yield Violation(f"classes.{job.name}", quote(stated), highest)
 
 
 def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:

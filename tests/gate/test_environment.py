@@ -13,6 +13,7 @@ from tests.gate.clock import MS
 OFFSET, PERIOD = "METRONOME_OFFSET_MS", "METRONOME_PERIOD_MS"
 STARTS, CUSHION = "METRONOME_STARTS_MS", "METRONOME_CUSHION_MS"
 GATED, TASK = "METRONOME_GATED", "METRONOME_TASK"
+CLASS = "METRONOME_TRAFFIC_CLASS"
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -31,6 +32,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         ({OFFSET: "1", PERIOD: "2", STARTS: "", CUSHION: " "}, Claim(MS, 2 * MS)),
         ({OFFSET: "1", PERIOD: "2", GATED: "false"}, Claim(MS, 2 * MS, gated=False)),
         ({OFFSET: "1", PERIOD: "2", GATED: " True "}, Claim(MS, 2 * MS)),
+        ({OFFSET: "1", PERIOD: "2", CLASS: "7"}, Claim(MS, 2 * MS, traffic_class=7)),
     ],
 )
 def test_numbers_are_taken_exactly(
@@ -55,6 +57,8 @@ def test_numbers_are_taken_exactly(
         ),
         ({OFFSET: "0", PERIOD: "1e999999999"}, f"{PERIOD}: '1e999999999': must be a number of"),
         ({OFFSET: "0", PERIOD: "9", GATED: "no"}, f"{GATED}: 'no': must be true or false"),
+        ({OFFSET: "0", PERIOD: "9", CLASS: "8"}, f"{CLASS}: 8: must be from 0 to 7"),
+        ({OFFSET: "0", PERIOD: "9", CLASS: "-1"}, f"{CLASS}: '-1': must be a whole number"),
         ({"METRONOME_CLAIM": "/nowhere"}, "/nowhere: cannot be read (No such file or directory)"),
     ],
 )

@@ -69,6 +69,15 @@ def test_a_second_time_changes_nothing(manifest: Object) -> None:
     assert injected(copy.deepcopy(once)) == once
 
 
+def test_nccl_is_told_the_traffic_class() -> None:
+    """Class 3 is the code point CS3, 24, above two bits for congestion."""
+    made = injected(job(annotations=TRAFFIC | {f"{GROUP}/traffic-class": "3"}))
+    assert injected(copy.deepcopy(made)) == made
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    values = {each["name"]: each["value"] for each in container["env"]}
+    assert (values["NCCL_IB_TC"], values["NCCL_IB_SL"]) == (str(24 << 2), "3")
+
+
 def test_every_kind_of_the_example_waits_and_imports_as_before() -> None:
     documents = list(read_manifests([EXAMPLE]))
     manifests, changed = inject(documents)
@@ -108,6 +117,7 @@ def test_what_the_workload_states_replaces_what_was_injected() -> None:
         (job(annotations={}), f"annotation {GROUP}/traffic: missing; say what a task sends"),
         (job(annotations={f"{GROUP}/traffic": "[1]"}), "traffic: must be a mapping, got a list of"),
         (job(annotations=TRAFFIC | {f"{GROUP}/tasks": "x"}), "tasks: must be an integer, got 'x'"),
+        (job(annotations=TRAFFIC | {f"{GROUP}/traffic-class": "8"}), "must be between 0 and 7"),
     ],
 )
 def test_inject_refuses_what_import_refuses(manifest: Object, message: str) -> None:

@@ -59,6 +59,14 @@ def test_claims_of_ungated_jobs() -> None:
     assert build_manifests(*two_jobs(gated=all_gated))["claims.yaml"] == plain
 
 
+def test_claims_state_traffic_classes() -> None:
+    manifests = build_manifests(*two_jobs(classes={"VGG19_0": 3, "resnet50-0": 0}))
+    check_manifests(manifests)
+    stated = [item["spec"]["allocation"].pop("trafficClass") for item in manifests["claims.yaml"]]
+    assert stated == [0, 0, 3, 3]
+    assert manifests["claims.yaml"] == build_manifests(*two_jobs())["claims.yaml"]
+
+
 def fabric() -> tuple[Instance, Schedule, Deployment]:
     """A job of two bursts behind an uplink, a stretched one, and one inside a single node."""
     names = ("n1.example.org", "n2", "up")

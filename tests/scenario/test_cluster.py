@@ -119,6 +119,8 @@ def test_no_gpu_is_given_twice(free: dict[str, int], wanted: list[tuple[int, int
         ("background", {"eth-x": "5%"}, "background.eth-x: there is no link 'eth-x'"),
         ("background", {"up": "101%"}, "background.up: 101%: leaves nothing of its "),
         ("background", {"up": "-5%"}, "background.up: must be a share such as 30% or a rate such"),
+        ("traffic_classes", 0, "traffic_classes: must be at least 1"),
+        ("traffic_classes", 9, "traffic_classes: must be at most 8"),
         ("background", {"up": 5}, "background.up: must be a share such as 30% or a rate such"),
     ],
 )
@@ -148,5 +150,6 @@ def test_leaf_spine_in_full() -> None:
     assert network.links_of(network.nodes[3]) == ("node-03", "rack-1-uplink")
     assert network.rack_cost == {("rack-0", "rack-1"): 2, ("rack-1", "rack-0"): 2}
     assert alike(background={"rack-0-uplink": "40%"}).capacities["rack-0-uplink"] == 45_000
+    assert (network.traffic_classes, alike(traffic_classes=4).traffic_classes) == (1, 4)
     # 16 cores and 128 GiB for each GPU.
     assert network.nodes[0].has.vector == (2, 32_000, 262_144)

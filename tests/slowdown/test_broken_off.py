@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.result import Event, Stop
 from metronome_opt.slowdown.bound import slowdown_bound
 from metronome_opt.slowdown.candidates import Candidates
-from metronome_opt.slowdown.descent import descend
+from metronome_opt.slowdown.descent import OtherSlots, descend
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, plays
@@ -137,6 +136,6 @@ def test_no_job_is_changed_after_time_limit() -> None:
     judge = Judge(ALTERNATING, plays(0, 1))
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
-    changed = partial(descend, judge, told, kept, short=lambda _: True, cushion_slots=0)
-    assert changed(budget=Budget()) != told
-    assert changed(budget=Budget(0)) == told
+    moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0)
+    assert descend(judge, told, Budget(), moves) != told
+    assert descend(judge, told, Budget(0), moves) == told

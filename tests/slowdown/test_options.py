@@ -174,7 +174,9 @@ def test_table_shows_patterns() -> None:
     assert times.after["a"] == result.schedule.expected_ms["a"] * Fraction(4, 5)
     text = [" ".join(line) for line in lines(jobs_table(GAINS, result.schedule, times))]
     assert sum("options[0], accumulation 2" in line for line in text) == 2
-    assert f"slowdown {float(result.objective or 0):.4f}" in gated_text(GAINS, result.schedule, times)
+    assert f"slowdown {float(result.objective or 0):.4f}" in gated_text(
+        GAINS, result.schedule, times
+    )
 
 
 def test_claims_say_what_to_accumulate(tmp_path: Any) -> None:

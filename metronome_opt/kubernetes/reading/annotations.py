@@ -26,6 +26,7 @@ _NUMBERS = {  # and the minimum of each
     "most-racks": 1,
     "tasks": 1,
     "move-cost": 0,
+    "traffic-class": 0,
 }
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
@@ -60,7 +61,8 @@ class Annotations:
 
     def number(self, name: str) -> int | None:
         """Return a whole number; None if it is missing."""
-        return self[name].integer(_NUMBERS[name]) if self[name] else None
+        limits = {"maximum": 7} if name == "traffic-class" else {}
+        return self[name].integer(_NUMBERS[name], **limits) if self[name] else None
 
     @property
     def ignored(self) -> bool:
