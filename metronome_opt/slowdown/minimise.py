@@ -359,12 +359,17 @@ class _Walk:
         So with the slots of the best plan, and without slots; before that its own classes.
         """
         jobs, best = self.judge.player.instance.jobs, self.plans[-1]
-        for start in (best, *(by_weight(plan, jobs, count) for plan in (best, self.plans[0]))):
+        starts = [best, by_weight(best, jobs, count)]
+        if best.periods:
+            starts.append(by_weight(self.plans[0], jobs, count))
+        for start in starts:
             for improve in (False, True):
-                if budget.stopped or max(self.values) <= 1.0 + WORTH:
+                if max(self.values) <= 1.0 + WORTH:
                     return
                 moves = partial(other_classes, count)
-                self.offer(descend(self.search, start, budget, moves) if improve else start)
+                plan = descend(self.search, start, budget, moves) if improve else start
+                if not budget.stopped:
+                    self.offer(plan)
 
 
 def _longest(judge: Judge, limit: Fraction | None) -> dict[str, int]:
