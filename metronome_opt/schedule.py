@@ -26,7 +26,7 @@ from metronome_opt.records import (
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
-    *("places", "waiting", "bound_prices"),
+    *("places", "waiting", "bound_prices", "bound_pairs"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -65,6 +65,25 @@ Exact = Annotated[
 ]
 
 
+_Price = Annotated[Exact, Field(ge=0)]
+
+
+class PairPrices(Record):
+    """Prices of the time that two jobs on a link meet, in units of weight.
+
+    Parameters
+    ----------
+    link, jobs
+        Where the two jobs meet.
+    prices
+        Of what computing leaves, of what iterations of the first need, and of the second.
+    """
+
+    link: Name
+    jobs: Annotated[tuple[Name, ...], Field(strict=False, min_length=2, max_length=2)]
+    prices: Annotated[tuple[_Price, ...], Field(strict=False, min_length=3, max_length=3)]
+
+
 class Schedule(Record):
     """Offsets and stretches for the jobs of one instance, with stated values and bound.
 
@@ -101,6 +120,8 @@ class Schedule(Record):
     bound_prices
         Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
         a link that is not named costs nothing.
+    bound_pairs
+        The prices of pairs of jobs that prove it besides.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -120,7 +141,8 @@ class Schedule(Record):
     expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
-    bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
+    bound_prices: FrozenMap[Name, _Price] | None = None
+    bound_pairs: Annotated[tuple[PairPrices, ...], Field(strict=False)] = ()
 
     @property
     def first(self) -> str:
