@@ -25,7 +25,7 @@ from metronome_opt.records import (
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
-    *("places", "waiting", "bound_prices", "classes"),
+    *("places", "waiting", "bound_prices", "bound_pairs", "classes"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -37,6 +37,25 @@ class Status(StrEnum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNKNOWN = "unknown"
+
+
+_Price = Annotated[Exact, Field(ge=0)]
+
+
+class PairPrices(Record):
+    """Prices of the time that two jobs on a link meet, in units of weight.
+
+    Parameters
+    ----------
+    link, jobs
+        Where the two jobs meet.
+    prices
+        Of what computing leaves, of what iterations of the first need, and of the second.
+    """
+
+    link: Name
+    jobs: Annotated[tuple[Name, ...], Field(strict=False, min_length=2, max_length=2)]
+    prices: Annotated[tuple[_Price, ...], Field(strict=False, min_length=3, max_length=3)]
 
 
 class Schedule(Record):
@@ -75,6 +94,8 @@ class Schedule(Record):
     bound_prices
         Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
         a link that is not named costs nothing.
+    bound_pairs
+        The prices of pairs of jobs that prove it besides.
     patterns
         For each job with another pattern than its own which of its `options` it keeps, from 0 on;
         all that is stated of it is that pattern's.
@@ -99,7 +120,8 @@ class Schedule(Record):
     expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
-    bound_prices: FrozenMap[Name, Annotated[Exact, Field(ge=0)]] | None = None
+    bound_prices: FrozenMap[Name, _Price] | None = None
+    bound_pairs: Annotated[tuple[PairPrices, ...], Field(strict=False)] = ()
     patterns: FrozenMap[Name, NonNegative] = FrozenDict()
     classes: FrozenMap[Name, NonNegative] | None = None
 

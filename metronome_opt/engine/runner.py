@@ -85,14 +85,19 @@ class Pattern:
         )
 
 
-def alone_ms(instance: Instance, job: Job) -> Fraction:
-    """Return the length of an iteration of a job that has its links to itself, in ms.
+def pattern_alone(instance: Instance, job: Job) -> Pattern:
+    """Return the iteration of a job that has its links to itself.
 
     Longer than its period if its own flows do not fit on a link.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     widest = [Fraction(capacities[link], flows) for link, flows in job.links.items()]
-    return Pattern.of_job(job, instance.slot_ms).slowed_to(min(widest, default=None)).duration
+    return Pattern.of_job(job, instance.slot_ms).slowed_to(min(widest, default=None))
+
+
+def alone_ms(instance: Instance, job: Job) -> Fraction:
+    """Return the length of an iteration of a job that has its links to itself, in ms."""
+    return pattern_alone(instance, job).duration
 
 
 class Lateness(IntEnum):

@@ -104,6 +104,7 @@ def _not_simulated(arguments: Arguments, terms: Terms, bound: Bound, enough_s: i
         {SLOWDOWN: None, DELAY: None, **(judged.objectives if judged else {})},
         bound.value,
         bound_prices=bound.prices or None,
+        bound_pairs=bound.pairs,
         proved=False,
         cushion_slots=slots,
         gated=dict.fromkeys(instance.unshifted, False),
@@ -192,6 +193,7 @@ def _simulated(
         },
         min(bound.value, value),  # in finite plays chance may bring the value below the bound
         bound_prices=bound.prices or None,
+        bound_pairs=bound.pairs,
         proved=proved,
         cushion_slots=terms.cushion_slots,
         gated={job.name: job.name in plan.periods for job in instance.jobs},

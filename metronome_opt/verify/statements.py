@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
     Run,
@@ -17,9 +17,9 @@ from metronome_opt.verify.evaluation import (
     pieces,
     runs_by_link,
 )
+from metronome_opt.verify.slowdown import unproved_bound
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
-_ROOT = 10**12  # a square root is rounded down to a multiple of one over this, or finer
 
 
 def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
@@ -247,7 +247,7 @@ def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation
     """
     name, bound = schedule.first, schedule.lower_bound
     if bound is not None and name == _SLOWDOWN:
-        yield from _unproved_bound(instance, bound, schedule.bound_prices or {})
+        yield from unproved_bound(instance, schedule, bound)
     if bound is None or name not in OBJECTIVES:
         return
     if instance.needs_stretch:
@@ -256,63 +256,6 @@ def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation
     value = evaluation.objectives[name]
     if _breaks(name, value, bound):
         yield Violation("lower_bound", str(bound), f"the {name} unshifted is {_format(value)}")
-
-
-def _unproved_bound(
-    instance: Instance, bound: Fraction, prices: Mapping[str, Fraction]
-) -> Iterator[Violation]:
-    """Yield a fault if loads of links, at stated prices, do not prove a bound of slowdown.
-
-    Whatever the jobs do, the loads ``sum load / s`` of a link are at most its capacity in the long
-    run. So for prices from 0 on, the weighted sum of slowdowns is at least the sum over jobs of
-    ``weight * s + cost / s``, where `cost` is what the loads of the job cost, less all prices. Of
-    several patterns the smallest load and the shortest time for the same work count.
-    """
-    capacities = {link.name: link.capacity for link in instance.links}
-    strangers = prices.keys() - capacities.keys()
-    yield from (
-        Violation(f"bound_prices.{quote(name)}", str(prices[name]), "no such link")
-        for name in sorted(strangers)
-    )
-    if strangers:
-        return
-    alike = not any(job.weight for job in instance.jobs)
-    total, weights = -sum(prices.values(), Fraction(0)), 0
-    for job in instance.jobs:
-        weight = 1 if alike else job.weight
-        cost = sum(
-            (
-                prices.get(link, Fraction(0)) * flows / (job.period * capacities[link])
-                for link, flows in job.links.items()
-            ),
-            Fraction(0),
-        ) * min(each.volume / work for work, each in job.variants)
-        alone = min(_slots_alone(each, capacities) / work for work, each in job.variants)
-        weights += weight
-        total += _minimum(weight, cost, alone / job.period)
-    if bound > total / weights:
-        proved = f"the prices of links prove only {float(total / weights):.9g}"
-        yield Violation("lower_bound", str(bound), proved)
-
-
-def _slots_alone(job: Job, capacities: Mapping[str, int]) -> Fraction:
-    """Return the slots of an iteration with links to itself, more if its flows do not fit."""
-    slots = Fraction(job.period)
-    for phase in job.phases:
-        asked = [
-            Fraction(flows * phase.rate, capacities[link]) for link, flows in job.links.items()
-        ]
-        slots += phase.length * (max([Fraction(1), *asked]) - 1)
-    return slots
-
-
-def _minimum(weight: int, cost: Fraction, alone: Fraction) -> Fraction:
-    """Return the minimum of ``weight * s + cost / s`` for ``s >= alone``; a root rounded down."""
-    if cost <= weight * alone**2:
-        return weight * alone + cost / alone  # it rises from there on
-    square = weight * cost
-    root = math.isqrt(square.numerator * square.denominator * _ROOT**2)
-    return 2 * Fraction(root, square.denominator * _ROOT)  # at the square root of cost / weight
 
 
 def _breaks(name: str, value: Fraction | None, bound: Fraction) -> bool:

@@ -1,0 +1,179 @@
+"""Check of what proves a lower bound of slowdown: prices of loads of links, and of pairs of jobs.
+
+models/formulations/kept.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import count
+from typing import NamedTuple
+
+from metronome_opt.errors import quote
+from metronome_opt.instance import Instance, Job
+from metronome_opt.schedule import PairPrices, Schedule
+from metronome_opt.verify.evaluation import Violation
+
+_ROOT = 10**12  # a square root is rounded down to a multiple of one over this, or finer
+
+
+class _Burst(NamedTuple):
+    """A burst of a job that has its links to itself.
+
+    Attributes
+    ----------
+    slots
+        How long it lasts, more than `Phase.length` if its flows do not fit on a link.
+    rate
+        Of one flow, Mbit/s.
+    gap
+        Slots of computing after it.
+    """
+
+    slots: Fraction
+    rate: Fraction
+    gap: int
+
+
+def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> Iterator[Violation]:
+    """Yield a fault if the stated prices do not prove a bound of slowdown.
+
+    Whatever the jobs do, ``sum share / s`` is at most 1 in the long run, for the loads of a link
+    and for the shares of two jobs on a link that cannot carry both at once. So for prices from 0
+    on, the weighted sum of slowdowns is at least the sum over jobs of ``weight * s + cost / s``,
+    where `cost` is what the shares of the job cost, less all prices. Of several patterns the
+    smallest load and the shortest time for the same work count.
+    """
+    capacities = {link.name: link.capacity for link in instance.links}
+    links = schedule.bound_prices or {}
+    faults = [
+        Violation(f"bound_prices.{quote(name)}", str(links[name]), "no such link")
+        for name in sorted(links.keys() - capacities.keys())
+    ]
+    bursts = {job.name: _bursts(job, capacities) for job in instance.jobs}
+    costs = dict.fromkeys(bursts, Fraction(0))
+    total = -sum(links.values(), Fraction(0))
+    for job in instance.jobs:
+        for link, flows in job.links.items():
+            volume = min(each.volume / work for work, each in job.variants)
+            load = Fraction(flows * volume, job.period * capacities[link])
+            costs[job.name] += links.get(link, 0) * load
+    for index, pair in enumerate(schedule.bound_pairs):
+        shares = _shares(instance, pair, bursts, capacities)
+        if shares is None:
+            names = " and ".join(quote(name) for name in pair.jobs)
+            faults.append(
+                Violation(
+                    f"bound_pairs[{index}]",
+                    f"{names} on link {quote(pair.link)}",
+                    "they are no two jobs of one pattern there that it cannot carry at once",
+                )
+            )
+            continue
+        for price, each in zip(pair.prices, shares, strict=True):
+            total -= price
+            for name, share in zip(pair.jobs, each, strict=True):
+                costs[name] += price * share
+    yield from faults
+    if faults:
+        return
+    alike = not any(job.weight for job in instance.jobs)
+    weights = 0
+    for job in instance.jobs:
+        weight = 1 if alike else job.weight
+        weights += weight
+        alone = min(
+            sum((burst.slots + burst.gap for burst in _bursts(each, capacities)), Fraction(0))
+            / work
+            for work, each in job.variants
+        )
+        total += _minimum(weight, costs[job.name], alone / job.period)
+    if bound > total / weights:
+        proved = f"the stated prices prove only {float(total / weights):.9g}"
+        yield Violation("lower_bound", str(bound), proved)
+
+
+def _bursts(job: Job, capacities: Mapping[str, int]) -> list[_Burst]:
+    """Return the bursts of a job that has its links to itself, in the order of time."""
+    widest = min((Fraction(capacities[link], n) for link, n in job.links.items()), default=None)
+    phases = sorted(job.phases, key=lambda phase: phase.start)
+    starts = [*(phase.start for phase in phases[1:]), phases[0].start + job.period]
+    found = []
+    for phase, following in zip(phases, starts, strict=True):
+        rate = Fraction(phase.rate) if widest is None else min(Fraction(phase.rate), widest)
+        found.append(_Burst(phase.length * phase.rate / rate, rate, following - phase.end))
+    return found
+
+
+def _shares(
+    instance: Instance,
+    pair: PairPrices,
+    bursts: Mapping[str, list[_Burst]],
+    capacities: Mapping[str, int],
+) -> list[tuple[Fraction, Fraction]] | None:
+    """Return the shares of two jobs that are each time at most 1; None if there are none."""
+    jobs = [job for name in dict.fromkeys(pair.jobs) for job in instance.jobs if job.name == name]
+    if len(jobs) < 2 or any(pair.link not in job.links or job.options for job in jobs):
+        return None
+    capacity = capacities[pair.link]
+    one, two = (
+        [
+            burst._replace(rate=burst.rate * job.links[pair.link] / capacity)
+            for burst in bursts[job.name]
+        ]
+        for job in jobs
+    )
+    peaks = [max(burst.rate for burst in each) for each in (one, two)]
+    over = sum(peaks) - 1
+    if over <= 0:
+        return None
+    computing = [
+        Fraction(sum(burst.gap for burst in each), job.period)
+        for job, each in zip(jobs, (one, two), strict=True)
+    ]
+    loads = [
+        sum(burst.slots * burst.rate for burst in each) / job.period
+        for job, each in zip(jobs, (one, two), strict=True)
+    ]
+    # A job is in a burst or computes: each sends at its peak at most, both together at 1.
+    sent = [load + peak * time for load, peak, time in zip(loads, peaks, computing, strict=True)]
+    meeting = [
+        sum((_least_meeting(burst, other) for burst in each), Fraction(0)) / job.period
+        for job, each, other in zip(jobs, (one, two), (two, one), strict=True)
+    ]
+    return [
+        (sent[0] - over * computing[0], sent[1] - over * computing[1]),
+        ((sent[0] + over * meeting[0]) / (1 + over), sent[1] / (1 + over)),
+        (sent[0] / (1 + over), (sent[1] + over * meeting[1]) / (1 + over)),
+    ]
+
+
+def _least_meeting(burst: _Burst, others: list[_Burst]) -> Fraction:
+    """Return for how many slots a burst meets bursts of another job at least.
+
+    It meets some gaps of the other one after another, and all of the bursts between.
+    """
+    least = burst.slots
+    for first in range(len(others)):
+        gaps, inside = Fraction(others[first].gap), []
+        for number in count(first + 1):
+            remaining = burst.slots - gaps
+            sent = sum((each.slots * each.rate for each in inside), max(remaining, 0) * burst.rate)
+            needed = sum((each.slots for each in inside), Fraction(0))
+            least = min(least, max(remaining, needed, sent))
+            if remaining <= 0 or needed >= least:
+                break
+            inside.append(others[number % len(others)])
+            gaps += inside[-1].gap
+    return least
+
+
+def _minimum(weight: int, cost: Fraction, alone: Fraction) -> Fraction:
+    """Return the minimum of ``weight * s + cost / s`` for ``s >= alone``; a root rounded down."""
+    if cost <= weight * alone**2:
+        return weight * alone + cost / alone  # it rises from there on
+    square = weight * cost
+    root = math.isqrt(square.numerator * square.denominator * _ROOT**2)
+    return 2 * Fraction(root, square.denominator * _ROOT)  # at the square root of cost / weight
