@@ -115,6 +115,14 @@ def test_inexact_numbers_are_refused(number: object) -> None:
         ({"stretch_limit": 0.25}, "stretch_limit: must be an exact number as text"),
         ({"expected_ms": {"a": "0"}}, "expected_ms.a: must be more than 0, got '0'"),
         ({"bound_prices": {"l": "-1"}}, "bound_prices.l: must be at least 0, got '-1'"),
+        (
+            {"bound_pairs": [{"link": "l", "jobs": ["a", "b"], "prices": ["0", "-1", "0"]}]},
+            "bound_pairs[0].prices[1]: must be at least 0, got '-1'",
+        ),
+        (
+            {"bound_pairs": [{"link": "l", "jobs": ["a"], "prices": ["0", "1", "0"]}]},
+            "bound_pairs[0].jobs: ",
+        ),
         ({"expected_ms": {"a": None}}, "expected_ms.a: must be an exact number as text"),
     ],
 )
@@ -131,6 +139,9 @@ def test_unstated_fields_are_not_written(tmp_path: Path) -> None:
         "stretch_limit": "1/4",
         "expected_ms": {"vgg19-0": "200", "bert-0": "4321/10"},
         "bound_prices": {"node-0": "16/5"},
+        "bound_pairs": [
+            {"link": "node-0", "jobs": ["vgg19-0", "bert-0"], "prices": ["0", "1/3", "2"]}
+        ],
     }
     assert Schedule.from_dict(document(cushion_slots=0)).to_dict() == document()
     kept = Schedule.from_dict(document(**said))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.schedule import Schedule, Status
+from metronome_opt.schedule import PairPrices, Schedule, Status
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network
 from tests.strategies import assigned
@@ -331,14 +331,14 @@ PROVED: dict[str, Any] = {
         ),
         (
             {"lower_bound": F(1601, 1000)},
-            "stated 1601/1000, but the prices of links prove only 1.6",
+            "stated 1601/1000, but the stated prices prove only 1.6",
         ),
-        ({"bound_prices": None}, "stated 8/5, but the prices of links prove only 1"),
+        ({"bound_prices": None}, "stated 8/5, but the stated prices prove only 1"),
         # 2 * sqrt(4) - 5/2, and 2 * sqrt(16/5) - 2 = 1.577708764
-        ({"bound_prices": {"link": F(5)}}, "stated 8/5, but the prices of links prove only 1.5"),
+        ({"bound_prices": {"link": F(5)}}, "stated 8/5, but the stated prices prove only 1.5"),
         (
             {"lower_bound": F(1577708764, 10**9), "bound_prices": {"link": F(4)}},
-            "stated 394427191/250000000, but the prices of links prove only 1.57770876",
+            "stated 394427191/250000000, but the stated prices prove only 1.57770876",
         ),
         ({"lower_bound": F(1577708763, 10**9), "bound_prices": {"link": F(4)}}, None),
         ({"bound_prices": {"x": F(16, 5)}}, "bound_prices.'x': stated 16/5, but no such link"),
@@ -348,6 +348,48 @@ PROVED: dict[str, Any] = {
 )
 def test_prices_prove_a_bound_of_slowdown(changes: dict[str, Any], expected: str | None) -> None:
     faults = [str(fault) for fault in check(FULL, Schedule(**{**PROVED, **changes}))]
+    assert len(faults) == (expected is not None)
+    assert all(fault.endswith(expected or "") for fault in faults)
+
+
+# With 80 of 100 for 12 of 20 slots, two jobs together need 2 * (9.6 + 8 / 5) slots of 20 in time:
+# 28/25 of their periods. c leaves room for the others, and d is elsewhere.
+PAIRED = network(
+    *(job(name, 20, (0, 12, 80), weight=1) for name in "ab"),
+    job("c", 20, (0, 12, 20), weight=0),
+    job("d", 20, (0, 12, 80), weight=0, links={"other": 1}),
+    other=100,
+)
+
+
+@pytest.mark.parametrize(
+    ("link", "jobs", "price", "expected"),
+    [
+        ("link", "ab", F(56, 25), None),
+        ("link", "ba", F(56, 25), None),
+        ("link", "ab", F(2), "the stated prices prove only 1.11660105"),  # 2 sqrt(1.12) - 1
+        ("link", "ac", F(56, 25), "cannot carry at once"),
+        ("link", "aa", F(56, 25), "cannot carry at once"),
+        ("link", "ad", F(56, 25), "cannot carry at once"),
+        ("link", "ax", F(56, 25), "cannot carry at once"),
+        ("x", "ab", F(56, 25), "cannot carry at once"),
+    ],
+)
+def test_prices_of_pairs_prove_a_bound(
+    link: str, jobs: str, price: Fraction, expected: str | None
+) -> None:
+    pair = PairPrices(link=link, jobs=tuple(jobs), prices=(price, F(0), F(0)))
+    stated: dict[str, Any] = {
+        **PROVED,
+        "offsets": dict.fromkeys("abcd", 0),
+        "gated": dict.fromkeys("abcd", False),
+        "expected_ms": dict.fromkeys("abcd", F(112)),
+        "objectives": {"slowdown": F(28, 25)},
+        "lower_bound": F(28, 25),
+        "bound_prices": None,
+    }
+    assert len(check(PAIRED, Schedule(**stated))) == 1  # loads alone prove nothing
+    faults = [str(each) for each in check(PAIRED, Schedule(**stated, bound_pairs=(pair,)))]
     assert len(faults) == (expected is not None)
     assert all(fault.endswith(expected or "") for fault in faults)
 
@@ -366,7 +408,7 @@ def test_job_is_no_faster_than_alone() -> None:
     }
     assert check(wide, Schedule(**{**stated, "lower_bound": F(103, 100)})) == ()
     (fault,) = check(wide, Schedule(**{**stated, "lower_bound": F(1031, 1000)}))
-    assert str(fault) == "lower_bound: stated 1031/1000, but the prices of links prove only 1.03"
+    assert str(fault) == "lower_bound: stated 1031/1000, but the stated prices prove only 1.03"
 
 
 def test_gated_job_is_no_faster_than_its_slots() -> None:

@@ -134,7 +134,7 @@ def _shares(
         for job, each in zip(jobs, (one, two), strict=True)
     ]
     loads = [
-        sum(burst.slots * burst.rate for burst in each) / job.period
+        sum((burst.slots * burst.rate for burst in each), Fraction(0)) / job.period
         for job, each in zip(jobs, (one, two), strict=True)
     ]
     # A job is in a burst or computes: each sends at its peak at most, both together at 1.
@@ -156,17 +156,17 @@ def _least_meeting(burst: _Burst, others: list[_Burst]) -> Fraction:
     It meets some gaps of the other one after another, and all of the bursts between.
     """
     least = burst.slots
-    for first in range(len(others)):
-        gaps, inside = Fraction(others[first].gap), []
+    for first, start in enumerate(others):
+        gaps, needed, sent = start.gap, Fraction(0), Fraction(0)
         for number in count(first + 1):
-            remaining = burst.slots - gaps
-            sent = sum((each.slots * each.rate for each in inside), max(remaining, 0) * burst.rate)
-            needed = sum((each.slots for each in inside), Fraction(0))
-            least = min(least, max(remaining, needed, sent))
-            if remaining <= 0 or needed >= least:
+            remaining = max(burst.slots - gaps, Fraction(0))
+            least = min(least, max(remaining, needed, remaining * burst.rate + sent))
+            if not remaining or needed >= least:
                 break
-            inside.append(others[number % len(others)])
-            gaps += inside[-1].gap
+            inside = others[number % len(others)]
+            gaps += inside.gap
+            needed += inside.slots
+            sent += inside.slots * inside.rate
     return least
 
 
