@@ -105,7 +105,7 @@ def test_contended_bursts_are_not_taken_for_longer_ones(seed: int) -> None:
     bursts = {name: claim.gang.phases[0].length for name, claim in fleet.state.claims.items()}
     assert all(bursts[name] <= 1.1 * length for name, length in before.items())
     fleet.workers["b"].compute_ms -= 60
-    fleet.run(60)
+    fleet.run(120)
     assert times(fleet) == pytest.approx(dict.fromkeys("abcd", 400), rel=0.005)
 
 
