@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -94,11 +95,30 @@ def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
             yield plan.in_classes({**plan.classes, job.name: each})
 
 
-def by_weight(plan: Plan, jobs: Sequence[Job], count: int) -> Plan:
-    """Return a plan with the heaviest jobs in the highest class, the next ones below, and so on."""
-    weights = sorted({job.weight for job in jobs}, reverse=True)
-    top = min(count, len(weights)) - 1
-    return plan.in_classes({job.name: max(0, top - weights.index(job.weight)) for job in jobs})
+def weight(job: Job) -> Fraction:
+    """Return the weight of a job."""
+    return Fraction(job.weight)
+
+
+def urgency(job: Job) -> Fraction:
+    """Return the weight over the longest burst: short bursts that go first delay others little.
+
+    References
+    ----------
+    W. E. Smith, "Various optimizers for single-stage production", Naval Research Logistics
+    Quarterly 3, 1956.
+    """
+    return Fraction(job.weight, max(phase.length for phase in job.phases))
+
+
+def in_order(plan: Plan, jobs: Sequence[Job], count: int, key: Callable[[Job], Fraction]) -> Plan:
+    """Return a plan with the jobs of the largest keys in the highest of so many classes, and so on.
+
+    Jobs of one key are in one class. None is empty.
+    """
+    keys = sorted({key(job) for job in jobs})
+    used = min(count, len(keys))
+    return plan.in_classes({job.name: keys.index(key(job)) * used // len(keys) for job in jobs})
 
 
 def _periods(

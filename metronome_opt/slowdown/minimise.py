@@ -33,7 +33,14 @@ from metronome_opt.presolve.components import components
 from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.records import FrozenDict
 from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
-from metronome_opt.slowdown.descent import OtherSlots, by_weight, descend, other_classes
+from metronome_opt.slowdown.descent import (
+    OtherSlots,
+    descend,
+    in_order,
+    other_classes,
+    urgency,
+    weight,
+)
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import (
     PERIODS,
@@ -354,19 +361,18 @@ class _Walk:
         return descend(self.search, self.plans[-1], budget, moves)
 
     def classify(self, count: int, budget: Budget) -> None:
-        """Take over traffic classes by weight, and what changes of single jobs make of them.
+        """Take over traffic classes by two orders, and what changes of single jobs make of them.
 
-        So with the slots of the best plan, and without slots; before that its own classes.
+        So with the slots of the best plan, and without slots.
         """
         jobs, best = self.judge.player.instance.jobs, self.plans[-1]
-        starts = [best, by_weight(best, jobs, count)]
-        if best.periods:
-            starts.append(by_weight(self.plans[0], jobs, count))
-        for start in starts:
-            for improve in (False, True):
-                if max(self.values) <= 1.0 + WORTH:
+        bases = [best, self.plans[0]] if best.periods else [best]
+        starts = [in_order(plan, jobs, count, key) for plan in bases for key in (weight, urgency)]
+        moves = partial(other_classes, count)
+        for improve in (False, True):
+            for start in [best, *starts]:
+                if budget.stopped or max(self.values) <= 1.0 + WORTH:
                     return
-                moves = partial(other_classes, count)
                 plan = descend(self.search, start, budget, moves) if improve else start
                 if not budget.stopped:
                     self.offer(plan)

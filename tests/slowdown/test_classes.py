@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance, read_instance, write_instance
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.schedule import Schedule, read_schedule, write_schedule
-from metronome_opt.slowdown.descent import by_weight
+from metronome_opt.slowdown.descent import in_order, urgency, weight
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
@@ -81,10 +81,21 @@ def test_classes_by_weight_leave_none_out() -> None:
     weights = {"a": 5, "b": 9, "c": 2, "d": 5}
     crowd = network(*(job(name, 20, (0, 2, 9), weight=each) for name, each in weights.items()))
     plan = Plan(crowd.unshifted)
-    chosen = [dict(by_weight(plan, crowd.jobs, count).classes) for count in (2, 3, 8)]
+    chosen = [dict(in_order(plan, crowd.jobs, count, weight).classes) for count in (2, 3, 8)]
     assert chosen == [{"b": 1}, {"b": 2, "a": 1, "d": 1}, {"b": 2, "a": 1, "d": 1}]
     alike = network(*(job(name, 20, (0, 2, 9)) for name in "ab"))
-    assert by_weight(Plan(alike.unshifted), alike.jobs, 8).classes == {}
+    assert in_order(Plan(alike.unshifted), alike.jobs, 8, weight).classes == {}
+
+
+def test_short_bursts_are_urgent() -> None:
+    """By Smith's rule weights are divided by the longest bursts: 2, 3 and 4 / 3."""
+    trio = network(
+        job("a", 40, (0, 1, 9), (9, 2, 9), weight=4),
+        job("b", 40, (0, 3, 9), weight=9),
+        job("c", 40, (0, 3, 9), weight=4),
+    )
+    chosen = in_order(Plan(trio.unshifted), trio.jobs, 3, urgency)
+    assert chosen.classes == {"b": 2, "a": 1}
 
 
 def test_gated_jobs_go_first_within_their_class() -> None:
