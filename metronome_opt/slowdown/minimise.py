@@ -43,10 +43,12 @@ from metronome_opt.slowdown.descent import (
 )
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import (
+    EVENTS_PER_S,
     PERIODS,
     SAFE,
     WORTH,
     Judge,
+    Player,
     is_better,
     lowest,
     plays,
@@ -55,6 +57,7 @@ from metronome_opt.solvers.budget import Budget
 
 _LONGEST = 20_000  # slots of a hyperperiod
 _CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
+_VALUES = 3  # of all simulations that there has to be time for
 _LAST_VALUES = 4  # that are judged once the time of the search is over, to be stated but for one
 _LIMITS = tuple(Fraction(each, 100) for each in (0, 1, 2, 5, 10, 20, 50, 100))
 """Largest stretches up to which a part of the jobs is gated, one after the other. They do not
@@ -161,6 +164,13 @@ def long_periods(instance: Instance) -> int:
     iterations to be seen. Where there are many jobs, there is no time for so many.
     """
     return max(PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
+
+
+def minimum_time(instance: Instance) -> float:
+    """Return about how many seconds it takes to judge a plan of the jobs that meet at all."""
+    parts = (part for part in groups(instance) if len(part.jobs) > 1)
+    players = (Player(part, plays(0, 4), periods=long_periods(part)) for part in parts)
+    return _VALUES * sum(player.events for player in players) / EVENTS_PER_S
 
 
 Report = Callable[[Fraction], None]

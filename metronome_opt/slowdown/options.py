@@ -21,36 +21,24 @@ from metronome_opt.slowdown.minimise import (
     Outcome,
     Report,
     Terms,
-    groups,
-    long_periods,
     minimise,
+    minimum_time,
 )
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
-    EVENTS_PER_S,
     WORTH,
-    Player,
     Values,
     is_better,
     levels_of,
-    plays,
 )
 from metronome_opt.solvers.budget import Budget
 
 Patterns = Mapping[str, int]
 
-_VALUES = 3  # of all simulations that there has to be time for
 _OWN_PATTERNS: Patterns = FrozenDict()
 _OWN, _OTHER = 1 / 2, 1 / 4  # shares of the time that is left, for own patterns and for each other
 _HARM = 0.01  # as of a plan
 _FEW = 32  # choices of patterns, of which all are tried
-
-
-def minimum_time(instance: Instance) -> float:
-    """Return about how many seconds it takes to judge a plan of the jobs that meet at all."""
-    parts = (part for part in groups(instance) if len(part.jobs) > 1)
-    players = (Player(part, plays(0, 4), periods=long_periods(part)) for part in parts)
-    return _VALUES * sum(player.events for player in players) / EVENTS_PER_S
 
 
 def choose_patterns(
@@ -69,8 +57,6 @@ def choose_patterns(
     start
         The patterns of the plan to try first, if there is one.
     """
-    if not any(job.options for job in instance.jobs):
-        return minimise(instance, terms, budget, report)
     offsets: dict[str, int] = {}
     periods: dict[str, int] = {}
     patterns: dict[str, int] = {}

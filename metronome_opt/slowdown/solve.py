@@ -13,8 +13,7 @@ from metronome_opt.objectives import DELAY, SLOWDOWN, STRICT, Levels, simulated_
 from metronome_opt.records import FrozenDict
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
-from metronome_opt.slowdown.minimise import Outcome, Terms, minimise
-from metronome_opt.slowdown.options import choose_patterns, minimum_time
+from metronome_opt.slowdown.minimise import Outcome, Terms, minimise, minimum_time
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import SAFE, SHARINGS
 from metronome_opt.solvers.budget import Budget
@@ -89,7 +88,12 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    outcome = choose_patterns(instance, terms, budget, report, before)
+    if any(job.options for job in instance.jobs):
+        from metronome_opt.slowdown.options import choose_patterns  # few instances need it
+
+        outcome = choose_patterns(instance, terms, budget, report, before)
+    else:
+        outcome = minimise(instance, terms, budget, report)
     return _simulated(arguments, outcome, terms, bound, trajectory, names)
 
 
