@@ -65,7 +65,7 @@ def _overloads(task: FitTask, periods: Mapping[str, int]) -> Iterator[Refutation
             yield Refutation(periods={name: periods[name] for name in loads}, link=link.name)
 
 
-def branching(
+def branching(  # noqa: C901
     task: FitTask, periods: Mapping[str, int], limit: int = MAX_NODES
 ) -> tuple[int, ...] | None:
     """Return a search tree which shows that jobs do not fit, as `schedule.Refutation` has it.

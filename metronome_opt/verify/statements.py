@@ -28,8 +28,8 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
 
     A bound is false if the value of the schedule or of the unshifted one is better; one of slowdown
     has to be proved by the stated prices. A schedule with status optimal must state a bound equal
-    to its value, one with status infeasible a refutation with a proof. Statements of a schedule with a reserved cushion are checked for the extended
-    bursts that it was made for.
+    to its value, one with status infeasible a refutation with a proof. Statements of a schedule
+    with a reserved cushion are checked for the extended bursts that it was made for.
 
     Iteration times are not simulated again. They are false if shorter than without contention, and
     a slowdown is false if it is not that of the stated times.
