@@ -43,8 +43,8 @@ def mutations(proof: Refutation) -> list[Refutation]:
     ]
     if proof.branching is not None:
         tree = proof.branching
-        for changed in (tree[:-1], (*tree, tree[-1]), (*tree[:-1], len(proof.periods)), ()):
-            wrong.append(proof.model_copy(update={"branching": changed}))
+        trees = (tree[:-1], (*tree, tree[-1]), (*tree[:-1], len(proof.periods)), ())
+        wrong += [proof.model_copy(update={"branching": changed}) for changed in trees]
     return wrong
 
 
@@ -105,7 +105,7 @@ def test_answers_equal_enumeration_and_every_proof_is_replayed(number: int) -> N
     counts: Counter[str] = Counter()
     for seed in range(number):
         check_case(seed, counts)
-    print(dict(counts))
+    print(dict(counts))  # noqa: T201
     assert all(counts[kind] for kind in ("load", "pair", "search", "bounds", "fits"))
 
 
