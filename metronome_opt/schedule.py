@@ -16,6 +16,7 @@ from metronome_opt.records import (
     FrozenMap,
     Name,
     NonNegative,
+    Positive,
     Record,
     build,
     dump_document,
@@ -26,6 +27,7 @@ SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
     *("places", "waiting", "bound_prices", "bound_pairs", "classes"),
+    *("refutations", "left_out_bound"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -56,6 +58,31 @@ class PairPrices(Record):
     link: Name
     jobs: Annotated[tuple[Name, ...], Field(strict=False, min_length=2, max_length=2)]
     prices: Annotated[tuple[_Price, ...], Field(strict=False, min_length=3, max_length=3)]
+
+
+class Refutation(Record):
+    """Jobs that cannot all keep slots of their periods, and what proves it.
+
+    Parameters
+    ----------
+    periods
+        The jobs, and the periods that they were to keep.
+    link
+        A link to which they bring more traffic in the long run than it carries.
+    branching
+        A search tree in preorder, each node the index of the job that it places: one subtree
+        follows for each slot, in ascending order, at which the job does not overload a link.
+        None, and no link, if nothing proves it.
+    """
+
+    periods: Annotated[FrozenMap[Name, Positive], Field(min_length=1)]
+    link: Name | None = None
+    branching: Annotated[tuple[NonNegative, ...], Field(strict=False)] | None = None
+
+    @property
+    def is_proved(self) -> bool:
+        """True if it states a proof, which may be wrong."""
+        return self.link is not None or self.branching is not None
 
 
 class Schedule(Record):
@@ -101,6 +128,11 @@ class Schedule(Record):
         all that is stated of it is that pattern's.
     classes
         The traffic class of each job: links serve higher ones first. None says nothing of it.
+    refutations
+        Jobs that cannot all be gated at their own periods; with status ``infeasible`` they are why
+        not all jobs can.
+    left_out_bound
+        A lower bound of the weight of the jobs that are not gated, which the refutations prove.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -124,6 +156,8 @@ class Schedule(Record):
     bound_pairs: Annotated[tuple[PairPrices, ...], Field(strict=False)] = ()
     patterns: FrozenMap[Name, NonNegative] = FrozenDict()
     classes: FrozenMap[Name, NonNegative] | None = None
+    refutations: Annotated[tuple[Refutation, ...], Field(strict=False)] = ()
+    left_out_bound: NonNegative | None = None
 
     @property
     def first(self) -> str:

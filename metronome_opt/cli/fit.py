@@ -9,6 +9,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.compatible.problem import Fit
+from metronome_opt.compatible.proofs import prove
 from metronome_opt.compatible.solvers import SOLVERS, find_fit
 from metronome_opt.documents import check_targets
 from metronome_opt.instance import Instance
@@ -57,13 +58,17 @@ def fit(
         cushion_slots=cushion_slots,
     )
     fits = result.offsets is not None
-    if result.offsets is not None and output is not None:
+    if output is not None and (fits or result.refutations):
+        known = result.offsets or {}
+        refutations, bound = prove(instance, result, drop=drop, cushion_slots=cushion_slots)
+        proved = any(each.is_proved for each in refutations)
+        status = Status.INFEASIBLE if proved else Status.UNKNOWN
         schedule = Schedule(
             instance=instance.name,
             # Jobs that are left out begin unshifted.
-            offsets={**instance.unshifted, **result.offsets},
-            stretch=dict.fromkeys(instance.unshifted, 0),
-            status=Status.FEASIBLE,
+            offsets={**instance.unshifted, **known} if fits else {},
+            stretch=dict.fromkeys(instance.unshifted, 0) if fits else {},
+            status=Status.FEASIBLE if fits else status,
             # None is stated: the judge takes long where jobs are many, and jobs that are left out
             # may have no common hyperperiod with the others.
             objectives={},
@@ -73,17 +78,18 @@ def fit(
             runtime_s=round(time.perf_counter() - began, 6),
             versions=find_versions(find_solver("cpsat").packages),
             cushion_slots=cushion_slots,
-            gated={name: name in result.offsets for name in instance.unshifted},
+            gated={name: name in known for name in instance.unshifted} if fits else None,
             places=problem.places,
             waiting=problem.waiting,
+            refutations=refutations,
+            left_out_bound=bound,
         )
         write_schedule(schedule, output)
+        options.wrote(output)
     if as_json:
         options.print_json(_document(instance, result))
     else:
         _print(instance, result, drop=drop)
-    if fits:
-        options.wrote(output)
     if result.stop is Stop.INTERRUPTED:
         options.note("interrupted: this is what was known by then")
         return options.INTERRUPTED

@@ -8,6 +8,7 @@ from metronome_opt.cli import options
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import read_schedule
+from metronome_opt.verify.refutations import left_out_proved
 
 
 def verify(
@@ -18,12 +19,12 @@ def verify(
     """Recompute every number that SCHEDULE states.
 
     The exit status is 0 only if all are true. A lower bound is checked against the value; its proof
-    cannot be seen from the file, unless it is one of slowdown.
+    cannot be seen from the file, unless it is one of slowdown. Refutations are replayed.
     """
     stated = read_schedule(schedule)
     source = options.read_source(instance, stated)
     with options.naming(instance):
-        _, faults = judge(source, stated)
+        problem, faults = judge(source, stated)
     if as_json:
         rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
         options.print_json({"valid": not faults, "false": rows})
@@ -36,6 +37,14 @@ def verify(
             if stated.first != SLOWDOWN:
                 proof = "not above the value; proof not checked"
             typer.echo(f"lower bound {stated.lower_bound}: {proof}")
+        for each in stated.refutations:
+            proof = "proved" if each.is_proved else "not proved"
+            typer.echo(f"not together: {', '.join(each.periods)}: {proof}")
+        if stated.left_out_bound is not None:
+            proof = (
+                "proved" if problem and left_out_proved(problem.instance, stated) else "not proved"
+            )
+            typer.echo(f"left out, at least {stated.left_out_bound}: {proof} by refutations")
     for fault in faults:
         typer.echo(f"{schedule}: {fault}", err=True)
     return 1 if faults else 0

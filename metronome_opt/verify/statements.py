@@ -17,6 +17,7 @@ from metronome_opt.verify.evaluation import (
     pieces,
     runs_by_link,
 )
+from metronome_opt.verify.refutations import left_out_faults, refutation_faults
 from metronome_opt.verify.slowdown import unproved_bound
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
@@ -27,8 +28,8 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
 
     A bound is false if the value of the schedule or of the unshifted one is better; one of slowdown
     has to be proved by the stated prices. A schedule with status optimal must state a bound equal
-    to its value. Statements of a schedule with a reserved cushion are checked for the extended
-    bursts that it was made for.
+    to its value, one with status infeasible a refutation with a proof. Statements of a schedule
+    with a reserved cushion are checked for the extended bursts that it was made for.
 
     Iteration times are not simulated again. They are false if shorter than without contention, and
     a slowdown is false if it is not that of the stated times.
@@ -40,14 +41,17 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
                 "instance", quote(schedule.instance), f"the instance is {quote(instance.name)}"
             )
         )
-    if schedule.status is Status.INFEASIBLE:
+    faults.extend(refutation_faults(instance, schedule))
+    if schedule.status is Status.INFEASIBLE and not any(
+        each.is_proved for each in schedule.refutations
+    ):
         faults.append(Violation("status", "infeasible", "every choice of offsets is a schedule"))
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         faults.extend(
             Violation(field, "values", f"the status is {schedule.status}")
             for field in (
                 *("offsets", "stretch", "objectives", "gated", "expected_ms"),
-                *("patterns", "classes"),
+                *("patterns", "classes", "left_out_bound"),
             )
             if getattr(schedule, field)
         )
@@ -60,6 +64,7 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     if wrong:
         return (*faults, *wrong)
     faults.extend(_gated_faults(kept, schedule))
+    faults.extend(left_out_faults(instance, schedule))
     faults.extend(_class_faults(instance, schedule.classes))
     faults.extend(_expected_faults(kept, schedule))
     truth = _truth(instance, kept, schedule)
