@@ -24,6 +24,7 @@ from metronome_opt.records import (
     NonNegative,
     Positive,
     Record,
+    Share,
     build,
     check_unique,
     dump_document,
@@ -40,7 +41,7 @@ HYPERPERIOD_LIMIT = 1_000_000
 _LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
 _MAX_OPTIONS = 8
 
-# Left out of documents where there is one, so that their checksums stay.
+# What says nothing is left out of documents, so that their checksums stay.
 TrafficClasses = Annotated[int, Field(ge=1, le=8, exclude_if=lambda count: count == 1)]
 """How many traffic classes links serve in strict order, the highest one first."""
 
@@ -130,6 +131,8 @@ class Job(Record):
         The offset at which the job runs now; leaving it counts as a move.
     options
         Patterns that the job may keep instead of its own; `solve` chooses for slowdown.
+    jitter
+        Standard deviation of its computing times, as a share of them; None where unknown.
     """
 
     name: Name
@@ -141,7 +144,11 @@ class Job(Record):
     links: FrozenMap[Name, Positive]
     fixed_offset: NonNegative | None = None
     current_offset: NonNegative | None = None
-    options: Annotated[tuple[Pattern, ...], Field(strict=False, max_length=_MAX_OPTIONS)] = ()
+    options: Annotated[
+        tuple[Pattern, ...],
+        Field(strict=False, max_length=_MAX_OPTIONS, exclude_if=lambda options: not options),
+    ] = ()
+    jitter: Annotated[Share | None, Field(exclude_if=lambda share: share is None)] = None
 
     @property
     def volume(self) -> int:
@@ -391,11 +398,7 @@ class Instance(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the instance as a document; `from_dict` gives back an equal instance."""
-        document = self.model_dump(mode="json")
-        for job in document["jobs"]:
-            if not job["options"]:
-                del job["options"]
-        return document
+        return self.model_dump(mode="json")
 
     def replace(self, **changes: Any) -> Self:
         """Return a validated copy with some fields changed."""

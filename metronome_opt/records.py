@@ -36,6 +36,7 @@ def _label(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label)]
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 def _exact(value: Any) -> Any:

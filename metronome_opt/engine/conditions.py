@@ -10,6 +10,9 @@ from metronome_opt.records import Record
 
 Sharing = Literal["fair", "strict", "weighted", "tcp"]
 
+JITTER = 0.02
+"""Standard deviation of a computing time, as a share of it, of a job of which none is known."""
+
 
 class TcpShares(NamedTuple):
     """Shares of bursts over TCP.
@@ -36,7 +39,8 @@ class Conditions(Record):
     Parameters
     ----------
     jitter
-        Standard deviation of a computing time, as a share of it; normal, cut off at three of them.
+        Standard deviation of a computing time, as a share of it, of jobs that do not state theirs;
+        normal, cut off at three of them.
     drift_ppm
         The clock of each job is fast or slow by up to this, uniformly.
     sharing

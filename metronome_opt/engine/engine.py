@@ -67,7 +67,8 @@ class Engine:
         self._world.links["capacity"] = self.capacities if contends else math.inf
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
-        if conditions.random or sharing == "tcp":
+        stated = any(runner.pattern.jitter for runner in self.runners)
+        if stated or conditions.random or sharing == "tcp":
             self._set_disturbances(conditions, seed)
         self._set_classes(sharing, tcp)
         self._groups = 0
@@ -325,9 +326,10 @@ class Engine:
 
     def _set_disturbances(self, conditions: Conditions, seed: int) -> None:
         """Seed every job separately, so that its random numbers do not depend on other jobs."""
-        jobs, clock = self._world.jobs, self._world.clock
-        clock["jitter"] = conditions.jitter
-        for job in range(len(self.runners)):
+        jobs = self._world.jobs
+        for job, runner in enumerate(self.runners):
+            own = runner.pattern.jitter
+            jobs[job]["jitter"] = conditions.jitter if own is None else own
             draw = np.random.SeedSequence([seed, job])
             jobs[job]["chance"] = draw.generate_state(1, np.uint64)[0]
             wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from fractions import Fraction
 from functools import cached_property
@@ -25,11 +25,14 @@ class Pattern:
         What a flow sends in each burst, in Mbit/s * ms, shape (bursts,).
     rate
         The fastest that a flow may send in each burst, in Mbit/s, shape (bursts,).
+    jitter
+        Standard deviation of a computing time, as a share of it; None where unknown.
     """
 
     compute: tuple[Fraction, ...]
     volume: tuple[Fraction, ...]
     rate: tuple[Fraction, ...]
+    jitter: float | None = None
 
     @cached_property
     def duration(self) -> Fraction:
@@ -47,7 +50,8 @@ class Pattern:
     @cached_property
     def key(self) -> tuple[float, ...]:
         """The same numbers as floats, which are quick to compare."""
-        return (*map(float, self.compute), *map(float, self.volume), *map(float, self.rate))
+        numbers = (*self.compute, *self.volume, *self.rate)
+        return (*map(float, numbers), -1.0 if self.jitter is None else self.jitter)
 
     @cached_property
     def peak(self) -> float:
@@ -58,15 +62,16 @@ class Pattern:
         """Return the pattern with no burst faster than `rate`; None for no limit."""
         if rate is None:
             return self
-        return Pattern(self.compute, self.volume, tuple(min(own, rate) for own in self.rate))
+        return replace(self, rate=tuple(min(own, rate) for own in self.rate))
 
     @classmethod
-    def of_iteration(cls, iteration: Iteration) -> Pattern:
+    def of_iteration(cls, iteration: Iteration, jitter: float | None = None) -> Pattern:
         """Return the pattern of an iteration without delays."""
         return cls(
             (*(burst.after for burst in iteration.bursts), iteration.rest),
             tuple(1000 * burst.volume for burst in iteration.bursts),
             tuple(Fraction(burst.rate) for burst in iteration.bursts),
+            jitter,
         )
 
     @classmethod
@@ -82,6 +87,7 @@ class Pattern:
             tuple(compute),
             tuple(Fraction(phase.length * phase.rate * slot_ms) for phase in phases),
             tuple(Fraction(phase.rate) for phase in phases),
+            job.jitter,
         )
 
 

@@ -252,8 +252,10 @@ def _until(world: World, job: int, stage: int, time: float) -> None:
 
 @inner
 def _factor(world: World, job: int) -> float:
-    jitter: float = world.clock[0].jitter
-    return 1.0 + jitter * _normal(mix(_draw(world.jobs[job]), 2)) if jitter > 0.0 else 1.0
+    jitter: float = world.jobs[job].jitter
+    if jitter <= 0.0:
+        return 1.0
+    return max(0.0, 1.0 + jitter * _normal(mix(_draw(world.jobs[job]), 2)))
 
 
 @inner

@@ -64,6 +64,7 @@ JOB = np.dtype(
         ("rank", _I),  # classes of a larger rank are served first
         ("share", _F),  # of a link, among its class
         ("chance", np.uint64),  # where its random numbers come from
+        ("jitter", _F),  # standard deviation of a computing time, as a share of it
         ("total", _I),  # iterations to run, -1 without end
         # Where it is.
         ("stage", _I),
@@ -112,7 +113,6 @@ CLOCK = np.dtype(
         ("mark", _I),  # of the links that are looked at
         ("finished", _I),  # the job that a run ended with
         ("traced", _I),
-        ("jitter", _F),
         ("tcp", _I),  # whether every burst has a share of its own
         ("spread", _F),  # of these shares: standard deviation of their logarithms
         ("newcomer", _F),  # how many times as large that of a burst is that meets another one
