@@ -15,6 +15,7 @@ from rich.table import Table
 import benchmarks.aims
 import benchmarks.allocation
 import benchmarks.gains
+import benchmarks.jitter
 import benchmarks.kept
 import benchmarks.measured
 import benchmarks.placement

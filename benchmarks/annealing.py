@@ -84,7 +84,7 @@ def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, budget: B
     """
     instance = judge.player.instance
     value, first = judge.value(plan), screen.value(plan)
-    for index in np.argsort(-judge.unshifted, kind="stable"):
+    for index in np.argsort(-judge.base, kind="stable"):
         job, start = instance.jobs[index], plan
         for period in moves.ladder(job):
             moved = None if budget.stopped else moves.to(start, job, period)

@@ -135,7 +135,7 @@ def _anneal(part: Instance, plan: Plan, terms: Terms, budget: Budget, seed: int)
         {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
         budget,
         short=partial(is_short, part, [link.name for link in part.links], {}),
-        cushion_slots=terms.cushion(part),
+        cushion_slots=terms.cushion,
         seed=seed,
     )
 

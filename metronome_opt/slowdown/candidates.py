@@ -17,9 +17,11 @@ from functools import partial
 from operator import itemgetter
 
 from metronome_opt.compatible.decider import Decider
-from metronome_opt.compatible.problem import FitTask
-from metronome_opt.instance import Instance
+from metronome_opt.compatible.problem import FitTask, at_periods
+from metronome_opt.engine.conditions import JITTER
+from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import Levels
+from metronome_opt.presolve.extend import extended
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import levels_of
 from metronome_opt.solvers.budget import Budget
@@ -27,9 +29,9 @@ from metronome_opt.solvers.budget import Budget
 Periods = Mapping[str, int]
 Short = Callable[[Periods], bool]
 
-_IDLE = tuple(Fraction(each, 1000) for each in (0, 5, 10, 20, 40))
-"""Shares of periods by which gated jobs are stretched at least, if they may be: a job without
-idle time that is late once stays late."""
+_SLACKS = (0.0, 0.5, 1.0, 2.0, 3.0)
+"""Standard deviations of its computing time by which a gated job is idle at least, and by which its
+bursts may grow: one without idle time that is late once stays late."""
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
 
 
@@ -41,6 +43,12 @@ def largest_stretch(part: Instance, periods: Periods) -> Fraction:
     )
 
 
+def deviation(job: Job) -> float:
+    """Return the standard deviation of the computing time of an iteration, in slots."""
+    computing = job.period - sum(phase.length for phase in job.phases)
+    return computing * (JITTER if job.jitter is None else job.jitter)
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Candidates for the slots of jobs that meet.
@@ -50,7 +58,7 @@ class Candidates:
     longest
         The longest period that each job may keep, in slots.
     cushion_slots
-        By how many slots bursts are longer.
+        By how many slots bursts are longer at least.
     short
         Whether hyperperiods are short enough at some periods.
     budget
@@ -72,7 +80,7 @@ class Candidates:
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         share = self.budget.fraction(_SHARE)
-        found = [periods for idle in _IDLE for periods in self._fitting(idle, share)]
+        found = [periods for slack in _SLACKS for periods in self._fitting(slack, share)]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
             offsets = self._roomiest(periods)
@@ -90,9 +98,11 @@ class Candidates:
             for level in levels_of(self.part, self.levels)
         )
 
-    def _at_bases(self, idle: Fraction, budget: Budget) -> Iterator[Periods]:
+    def _at_bases(self, slack: float, budget: Budget) -> Iterator[Periods]:
         """Yield distinct periods, of which each base gives one to every job."""
-        shortest = {job.name: math.ceil(job.period * (1 + idle)) for job in self.part.jobs}
+        shortest = {
+            job.name: job.period + math.ceil(slack * deviation(job)) for job in self.part.jobs
+        }
         known = set()
         for base in range(1, max(self.longest.values()) + 1):
             if budget.stopped:
@@ -112,31 +122,47 @@ class Candidates:
                     known.add(key)
                     yield periods
 
-    def _fitting(self, idle: Fraction, budget: Budget) -> Iterator[Periods]:
+    def _fitting(self, slack: float, budget: Budget) -> Iterator[Periods]:
         """Yield periods at which all jobs fit, of less and less cost and more and more stretch."""
-        decider, lowest = self._decider(self.cushion_slots, budget), None
-        every = self._at_bases(idle, budget)
+        lowest, every = None, self._at_bases(slack, budget)
+        # It is quick where jobs do not fit with the smallest cushion.
+        decider = self._decider(self.part, self.cushion_slots, budget)
         tried = [(largest_stretch(self.part, each), self._cost(each), each) for each in every]
         for _, cost, periods in sorted(tried, key=itemgetter(0, 1)):
             if (lowest is not None and cost >= lowest) or not self.short(periods):
                 continue
-            if decider.decide(periods).offsets is not None:
+            if decider.decide(periods).offsets is None:
+                continue
+            if self._offsets(periods, slack, budget) is not None:
                 lowest = cost
                 yield periods
 
-    def _decider(self, cushion_slots: int, budget: Budget) -> Decider:
-        """Return a decider that gives up after some placements."""
-        return Decider(FitTask(self.part, cushion_slots, budget), quick=True)
-
     def _roomiest(self, periods: Periods) -> Mapping[str, int] | None:
-        """Return offsets at which bursts of gated jobs may grow by as much as can be."""
-        offsets = self._decider(self.cushion_slots, self.budget).decide(periods).offsets
-        low, high = self.cushion_slots, max(periods.values())
+        """Return offsets at which bursts may grow by as much as can be, each with its deviation."""
+        offsets = self._offsets(periods, 0.0, self.budget)
+        low, high = 0, max(periods.values())
+        unit = max(map(deviation, self.part.jobs)) or 1.0
         while offsets is not None and high - low > 1:
             middle = (low + high) // 2
-            roomier = self._decider(middle, self.budget).decide(periods).offsets
+            roomier = self._offsets(periods, middle / unit, self.budget)
             if roomier is None:
                 high = middle
             else:
                 low, offsets = middle, roomier
         return offsets
+
+    def _offsets(self, periods: Periods, slack: float, budget: Budget) -> Mapping[str, int] | None:
+        """Return offsets at which jobs fit with longer bursts, if a short search knows some."""
+        part = at_periods(self.part, periods)
+        deviations = [deviation(job) for job in self.part.jobs]
+        if not any(deviations):
+            deviations = [1.0] * len(deviations)
+        jobs = tuple(
+            extended(job, max(self.cushion_slots, math.ceil(slack * each)))
+            for job, each in zip(part.jobs, deviations, strict=True)
+        )
+        return self._decider(part.replace(jobs=jobs), 0, budget).decide(periods).offsets
+
+    def _decider(self, part: Instance, cushion_slots: int, budget: Budget) -> Decider:
+        """Return a decider that gives up after some placements."""
+        return Decider(FitTask(part, cushion_slots, budget), quick=True)

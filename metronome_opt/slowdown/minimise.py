@@ -56,9 +56,8 @@ from metronome_opt.slowdown.player import (
 from metronome_opt.solvers.budget import Budget
 
 _LONGEST = 20_000  # slots of a hyperperiod
-_CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
 _VALUES = 3  # of all simulations that there has to be time for
-_LAST_VALUES = 4  # that are judged once the time of the search is over, to be stated but for one
+_LAST_VALUES = 8  # that are judged once the time of the search is over, each at some jitter
 _LIMITS = tuple(Fraction(each, 100) for each in (0, 1, 2, 5, 10, 20, 50, 100))
 """Largest stretches up to which a part of the jobs is gated, one after the other. They do not
 depend on what is allowed, so that a larger limit begins as a smaller one does."""
@@ -76,7 +75,8 @@ class Terms:
         The share of its period by which a job may be stretched at most; None for no limit but that
         of the instance, a `max_stretch` above 0.
     cushion_slots
-        By how many slots bursts of gated jobs are longer; 0 for 2 % of the shortest period.
+        By how many slots bursts of gated jobs are longer; 0 for one at least, and what simulations
+        say.
     workers
         Threads.
     sharings
@@ -115,10 +115,10 @@ class Terms:
         """True if a part of the jobs that meet may be gated."""
         return len(self.sharings) == 1 and not self.quick
 
-    def cushion(self, part: Instance) -> int:
-        """Return by how many slots bursts of gated jobs of a group are longer."""
-        shortest = min(job.period for job in part.jobs)
-        return self.cushion_slots or math.ceil(_CUSHION * shortest)
+    @property
+    def cushion(self) -> int:
+        """Slots by which bursts of gated jobs are longer at least."""
+        return self.cushion_slots or 1
 
     def judge(self, instance: Instance, first: int, *, long: bool = True) -> Judge:
         """Return a judge with seeds from a first one on, of many long plays or of few short ones.
@@ -207,12 +207,12 @@ def minimise(
             plans = [*plans, *again[1:]]
         left -= len(part.jobs)
         stating = terms.judge(part, _STATING)
-        plan = _least(stating, plans, budget)
+        plan = _best(stating, plans, budget)
         offsets |= plan.offsets
         periods |= plan.periods
         classes |= plan.classes
         slowdowns |= _by_name(part, stating.slowdowns(plan))
-        unshifted |= _by_name(part, stating.unshifted)
+        unshifted |= _by_name(part, stating.base)
         if report is not None:
             report(
                 mean_slowdown(instance, expected_ms(instance, Plan(offsets, periods), slowdowns))
@@ -220,11 +220,16 @@ def minimise(
     return Outcome(Plan(offsets, periods, classes), slowdowns, unshifted, bool(parts))
 
 
-def _least(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
-    """Return the best of some plans, the last of them if there is no time."""
-    best = plans[-1]
-    for plan in reversed(plans[:-1]):
-        if not budget.stopped and is_better(judge.means(plan), judge.means(best)):
+def _best(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
+    """Return the best plan that harms no job in these plays either; the first one is the base.
+
+    One that there was no time to judge is not taken.
+    """
+    best, *others = plans
+    for plan in reversed(others):
+        if budget.stopped:
+            break
+        if is_better(judge.means(plan), judge.means(best)) and judge.is_harmless(plan):
             best = plan
     return best
 
@@ -319,8 +324,10 @@ def _steps(
 
     Up to the latter a part of the jobs may be gated.
     """
-    cushion, limit = terms.cushion(part), terms.stretch_limit
-    candidates = Candidates(part, longest, cushion, short, budget, terms.hyperperiod, terms.levels)
+    limit = terms.stretch_limit
+    candidates = Candidates(
+        part, longest, terms.cushion, short, budget, terms.hyperperiod, terms.levels
+    )
     whole = ((largest_stretch(part, plan.periods), plan) for plan in candidates.plans())
     limits = (each for each in _LIMITS if terms.partly and (limit is None or each <= limit))
     return merge(whole, ((each, None) for each in limits), key=itemgetter(0))
@@ -346,7 +353,7 @@ class _Walk:
         """Take over a plan that harms no job and is noticeably better."""
         if not is_better(self.search.means(plan), self.values, WORTH):
             return
-        if self.judge.is_harmless(plan) and is_better(self.judge.means(plan), self.values, WORTH):
+        if is_better(self.judge.means(plan), self.values, WORTH) and self.judge.is_harmless(plan):
             self.plans.append(plan)
             self.values = lowest(self.judge.means(plan), self.values)
 
@@ -367,7 +374,7 @@ class _Walk:
         before, self._last = self._last, (self.plans[-1], within)
         if before == self._last:
             return None
-        moves = OtherSlots(part, within, short, terms.cushion(part))
+        moves = OtherSlots(part, within, short, terms.cushion)
         return descend(self.search, self.plans[-1], budget, moves)
 
     def classify(self, count: int, budget: Budget) -> None:

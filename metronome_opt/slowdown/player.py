@@ -1,17 +1,23 @@
-"""Plans judged by simulation: slowdowns, and harm to jobs."""
+"""Plans judged by simulation: slowdowns, and harm to jobs.
+
+Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. Slots that hold
+at one jitter may break at a larger one, and jobs that have lost theirs delay the others. So values
+are those at the jitter that is stated, and a plan may harm no job at half, once or twice of it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.engine.conditions import Conditions, Sharing
+from metronome_opt.engine.conditions import JITTER, Sharing
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Lateness, Runner, Slot
 from metronome_opt.instance import Instance
@@ -51,7 +57,19 @@ def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play,
 
 
 _HARM = 0.01
-"""By what share a job may be slower than it would be otherwise; twice that on a single network."""
+"""By what share a job may be slower than it would be otherwise, under any way of sharing."""
+
+_NOISES = (1.0, 2.0, 0.5)
+"""Shares of the stated jitter at which a plan may harm no job."""
+
+_CONFIDENCE = 0.95
+"""Of the upper limit of a loss, by Student's distribution over seeds."""
+
+_BATCHES = 4
+"""Times as many plays at most, where the first ones leave open whether a job is harmed."""
+
+_CLOCK_MS = 1.0
+"""By up to this the clock of a job is wrong; NTP in a local network keeps within it."""
 
 WORTH = 2e-3
 """Less gain than this is none: so much do plays differ by chance."""
@@ -61,10 +79,6 @@ Values = tuple[float, ...]
 _PENALTY = 10.0  # for each unit of slowdown beyond that
 
 _REMEMBERED = 64  # plans; a search tries thousands, and asks again for the last ones alone
-
-JITTER = 0.01
-"""Standard deviation of a computing time, as a share of it. Without any, jobs with harmonic periods
-come round to the same meetings for ever, and a plan is judged by an accident."""
 
 
 def is_better(new: Values, old: Values, gain: float = 0.0) -> bool:
@@ -99,9 +113,11 @@ class Player:
     Parameters
     ----------
     plays
-        How; the slowdown of a job is the mean over ways of sharing, and over plays of each.
-    jitter
-        See `JITTER`.
+        How; as many under each way of sharing. The slowdown of a job is the mean over them.
+    noise
+        Factor on the jitter of each job, `JITTER` where none is stated, and on errors of clocks.
+        Without any, jobs with harmonic periods come round to the same meetings for ever, and a plan
+        is judged by an accident.
     periods
         For how many periods of the longest job a play lasts once it counts.
     workers
@@ -120,17 +136,16 @@ class Player:
         instance: Instance,
         plays: Sequence[Play],
         *,
-        jitter: float = JITTER,
+        noise: float = 1.0,
         periods: int = PERIODS,
         workers: int = 1,
         levels: Levels | None = None,
     ) -> None:
         self.instance = instance
-        self._workers = workers
-        self._plays = tuple(plays)
-        self._conditions = Conditions(jitter=jitter)
+        self.plays = tuple(plays)
+        self.noise, self._workers = noise, workers
         self._capacities = {link.name: link.capacity for link in instance.links}
-        self._runners = Runner.of_instance(instance)
+        self._runners = [_with_noise(runner, noise) for runner in Runner.of_instance(instance)]
         longest = float(max(job.period for job in instance.jobs) * instance.slot_ms)
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
         self._own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
@@ -141,27 +156,24 @@ class Player:
     def events(self) -> float:
         """Approximate number of events of all simulations: each burst begins and ends."""
         bursts = np.array([len(job.phases) for job in self.instance.jobs])
-        return float(2 * len(self._plays) * (self._horizon / self._own * bursts).sum())
+        return float(2 * len(self.plays) * (self._horizon / self._own * bursts).sum())
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the mean iteration time of each job over its period, shape (jobs,)."""
-        return np.asarray(self.by_sharing(plan).mean(axis=0))
+        return np.asarray(self.by_play(plan).mean(axis=0))
 
-    def by_sharing(self, plan: Plan) -> Floats:
-        """Return these means for each way of sharing, shape (sharings, jobs).
+    def by_play(self, plan: Plan) -> Floats:
+        """Return these means for each play, shape (plays, jobs).
 
         A job that does not end an iteration within the play takes as long as that.
         """
         each = partial(self._times, plan)
-        if min(self._workers, len(self._plays)) > 1:  # the event loop does not hold the interpreter
+        if min(self._workers, len(self.plays)) > 1:  # the event loop does not hold the interpreter
             with ThreadPoolExecutor(self._workers) as pool:
-                times = list(pool.map(each, self._plays))
+                times = list(pool.map(each, self.plays))
         else:
-            times = [each(play) for play in self._plays]
-        by: dict[str, list[Floats]] = {}
-        for play, ended in zip(self._plays, times, strict=True):
-            by.setdefault(play.sharing, []).append(ended / self._own)
-        return np.array([np.mean(each, axis=0) for each in by.values()])
+            times = [each(play) for play in self.plays]
+        return np.asarray(np.array(times) / self._own)
 
     def value(self, slowdowns: Floats) -> float:
         """Return the first of the weighted means."""
@@ -173,7 +185,7 @@ class Player:
 
     def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
         """Return the rates on all links, as `Engine.traced` has them, in the first play."""
-        engine = self._start(plan, self._plays[0], watched=list(self._capacities))
+        engine = self._start(plan, self.plays[0], watched=list(self._capacities))
         engine.run(self._horizon)
         return engine.traced()
 
@@ -198,13 +210,14 @@ class Player:
             self._capacities,
             runners,
             sharing=cast("Sharing", sharing),
-            conditions=self._conditions,
             seed=play.seed,
             watched=watched,
         )
+        wrong = np.random.default_rng(play.seed).uniform(-_CLOCK_MS, _CLOCK_MS, len(runners))
         for index, job in enumerate(self.instance.jobs):
-            slot = None
+            slot, at = None, float(plan.offsets[job.name] * slot_ms)
             if job.name in plan.periods:
+                at = max(0.0, at + self.noise * wrong[index])
                 bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
                 slot = Slot(
                     period_ms=float(plan.periods[job.name] * slot_ms),
@@ -212,16 +225,22 @@ class Player:
                     lateness=Lateness.YIELD,  # as real jobs do
                     bursts_ms=tuple(bursts),
                 )
-            engine.enter(index, job.links, at=float(plan.offsets[job.name] * slot_ms), slot=slot)
+            engine.enter(index, job.links, at=at, slot=slot)
         return engine
 
 
-class Judge:
-    """Weighted mean slowdown, and a penalty if a job is harmed.
+def _with_noise(runner: Runner, noise: float) -> Runner:
+    """Return a job with a factor on its jitter."""
+    own = runner.pattern.jitter
+    jitter = noise * (JITTER if own is None else own)
+    return replace(runner, pattern=replace(runner.pattern, jitter=jitter))
 
-    A job is harmed if it is slower than unshifted in the mean over ways of sharing by more than
-    1 %; and if, under one of them, by more than 2 % both than unshifted and than the period of its
-    slots.
+
+class Judge:
+    """Weighted mean slowdown, and harm to jobs.
+
+    A job is harmed if its upper confidence limit says that it may be slower than otherwise by more
+    than 1 %, under one of the ways of sharing.
 
     Parameters
     ----------
@@ -229,13 +248,15 @@ class Judge:
         As of `Player`.
     tolerance
         The share by which jobs of less than the largest weight may be slower instead of 1 %.
+    base
+        The plan that others are compared with; jobs unshifted, with none gated, if left out.
 
     Attributes
     ----------
-    unshifted
-        Slowdown of each job unshifted, with no job gated, shape (jobs,).
+    base
+        Slowdown of each job under that plan, shape (jobs,).
     limits
-        The mean slowdown of each job beyond which it is harmed.
+        The slowdown of each job beyond which it is harmed, shape (jobs,).
     """
 
     def __init__(
@@ -247,20 +268,35 @@ class Judge:
         periods: int = PERIODS,
         levels: Levels | None = None,
         tolerance: float = 0.0,
+        base: Plan | None = None,
     ) -> None:
-        self.player = Player(instance, plays, workers=workers, periods=periods, levels=levels)
+        self._player_at = cache(
+            lambda noise, batch: Player(
+                instance,
+                _next_plays(plays, batch),
+                noise=noise,
+                workers=workers,
+                periods=periods,
+                levels=levels,
+            )
+        )
+        self.player: Player = self._player_at(1.0, 0)
+        sharings = len({play.sharing for play in plays})
+        self._shape = len(plays) // sharings, sharings, len(instance.jobs)
         self._names = [job.name for job in instance.jobs]
-        self._played: dict[tuple[tuple[int | None, ...], ...], Floats] = {}
-        self._unshifted = self._by_sharing(Plan(instance.unshifted))
-        self.unshifted: Floats = self._unshifted.mean(axis=0)
+        self._simulated: dict[object, Floats] = {}
+        self._base_plan = base or Plan(instance.unshifted)
+        self._base: dict[tuple[float, int], Floats] = {}
+        free = self._base_at(1.0, 0)
+        self.base: Floats = free.mean(axis=(0, 1))
         largest = max(job.weight for job in instance.jobs)
         lighter = np.array([job.weight < largest for job in instance.jobs])
         self._harm = np.where(lighter, max(tolerance, _HARM), _HARM)
-        self.limits: Floats = self.unshifted * (1 + self._harm)
+        self.limits: Floats = free.mean(axis=0).min(axis=0) * (1 + self._harm)
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the slowdown of each job."""
-        return np.asarray(self._by_sharing(plan).mean(axis=0))
+        return np.asarray(self._slowdowns(plan, 1.0, 0).mean(axis=(0, 1)))
 
     def means(self, plan: Plan) -> Values:
         """Return the weighted mean slowdowns, without a penalty."""
@@ -271,30 +307,61 @@ class Judge:
         return self.values(plan)[0]
 
     def values(self, plan: Plan) -> Values:
-        """Return the weighted mean slowdowns, the first of them with a penalty."""
+        """Return the weighted mean slowdowns, the first with a penalty if jobs are slower."""
         first, *others = self.means(plan)
-        beyond = self._beyond(plan, self._by_sharing(plan))
+        beyond = float((self._losses(plan, 1.0, 0).mean(axis=0) - self._harm).max())
         return (first + _PENALTY * max(0.0, beyond), *others)
 
     def is_harmless(self, plan: Plan) -> bool:
-        """Return whether no job is slower than it may be."""
-        return self._beyond(plan, self._by_sharing(plan)) <= 0
+        """Return whether no job is harmed at half, once or twice the stated jitter."""
+        return all(self._is_harmless_at(noise, plan) for noise in _NOISES)
 
-    def _by_sharing(self, plan: Plan) -> Floats:
-        """Return the slowdowns; the same plan is not simulated again."""
-        key = tuple(
+    def _is_harmless_at(self, noise: float, plan: Plan) -> bool:
+        """Return whether no job is harmed, by as many plays as it takes to be sure."""
+        from scipy.special import stdtrit  # few plans come so far
+
+        losses: list[Floats] = []
+        for batch in range(_BATCHES):
+            losses.extend(self._losses(plan, noise, batch))
+            mean = np.mean(losses, axis=0)
+            if (mean > self._harm).any():
+                return False
+            if (seeds := len(losses)) > 1:
+                width = stdtrit(seeds - 1, _CONFIDENCE) / math.sqrt(seeds)
+                if (mean + width * np.std(losses, axis=0, ddof=1) <= self._harm).all():
+                    return True
+        return False
+
+    def _losses(self, plan: Plan, noise: float, batch: int) -> Floats:
+        """Return by what share jobs are slower than under the base, as `_slowdowns` has them."""
+        return self._slowdowns(plan, noise, batch) / self._base_at(noise, batch) - 1.0
+
+    def _base_at(self, noise: float, batch: int) -> Floats:
+        key = noise, batch
+        if key not in self._base:
+            self._base[key] = self._simulate(self._base_plan, *key)
+        return self._base[key]
+
+    def _slowdowns(self, plan: Plan, noise: float, batch: int) -> Floats:
+        """Return slowdowns, shape (seeds, sharings, jobs); a plan is not simulated again."""
+        if plan == self._base_plan:
+            return self._base_at(noise, batch)
+        rows = (
             (plan.offsets[name], plan.periods.get(name), plan.classes.get(name))
             for name in self._names
         )
-        if key not in self._played:
-            if len(self._played) == _REMEMBERED:
-                self._played.clear()
-            self._played[key] = self.player.by_sharing(plan)
-        return self._played[key]
+        key = noise, batch, *rows
+        if key not in self._simulated:
+            if len(self._simulated) >= _REMEMBERED:
+                self._simulated.clear()
+            self._simulated[key] = self._simulate(plan, noise, batch)
+        return self._simulated[key]
 
-    def _beyond(self, plan: Plan, by_sharing: Floats) -> float:
-        """Return by how much the job that is harmed most is slower than it may be."""
-        jobs = self.player.instance.jobs
-        alone = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
-        each = by_sharing - np.maximum(self._unshifted, alone) * (1 + self._harm + _HARM)
-        return float(max((by_sharing.mean(axis=0) - self.limits).max(), each.max()))
+    def _simulate(self, plan: Plan, noise: float, batch: int) -> Floats:
+        return self._player_at(noise, batch).by_play(plan).reshape(self._shape)
+
+
+def _next_plays(plays: Sequence[Play], batch: int) -> tuple[Play, ...]:
+    """Return as many plays again, with other seeds for each batch after the first."""
+    seeds = len({play.seed for play in plays})
+    return tuple(Play(play.sharing, play.seed + batch * seeds) for play in plays)

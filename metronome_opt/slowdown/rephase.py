@@ -16,19 +16,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.player import Judge, plays
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
-_HARM = 0.01  # of a period: by so much a job may become slower under one way of sharing
 _FIRST_SEED = 300  # of plays; those of the search for plans have others
 _SECONDS = 20.0  # at most, for a plan of minimum slowdown
 _MAX_NAMED = 3
@@ -113,22 +109,9 @@ class _Group:
         return self.part.replace(jobs=jobs)
 
     @cached_property
-    def _player(self) -> Player:
+    def _judge(self) -> Judge:
         periods = long_periods(self._instance)
-        return Player(self._instance, plays(_FIRST_SEED, 4), periods=periods)
-
-    @cached_property
-    def _played(self) -> dict[object, Floats]:
-        return {}
-
-    def _by_sharing(self, plan: Plan) -> Floats:
-        key = frozenset(plan.offsets.items()), frozenset(plan.periods.items())
-        if key not in self._played:
-            self._played[key] = self._player.by_sharing(plan)
-        return self._played[key]
-
-    def _slowdowns(self, plan: Plan) -> Floats:
-        return np.asarray(self._by_sharing(plan).mean(axis=0))
+        return Judge(self._instance, plays(_FIRST_SEED, 4), periods=periods, base=self.stay)
 
     # ------------------------------------------------------------------ what they may do
 
@@ -171,12 +154,12 @@ class _Group:
 
     def choose(self) -> Plan:
         """Return the best plan."""
-        chosen = self.corrected
-        if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
+        chosen, judge = self.corrected, self._judge
+        if not judge.is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
             chosen = self.stay
         if self._value(chosen) > 1 + _CLOSE:
             for way in self._others():
-                if self._cost(chosen) - self._cost(way) >= _MIN_GAIN and self._is_harmless(way):
+                if self._cost(chosen) - self._cost(way) >= _MIN_GAIN and judge.is_harmless(way):
                     chosen = way
         return chosen
 
@@ -211,7 +194,7 @@ class _Group:
         return self._value(self.stay) > 1 + _CLOSE
 
     def _value(self, plan: Plan) -> float:
-        return self._player.value(self._slowdowns(plan))
+        return self._judge.means(plan)[0]
 
     def _cost(self, plan: Plan) -> Fraction:
         """Return the weighted mean slowdown, and what it costs to wait once."""
@@ -219,8 +202,8 @@ class _Group:
 
     def _moves(self, plan: Plan) -> Fraction:
         """Return what it costs to wait once, as a share of an iteration of all jobs."""
-        total = Fraction(0)
-        for job, share in zip(self._instance.jobs, self._player.weights[0].tolist(), strict=True):
+        total, shares = Fraction(0), self._judge.player.weights[0].tolist()
+        for job, share in zip(self._instance.jobs, shares, strict=True):
             period = plan.periods.get(job.name)
             if period is None or plan is self.stay:
                 continue
@@ -230,10 +213,6 @@ class _Group:
                 waits = Fraction(1, 2)  # where it is is not known
             total += Fraction(share) * (1 + waits) * bool(waits)
         return _PRICE * total
-
-    def _is_harmless(self, plan: Plan) -> bool:
-        """Return whether no job becomes slower than as it is, however links are shared."""
-        return bool((self._by_sharing(plan) - self._by_sharing(self.stay) <= _HARM).all())
 
     def describe(self, plan: Plan) -> str:
         """Return in words what the jobs lose as things are, and with a plan."""

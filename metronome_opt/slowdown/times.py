@@ -55,7 +55,7 @@ def iteration_times(instance: Instance, plan: Plan) -> dict[str, Fraction]:
     """Return the mean iteration time of each job under a plan, in ms.
 
     As `solve` states them: the mean over fair sharing and TCP, with computing times that vary by
-    1 %. The same arguments give the same times.
+    the jitter of each job. The same arguments give the same times.
     """
     let_run = partial(Player, instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
     affordable = int(PERIODS * _MAX_EVENTS / max(1.0, let_run().events))

@@ -42,7 +42,7 @@ def drawn(seed: int, jobs: int = 2) -> Instance:
 def alternatives(pair: Instance, judge: Judge) -> Iterator[Plan]:
     """Yield plans of all periods that harm no job, both jobs as far apart as they can be."""
     one, two = pair.jobs
-    cushion = Terms().cushion(pair)
+    cushion = Terms().cushion
     yield Plan(pair.unshifted)
     first, second = (
         range(each.period, int(most * each.period) + 1)

@@ -21,7 +21,8 @@ from tests.slowdown.cases import NESTED
 
 def plans(instance: Instance, limit: Fraction, **options: Any) -> list[Plan]:
     longest = {each.name: int(each.period * (1 + limit)) for each in instance.jobs}
-    return list(Candidates(instance, longest, 0, lambda _: True, Budget(), **options).plans())
+    made = Candidates(instance, longest, 0, lambda _: True, Budget(), **options)
+    return list(made.plans())
 
 
 def drawn_pair(seed: int) -> Instance:
@@ -56,6 +57,21 @@ def test_larger_limit_adds_candidates_after_those_of_a_smaller_one(seed: int) ->
     assert many[: len(few)] == few
     stretches = [largest_stretch(drawn_pair(seed), plan.periods) for plan in many]
     assert all(first <= second for first, second in pairwise(stretches))
+
+
+def test_idle_time_goes_after_bursts_of_jobs_that_vary() -> None:
+    # 70 slots are computing: standard deviations of 7, 7 and 0 slots, and 10 slots are idle.
+    jitters = {"a": 0.1, "b": 0.1, "c": 0.0}
+    trio = network(*(job(name, 100, (0, 30, 100), jitter=j) for name, j in jitters.items()))
+    offsets = plans(trio, Fraction(0))[0].offsets
+    order = sorted(offsets, key=offsets.__getitem__)
+    following = [*order[1:], order[0]]
+    room = {
+        one: (offsets[other] - offsets[one]) % 100 - 30
+        for one, other in zip(order, following, strict=True)
+    }
+    assert room["a"] >= 5
+    assert room["b"] >= 5
 
 
 def test_periods_divide_the_hyperperiod() -> None:

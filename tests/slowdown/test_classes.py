@@ -22,9 +22,11 @@ from tests.builders import job, network
 from tests.scenario.examples import scenario
 from tests.slowdown.cases import assert_harmless, assert_sound, minimum
 
-# In each 100 slots b bursts for 50, a for 4 of its 40. No two slots of theirs fit, since periods
-# have 20 in common. Beside b a takes 8 instead of 4, and b is 4 late whoever goes first.
-SHORT = network(job("a", 40, (0, 4, 100), weight=4), job("b", 100, (0, 50, 100)))
+# In each 100 slots b bursts for 50, a for 3 of its 40. No two slots of theirs fit, since periods
+# have 20 in common. Beside b a takes 6 instead of 3, and b is 3 late whoever goes first.
+SHORT = network(
+    job("a", 40, (0, 3, 100), weight=4, jitter=0.01), job("b", 100, (0, 50, 100), jitter=0.01)
+)
 LIGHT = network(
     job("a", 40, (0, 24, 100), weight=4),
     *(job(name, period, (0, 20, 100)) for name, period in (("b", 730), ("c", 790))),

@@ -14,7 +14,7 @@ import pytest
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, write_instance
 from tests.builders import job, network
-from tests.slowdown.cases import ALTERNATING, TIGHT
+from tests.slowdown.cases import ALTERNATING, UNEVEN
 
 Captured = pytest.CaptureFixture[str]
 
@@ -35,19 +35,19 @@ def test_json_is_the_schedule(tmp_path: Path, capsys: Captured) -> None:
     document = json.loads("\n".join(solved(capsys, file_of(ALTERNATING, tmp_path), "--json")))
     assert document["gated"] == {"a": True, "b": True}
     times = [float(Fraction(text)) for text in document["expected_ms"].values()]
-    assert times == pytest.approx([200, 200], rel=0.005)
+    assert times == pytest.approx([200, 200], rel=0.01)
     assert float(Fraction(document["objectives"]["slowdown"])) == pytest.approx(sum(times) / 400)
     assert document["lower_bound"] == "1"
     assert "stretch_limit" not in document
 
 
 def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
-    path, out = file_of(TIGHT, tmp_path), tmp_path / "schedule.json"
+    path, out = file_of(UNEVEN, tmp_path), tmp_path / "schedule.json"
     lines = solved(capsys, path, "--stretch-limit", "20%", "--output", str(out))
-    assert any("3 of 3 jobs gated" in line for line in lines)
+    assert any("2 of 2 jobs gated" in line for line in lines)
     assert main(["verify", path, str(out)]) == 0
     document = json.loads(out.read_text())
-    longest = max(document["stretch"].values())
+    longest = document["stretch"]["a"]
     assert Fraction(document.pop("stretch_limit")) == Fraction(longest, 20)
     out.write_text(json.dumps(document))
     capsys.readouterr()

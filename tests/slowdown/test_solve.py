@@ -110,11 +110,11 @@ def test_some_of_the_jobs_that_meet_are_gated_if_sharing_is_known(sharing: str) 
     assert_harmless(result, [sharing])
     assert result.objective is not None
     assert result.simulated is not None
-    assert result.objective <= sum(result.simulated.unshifted_ms.values()) / 300
+    assert result.objective <= sum(result.simulated.unshifted_ms.values()) / 300 + 1e-5
     fits = minimum(NESTED, sharing=sharing)
     assert_sound(fits)
     assert fits.objective is not None
-    assert fits.objective < 1.005
+    assert fits.objective < NEARLY_ALONE
 
 
 @pytest.mark.slow

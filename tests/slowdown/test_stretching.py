@@ -17,6 +17,7 @@ from tests.builders import job, network
 from tests.slowdown.cases import (
     ALTERNATING,
     TIGHT,
+    UNEVEN,
     assert_harmless,
     assert_sound,
     gated_jobs,
@@ -25,8 +26,8 @@ from tests.slowdown.cases import (
 
 
 def stretchable(slots: int) -> Instance:
-    return TIGHT.replace(
-        jobs=tuple(each.model_copy(update={"max_stretch": slots}) for each in TIGHT.jobs)
+    return UNEVEN.replace(
+        jobs=tuple(each.model_copy(update={"max_stretch": slots}) for each in UNEVEN.jobs)
     )
 
 
@@ -35,10 +36,10 @@ def test_jobs_are_stretched_within_both_limits(slots: int, limit: str | None) ->
     result = minimum(stretchable(slots), stretch_limit=limit)
     assert_sound(result)
     assert_harmless(result)
-    assert gated_jobs(result) == "a b c"
-    assert set(result.stretch.values()) == {1}  # enough for all, and 5 % of 20 slots
+    assert gated_jobs(result) == "a b"
+    assert result.stretch == {"a": 1, "b": 0}  # enough for both, and 5 % of 20 slots
     assert result.objective is not None
-    assert result.objective <= Fraction(106, 100)
+    assert result.objective <= Fraction(107, 100)
     assert result.schedule.stretch_limit is None
 
 
@@ -47,12 +48,12 @@ def test_a_limit_of_0_forbids_to_stretch(slots: int) -> None:
     result = minimum(stretchable(slots), stretch_limit=0)
     assert_sound(result)
     assert set(result.stretch.values()) == {0}
-    assert gated_jobs(result) != "a b c"
+    assert gated_jobs(result) == ""
 
 
 def test_jobs_are_stretched_as_far_as_it_pays() -> None:
     # 36 and 38 of 80 slots: 6 are idle.
-    pair = network(*(job(name, 80, (0, slots, 100)) for name, slots in (("a", 36), ("b", 38))))
+    pair = network(*(job(n, 80, (0, m, 100), jitter=0.01) for n, m in (("a", 36), ("b", 38))))
     result = minimum(pair)
     assert_sound(result)
     assert_harmless(result)
@@ -80,17 +81,16 @@ def test_larger_limit_is_never_worse(sharing: str | None, seed: int) -> None:
 
 
 def test_stretch_limit_allows_more_and_is_stated() -> None:
-    result = minimum(TIGHT, stretch_limit="20%")
+    result = minimum(UNEVEN, stretch_limit="20%")
     assert_sound(result)
     assert_harmless(result)
-    assert gated_jobs(result) == "a b c"
-    longest = max(result.stretch.values())
-    assert 1 <= longest <= 4
-    assert result.schedule.stretch_limit == Fraction(longest, 20)
+    assert gated_jobs(result) == "a b"
+    assert 1 <= result.stretch["a"] <= 4
+    assert result.schedule.stretch_limit == Fraction(result.stretch["a"], 20)
     document = result.schedule.to_dict()
-    assert check(TIGHT, Schedule.from_dict(document)) == ()
+    assert check(UNEVEN, Schedule.from_dict(document)) == ()
     del document["stretch_limit"]
-    faults = check(TIGHT, Schedule.from_dict(document))
+    faults = check(UNEVEN, Schedule.from_dict(document))
     assert {fault.place for fault in faults} == {
         f"stretch.{name}" for name, slots in result.stretch.items() if slots
     }
