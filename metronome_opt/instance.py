@@ -20,11 +20,11 @@ from metronome_opt.records import (
     Exact,
     FrozenDict,
     FrozenMap,
+    Jitter,
     Name,
     NonNegative,
     Positive,
     Record,
-    Share,
     build,
     check_unique,
     dump_document,
@@ -148,7 +148,7 @@ class Job(Record):
         tuple[Pattern, ...],
         Field(strict=False, max_length=_MAX_OPTIONS, exclude_if=lambda options: not options),
     ] = ()
-    jitter: Annotated[Share | None, Field(exclude_if=lambda share: share is None)] = None
+    jitter: Jitter = None
 
     @property
     def volume(self) -> int:

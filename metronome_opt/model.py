@@ -44,7 +44,7 @@ class Model:
         period: int,
         phases: Sequence[tuple[int, int, int] | Mapping[str, int]],
         links: Mapping[str, int] | Sequence[str],
-        **fields: int | None,
+        **fields: float | None,
     ) -> Self:
         """Add a job; return the model.
 

@@ -37,6 +37,8 @@ Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Jitter = Annotated[Share | None, Field(exclude_if=lambda share: share is None)]
+"""Standard deviation of computing times, as a share of them; None where unknown."""
 
 
 def _exact(value: Any) -> Any:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,28 @@ def test_a_document_gives_back_the_instance(instance: Instance) -> None:
     assert pickle.loads(pickle.dumps(instance)) == instance
     assert copy.deepcopy(instance) == instance
     assert [list(job.links) for job in again.jobs] == [list(job.links) for job in instance.jobs]
+
+
+@pytest.mark.parametrize(
+    ("jitter", "said"),
+    [
+        (-0.1, "must be at least 0.0, got -0.1"),
+        (1.01, "must be at most 1.0, got 1.01"),
+        ("unknown", "Input should be a valid number, got 'unknown'"),
+        (True, "Input should be a valid number, got True"),
+        (math.nan, "Input should be a finite number, got nan"),
+    ],
+)
+def test_jitter_is_a_share(jitter: object, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Instance.from_dict(changed(lambda document: document["jobs"][1].update(jitter=jitter)))
+    assert str(caught.value) == f"jobs[1].jitter: {said}"
+
+
+def test_jitter_is_written_where_it_is_known() -> None:
+    document = changed(lambda document: document["jobs"][1].update(jitter=0.03))
+    unknown, known = Instance.from_dict(document).to_dict()["jobs"]
+    assert ("jitter" in unknown, known["jitter"]) == (False, 0.03)
 
 
 def test_an_instance_does_not_change() -> None:

@@ -12,11 +12,10 @@ from itertools import product
 
 import numpy as np
 
-from metronome_opt.engine.conditions import Conditions, Sharing
+from metronome_opt.engine.conditions import JITTER, Conditions, Sharing
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner
 
-_JITTER = 0.01  # of computing times: without any, two jobs may meet alike for ever
 _STARTS = (0.37, 0.87)  # of the second job, in longer periods; a play each
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
 _REMEMBERED = 100_000  # pairs: a controller runs for months
@@ -85,7 +84,7 @@ class Meetings:
         longer, slower = min(max(alone), _LONGEST * min(alone)), [0.0, 0.0]
         plays = [(sharing, start) for sharing in self._sharings for start in _STARTS]
         for seed, (sharing, start) in enumerate(plays):
-            conditions = Conditions(jitter=_JITTER)
+            conditions = Conditions(jitter=JITTER)  # without any, two may meet alike for ever
             engine = Engine(
                 {"link": capacity}, runners, sharing=sharing, conditions=conditions, seed=seed
             )

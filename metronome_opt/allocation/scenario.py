@@ -348,7 +348,8 @@ def _demand(scenario: Scenario, index: int, source: Source, weight: int) -> Dema
     def traffic(rate: int) -> Pattern:
         if rate not in known:
             try:
-                known[rate] = Pattern.of_iteration(job.iteration(rate, source, gpu))
+                exact = job.iteration(rate, source, gpu)
+                known[rate] = Pattern.of_iteration(exact, job.jitter_of(source))
             except InputError as error:
                 raise InputError(f"jobs[{index}].{error}") from None
         return known[rate]

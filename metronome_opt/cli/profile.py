@@ -47,6 +47,8 @@ def profile(
             f"period {result.traffic['period_ms']:,.2f} ± {result.period_error_ms:.2g} ms, "
             f"{result.cycles:,} cycles"
         )
+        if result.jitter is not None:
+            typer.echo(f"jitter {100 * result.jitter:.2g} % of computing times")
         for phase in result.traffic["phases"]:
             typer.echo(
                 f"burst from {phase['start_ms']:,.2f} {error_ms} for {phase['length_ms']:,.2f} "

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Job, Phase
 from metronome_opt.records import (
+    Jitter,
     Name,
     NonNegative,
     Positive,
@@ -57,6 +58,8 @@ class Gang(Record):
         How many racks it may span; None for any number.
     iterations
         Number of its iterations; None if it is not known when it ends.
+    jitter
+        As in `Job`.
     """
 
     format: Literal["metronome-job/1"] = "metronome-job/1"
@@ -71,6 +74,7 @@ class Gang(Record):
     max_stretch: NonNegative = 0
     most_racks: Positive | None = None
     iterations: Positive | None = None
+    jitter: Jitter = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -101,6 +105,7 @@ class Gang(Record):
             phases=self.phases,
             links=dict(links),
             current_offset=current_offset,
+            jitter=self.jitter,
         )
 
     @property
@@ -342,6 +347,7 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
         iterations=job.iterations,
+        jitter=job.jitter_of(source),
     )
 
 

@@ -29,6 +29,8 @@ COUNTERS = (
     "sent_bytes",
     "fastest_bytes",
     "fastest_seconds",
+    "computing_products",
+    "computing_differences",
 )
 _MIN_ITERATIONS = 8  # of which a mean says something
 _WANTED_ITERATIONS = 20  # to look back for at least
@@ -74,6 +76,8 @@ class Observation:
         How long what was sent takes at the claimed rate; 0 if that is not known.
     error_ms
         By how much the period may be off.
+    jitter
+        Standard deviation of computing times, as a share of them; None if it is not counted.
     """
 
     period_ms: float
@@ -81,6 +85,7 @@ class Observation:
     burst_ms: float
     sent_ms: float = 0.0
     error_ms: float = 0.0
+    jitter: float | None = None
 
     @property
     def own_ms(self) -> float:
@@ -167,6 +172,9 @@ def _observation(
         return "no bursts were counted by its gates"
     if max(totals.values()) > _MAX_TOTAL:
         return "its gates count more than can be"
+    jitter = _jitter(totals)
+    if jitter is not None and jitter > 1:
+        return f"its gates count computing times that vary by {100 * jitter:,.4g} %; 100 % can be"
     times = totals["bursts"] / len(claim.gang.phases)
     if min(times, totals["iterations"]) < _MIN_ITERATIONS:
         return f"{totals['iterations']:.0f} iterations only; at least {_MIN_ITERATIONS} are needed"
@@ -181,7 +189,7 @@ def _observation(
     sent_ms = sent * _busy(claim.gang) / claimed
     # At either end of the time an iteration may be counted whose wait is not.
     error_ms = 2 * (waited_ms + late_ms) / times
-    seen = Observation(period_ms, computing_ms, burst_ms, sent_ms, error_ms)
+    seen = Observation(period_ms, computing_ms, burst_ms, sent_ms, error_ms, jitter)
     fastest = totals["fastest_bytes"] and totals["fastest_seconds"]
     in_time = claim.gated and not seen.is_late(claim, slot_ms)
     one_rate = len({phase.rate for phase in claim.gang.phases}) == 1
@@ -189,6 +197,16 @@ def _observation(
         return seen
     alone_ms = sent * totals["fastest_seconds"] / (_MBIT * totals["fastest_bytes"])
     return replace(seen, burst_ms=min(burst_ms, alone_ms))
+
+
+def _jitter(totals: Mapping[str, float]) -> float | None:
+    """Return the standard deviation of computing times as a share of them.
+
+    Their variance is half the mean square of the difference of two in a row, and the square of
+    their mean the mean product: so neither drift, nor that tasks and bursts differ, counts.
+    """
+    product = totals["computing_products"]
+    return math.sqrt(totals["computing_differences"] / (2 * product)) if product else None
 
 
 def corrected(
@@ -220,6 +238,7 @@ def corrected(
         "period": own,
         "phases": tuple(phases),
         "max_stretch": max(gang.period + gang.max_stretch - own, stretch),
+        "jitter": gang.jitter if seen.jitter is None else seen.jitter,
     }
     # A gate keeps the slot of the first burst.
     offset = (claim.offset + before[0].start - phases[0].start) % period

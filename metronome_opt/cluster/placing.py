@@ -352,6 +352,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
             ready=job.ready,
             max_stretch=job.max_stretch,
             iterations=work.iterations,
+            jitter=job.jitter,
         )
         there = state.cluster.placement(nodes[job.name], work.algorithm, each=work.each.gpus)
         claim = claim_at(state, gang, there, now_s=now_s)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,9 @@ class Profile:
         Of the period, of the beginnings and lengths of bursts, and of rates as a share of them.
     cycles
         Number of cycles that were seen.
+    jitter
+        Standard deviation of computing times as a share of them, as files of jobs state it; None if
+        it is not known.
     reason
         Why there is no period; None if there is one.
     """
@@ -62,6 +65,7 @@ class Profile:
     burst_error_ms: float = 0.0
     rate_error: float = 0.0
     cycles: int = 0
+    jitter: float | None = None
     reason: str | None = None
 
 
@@ -230,7 +234,19 @@ def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
     if len(rows) < _MIN_CYCLES:
         return Profile(reason=f"too short: {len(rows)} whole iterations, not {_MIN_CYCLES}")
     usual = np.median([row[0] for row in rows])
-    return _averaged([row for row in rows if row[0] <= _PAUSE * usual], 0.0)
+    rows = [row for row in rows if row[0] <= _PAUSE * usual]
+    return replace(_averaged(rows, 0.0), jitter=_jitter(np.array(rows)))
+
+
+def _jitter(table: _Floats) -> float | None:
+    """Return the standard deviation of computing times as a share of them, given iterations."""
+    lengths, (starts, bursts, _) = table[:, :1], np.split(table[:, 1:], 3, axis=1)
+    computed = np.hstack([starts[:, 1:], lengths]) - starts - bursts
+    mean, deviation = (
+        float(np.linalg.norm(each))
+        for each in (computed.mean(axis=0), computed.std(axis=0, ddof=1))
+    )
+    return round(min(1.0, deviation / mean), 4) if mean else None
 
 
 def _iterations(bursts: Sequence[RecordedBurst]) -> list[list[float]]:

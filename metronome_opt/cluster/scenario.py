@@ -129,7 +129,8 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
         "max_stretch_ms": max(gang.max_stretch, claim.stretch) * slot_ms,
         "current_offset_ms": claim.offset * slot_ms,
     }
-    return document if gang.iterations is None else {**document, "iterations": gang.iterations}
+    optional = {"iterations": gang.iterations, "jitter": gang.jitter}
+    return document | {name: value for name, value in optional.items() if value is not None}
 
 
 def take_over(state: ClusterState, schedule: Schedule) -> bool:

@@ -20,6 +20,8 @@ _COUNTERS = {
     "fastest_seconds": "Time in these.",
     "iterations": "Iterations from beginning to beginning.",
     "iteration_seconds": "Length of these iterations.",
+    "computing_products": "Products of computing times before a burst and an iteration earlier.",
+    "computing_differences": "Squares of the differences of these times.",
 }
 _GAUGES = {
     "period_seconds": "Period of the claim that is obeyed.",
@@ -27,6 +29,8 @@ _GAUGES = {
     "following": "1 while a claim is obeyed.",
 }
 _EACH = 16  # bursts, of which the fastest is counted
+_PAUSE = 3  # times another computing time: the longer one is a checkpoint or a restart
+_UNITS = {"seconds": 1e9, "products": 1e18, "differences": 1e18}
 
 
 class Measured:
@@ -40,7 +44,9 @@ class Measured:
 
     def __init__(self, job: str, task: int | None) -> None:
         self.job, self.task = job, task
-        self._totals = dict.fromkeys(_COUNTERS, 0)  # seconds are counted in nanoseconds
+        self._totals = dict.fromkeys(_COUNTERS, 0)  # times are counted in nanoseconds
+        self._ended: int | None = None  # when the burst before did
+        self._computed: dict[int, int] = {}  # by burst of an iteration: how long, before it
         self._fastest = 0, 1  # bytes and length, since one was counted
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
@@ -62,6 +68,9 @@ class Measured:
         if iteration is not None:
             totals["iterations"] += 1
             totals["iteration_seconds"] += iteration
+        if self._ended is not None:
+            self._add_computing(burst.phase, burst.ready - self._ended)
+        self._ended = burst.ended
         fastest, shortest = self._fastest
         if sent * shortest > fastest * length:
             self._fastest = fastest, shortest = sent, length
@@ -70,13 +79,20 @@ class Measured:
             totals["fastest_seconds"] += shortest
             self._fastest = 0, 1
 
+    def _add_computing(self, phase: int, computed: int) -> None:
+        """Count a computing time beside that of the iteration before, unless one is a pause."""
+        before, self._computed[phase] = self._computed.get(phase, 0), computed
+        if max(before, computed) <= _PAUSE * min(before, computed):
+            self._totals["computing_products"] += before * computed
+            self._totals["computing_differences"] += (before - computed) ** 2
+
     def text(self, claim: Claim | None) -> str:
         """Return all series in the text format of Prometheus, with the claim that is obeyed."""
         values = {**self._totals, "following": int(claim is not None)}
         if claim is not None:
             values.update(period_seconds=claim.period_ns, offset_seconds=claim.offset_ns)
         return "".join(
-            f"{self._heads[name]}{value / 1e9 if name.endswith('seconds') else value!r}\n"
+            f"{self._heads[name]}{value / unit if (unit := _unit(name)) else value!r}\n"
             for name, value in values.items()
         )
 
@@ -88,6 +104,11 @@ def _head(name: str, labels: str) -> str:
     else:
         series, kind, about = f"metronome_gate_{name}", "gauge", _GAUGES[name]
     return f"# HELP {series} {about}\n# TYPE {series} {kind}\n{series}{labels} "
+
+
+def _unit(name: str) -> float | None:
+    """Return how many of what is counted make one of what is shown; None if they are the same."""
+    return _UNITS.get(name.rpartition("_")[2])
 
 
 def _escaped(value: str) -> str:

@@ -275,6 +275,7 @@ def _job(scenario: Scenario, index: int, entry: JobTraffic, placement: Placement
             }
             for option, other in zip(job.offered, _options(scenario, index, entry), strict=True)
         ],
+        "jitter": job.jitter_of(entry.source),
         **offsets,
     }
 

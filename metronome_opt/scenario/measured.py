@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from metronome_opt.errors import InputError, counted
 from metronome_opt.records import (
     FrozenMap,
+    Jitter,
     Name,
     NonNegative,
     Positive,
@@ -36,6 +37,7 @@ MEASURED_FORMAT = "metronome-measured/1"
 
 _Text = Annotated[str, Field(min_length=1)]
 _Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+_NORMAL = 1.645  # standard deviations from the mean of a normal distribution to its 95th percentile
 _Few = Annotated[int, Field(ge=1, le=1024)]  # bursts of an iteration are listed one by one
 
 
@@ -45,6 +47,12 @@ class _Spread(Record):
     median: Moment
     low: Moment
     high: Moment
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.low > self.high:
+            refuse("low", f"{float(self.low):g}: is above high, {float(self.high):g}")
+        return self
 
 
 class _Lasting(_Spread):
@@ -140,6 +148,8 @@ class MeasuredStep(Record):
         What else is sent; of data-parallel models nothing.
     stages, microbatches
         The device held one of so many stages of a pipeline; times are of one micro-batch then.
+    jitter
+        Standard deviation of the time of a step, as a share of it; of older records None.
     """
 
     format: Literal["metronome-measured/1"] = "metronome-measured/1"
@@ -165,6 +175,7 @@ class MeasuredStep(Record):
     exchanges: Annotated[tuple[_Exchange, ...], Field(strict=False)] = ()
     stages: _Few = 1
     microbatches: _Few = 1
+    jitter: Jitter = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -184,6 +195,19 @@ class MeasuredStep(Record):
         if self.stages > 1:
             return "pipeline-parallel"
         return "embedding-parallel" if self.exchanges else "data-parallel"
+
+    @property
+    def variation(self) -> float:
+        """The jitter as it is stated, else the mean of that of the passes, weighted by their time.
+
+        That of a pass is taken from its percentiles: 90 % of a normal distribution lie within 1.645
+        standard deviations of its mean.
+        """
+        if self.jitter is not None:
+            return self.jitter
+        passes = self.forward_ms, self.backward_ms, self.optimizer_ms
+        width = sum(each.high - each.low for each in passes)
+        return min(1.0, float(width / sum(each.median for each in passes)) / (2 * _NORMAL))
 
     def check_batch(self, batch: int | None) -> None:
         """Refuse a batch that is not the record's; None, which leaves it open, is not refused."""

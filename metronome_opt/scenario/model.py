@@ -13,6 +13,7 @@ from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import (
     FrozenDict,
     FrozenMap,
+    Jitter,
     Name,
     NonNegative,
     Positive,
@@ -150,6 +151,8 @@ class DescribedJob(Record):
         What the cluster calls the pod of each task, and where they live; None where unknown.
     arrival_s, iterations
         Kept for the simulator; the instance does not depend on them.
+    jitter
+        As in `Job`; of measured traffic, left out, that of its record.
     accumulation
         How many batches an iteration may have, each as an option that costs nothing; of 1 it is the
         job's own pattern.
@@ -174,6 +177,7 @@ class DescribedJob(Record):
     namespace: Name | None = None
     arrival_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     iterations: Positive | None = None
+    jitter: Jitter = None
     ready_ms: NonNegative = 0
     max_stretch_ms: NonNegative = 0
     fixed_offset_ms: NonNegative | None = None
@@ -273,6 +277,12 @@ class DescribedJob(Record):
         source.check_batch(self.batch)
         self._check_ring(source)
         return source.iteration(self.gpus, rate)
+
+    def jitter_of(self, source: Source) -> float | None:
+        """Return its jitter as it states it, else that of a measured step; None where unknown."""
+        if self.jitter is not None or isinstance(source, (Traffic, Workload)):
+            return self.jitter
+        return source.variation
 
     def _check_ring(self, source: Workload | MeasuredStep) -> None:
         """Refuse what is only known of rings if the traffic of the model is something else."""

@@ -94,7 +94,8 @@ class TrainingJob:
                 exact = self.work.iteration(rate, self._source, self._scenario.cluster.gpu)
             except InputError as error:
                 raise InputError(f"jobs[{self.index}].{error}") from None
-            self._known[rate] = exact, Pattern.of_iteration(exact), exact.to_slots(SLOT_MS)
+            pattern = Pattern.of_iteration(exact, self.work.jitter_of(self._source))
+            self._known[rate] = exact, pattern, exact.to_slots(SLOT_MS)
         return self._known[rate]
 
     def slots(self, rate: int) -> int:

@@ -133,6 +133,7 @@ def measured(
         "warmup": arguments.warmup,
         "steps": arguments.steps,
         **{f"{name}_ms": _spread(times) for name, times in passes.items()},
+        "jitter": _jitter([sum(times) for times in zip(*passes.values(), strict=True)]),
         "memory_mib": _memory(arguments.device),
         "buckets": [
             {"bytes": size, "ready_ms": _spread([step["ready"][number] for step in steps])}
@@ -246,6 +247,11 @@ def _spread(times: list[float]) -> dict[str, float]:
         "low": round(parts[0], 3),
         "high": round(parts[-1], 3),
     }
+
+
+def _jitter(times: list[float]) -> float:
+    """Return the standard deviation as a share of the mean, at most 1."""
+    return round(min(1.0, statistics.stdev(times) / statistics.fmean(times)), 4)
 
 
 # ------------------------------------------------------------------ where it was measured

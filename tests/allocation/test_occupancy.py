@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.engine.conditions import JITTER
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.network import Resources
 from tests.allocation.test_places import room
@@ -33,6 +35,15 @@ def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
     assert best is not None
     placement = occupancy.exchanged(new, best).placement
     assert occupancy.room.holds(placement.nodes, each)
+
+
+def test_jobs_meet_with_their_jitter_or_the_usual_one() -> None:
+    def cost(jitter: float | None) -> float:
+        one = replace(pattern(50, 50), jitter=jitter)
+        return sum(Meetings(["tcp"]).slowdowns((one, 1, 1), (pattern(52, 50), 1, 1), 100))
+
+    assert cost(None) == cost(JITTER)
+    assert cost(0.2) > cost(0.01) + 0.01
 
 
 def test_job_on_a_failed_link_does_not_take_for_ever_to_meet() -> None:

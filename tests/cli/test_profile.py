@@ -44,10 +44,15 @@ def test_without_a_period_the_reason_is_printed(tmp_path: Path, capsys: Captured
 
 
 def test_a_record_of_a_gate_is_recognised_by_its_name(tmp_path: Path, capsys: Captured) -> None:
-    path = recorded(tmp_path)
+    path, job = recorded(tmp_path), tmp_path / "job.json"
+    assert main(["profile", str(path)]) == 0
+    assert "jitter 4.3 % of computing times" in capsys.readouterr().out.splitlines()
     assert main(["profile", str(path), "--json"]) == 0
-    period_ms = json.loads(capsys.readouterr().out)["traffic"]["period_ms"]
-    assert period_ms == pytest.approx(172, abs=0.2)
+    said = json.loads(capsys.readouterr().out)
+    assert said["traffic"]["period_ms"] == pytest.approx(172, abs=0.2)
+    stated = {field: said[field] for field in ("traffic", "jitter")}
+    job.write_text(json.dumps({"format": "metronome-job/1", "name": "a", "workers": 2, **stated}))
+    assert main(["validate", str(job)]) == 0
     path.write_text(path.read_text().replace('"sent_bytes": 6000000', '"sent_bytes": null'))
     assert main(["profile", str(path)]) == 2
     assert f"{path}: sent_bytes: null at 1700000000." in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_a_job_with_its_traffic_is_as_it_says(tmp_path: Path) -> None:
 
 
 def test_a_job_by_model_computes_and_sends_at_its_share_of_an_interface(tmp_path: Path) -> None:
-    asked = read(tmp_path, BY_MODEL, priority=4, ready_ms=25, most_racks=1)
+    asked = read(tmp_path, BY_MODEL, priority=4, ready_ms=25, most_racks=1, jitter=0.03)
     # 300 ms of computing, then 5,000 Mbit at 25,000 Mbit/s: 60 and 40 slots of 5 ms.
     assert asked == Gang(
         name="round-a",
@@ -89,6 +89,7 @@ def test_a_job_by_model_computes_and_sends_at_its_share_of_an_interface(tmp_path
         weight=4,
         ready=5,
         most_racks=1,
+        jitter=0.03,
     )
     assert asked.each == Resources(gpus=1)
 
@@ -117,6 +118,9 @@ def test_a_ring_has_the_whole_interface(tmp_path: Path) -> None:
         (BY_TRAFFIC, {"max_stretch": 10**6}, "max_stretch: an iteration may take 1000010 slots, a"),
         (BY_TRAFFIC, {"period": 10**7}, "period: an iteration may take 10000000 slots, above the"),
         (BY_TRAFFIC, {"each": {"gpu": 1}}, "each.gpu: unknown field, got 1"),
+        (BY_TRAFFIC, {"jitter": 1.01}, "jitter: must be at most 1.0, got 1.01"),
+        (BY_MODEL, {"jitter": "unknown"}, "jitter: Input should be a valid number, got 'unknown'"),
+        (BY_MODEL, {"jitter": True}, "jitter: Input should be a valid number, got True"),
         (BY_MODEL, {"tasks": 2}, "tasks: unknown field"),
         (
             BY_MODEL,

@@ -67,6 +67,34 @@ def test_bursts_of_a_late_job_count_as_its_fastest(
     assert (seen.period_ms, seen.burst_ms) == pytest.approx((period_ms, burst_ms))
 
 
+@pytest.mark.parametrize(
+    ("products", "differences", "jitter"),
+    [
+        (50 * 0.13**2, 50 * 2 * 0.0065**2, 0.05),  # of 130 ms by 6.5
+        (50 * 0.13**2, 0.0, 0.0),
+        (0.0, 0.0, None),  # an older gate
+    ],
+)
+def test_jitter_is_observed_and_claimed(
+    products: float, differences: float, jitter: float | None
+) -> None:
+    counted = {"computing_products": products, "computing_differences": differences}
+    seen = observe(COUNTED | counted)
+    assert isinstance(seen, Observation)
+    assert seen.jitter == pytest.approx(jitter)
+    claim = claimed((130, 60))
+    stated = claim.model_copy(update={"gang": claim.gang.model_copy(update={"jitter": 0.03})})
+    after = corrected(stated, seen, 1, 1200)
+    assert after is not None
+    assert after.gang.job({}).jitter == (0.03 if jitter is None else seen.jitter)
+
+
+def test_computing_times_that_vary_too_much_tell_nothing() -> None:
+    counted = COUNTED | {"computing_products": 1.0, "computing_differences": 8.0}
+    said = "its gates count computing times that vary by 200 %; 100 % can be"
+    assert observe(counted) == said
+
+
 def test_counters_beyond_all_bounds_tell_nothing() -> None:
     assert observe(COUNTED | {"burst_seconds": 1e307}) == "its gates count more than can be"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,8 @@ def test_a_record_is_the_loop_without_its_waits(tmp_path: Path) -> None:
     found = profile_record(read_record(recorded(tmp_path)))
     assert_is(found, 0.172, ((0.0, 0.06, 800.0), (0.098, 0.031, 1500 * 8 / 31)))
     assert found.cycles == 99
+    # Of i % 7 and i % 5 the variances are 4 and 2.
+    assert found.jitter == pytest.approx(math.sqrt((4 + 2) / (43**2 + 38**2)), rel=0.02)
 
 
 def burst(at: float, iteration_ms: float | None = 200.0, **more: float | None) -> RecordedBurst:
@@ -179,6 +182,7 @@ def test_iterations_with_a_checkpoint_do_not_count() -> None:
     found = profile_record(bursts)
     assert found.traffic is not None
     assert (found.traffic["period_ms"], found.cycles) == (200, 98)
+    assert found.jitter == pytest.approx(0, abs=1e-4)
 
 
 def test_a_record_without_bytes_is_refused_and_a_short_one_has_no_period() -> None:

@@ -19,12 +19,13 @@ from tests.cluster.small import A, B, cluster, running, state_of, usual
 def test_a_state_and_its_scenario_have_one_instance() -> None:
     assert build_scenario(scenario_of(usual())).instance == instance_of(usual())
     stretched = A.model_copy(update={"stretch": 12})
-    ring = running("ring", "n1 n3", allreduce="ring", gpus=1, iterations=7)
+    ring = running("ring", "n1 n3", allreduce="ring", gpus=1, iterations=7, jitter=0.04)
     without_gpus = running("cpu", "n0 n3", (0, 1, 10), period=4)
     state = state_of(cluster([2, 2]), stretched, B, without_gpus, ring)
     state.set_capacity("n1", 70)
     state.set_capacity("up-1", 0)
     assert scenario_of(state).jobs[-1].iterations == 7
+    assert [job.jitter for job in scenario_of(state).jobs] == [None, None, None, 0.04]
     assert Scenario.from_dict(document_of(state)).jobs == scenario_of(state).jobs
     problem = build_scenario(scenario_of(state))
     assert problem.instance == instance_of(state)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import random
 import sys
 import urllib.error
 import urllib.request
@@ -103,25 +105,71 @@ def test_counters_worked_out_by_hand() -> None:
         clock.passes(computing)
         with gate.burst(sent):
             clock.passes(10)
-    assert series(gate.metrics()) == {
-        "sent_bytes_total": 1000,
-        "bursts_total": 4,
-        "waited_seconds_total": 0.04 + 0.03,
-        "late_seconds_total": 0.006 + 0.013,
-        "late_bursts_total": 2,
-        "burst_seconds_total": 0.04,
-        "fastest_bytes_total": 0,
-        "fastest_seconds_total": 0.0,
-        "iterations_total": 3,
-        "iteration_seconds_total": 0.313,
-        "period_seconds": 0.1,
-        "offset_seconds": 0.04,
-        "following": 1,
-    }
+    assert series(gate.metrics()) == pytest.approx(
+        {
+            "sent_bytes_total": 1000,
+            "bursts_total": 4,
+            "waited_seconds_total": 0.04 + 0.03,
+            "late_seconds_total": 0.006 + 0.013,
+            "late_bursts_total": 2,
+            "burst_seconds_total": 0.04,
+            "fastest_bytes_total": 0,
+            "fastest_seconds_total": 0.0,
+            "iterations_total": 3,
+            "iteration_seconds_total": 0.313,
+            "computing_products_total": 0.06 * 0.096 + 0.096 * 0.097,
+            "computing_differences_total": 0.036**2 + 0.001**2,
+            "period_seconds": 0.1,
+            "offset_seconds": 0.04,
+            "following": 1,
+        }
+    )
     gate.follow(claim(0, 0))
     gone = series(gate.metrics())
     assert gone["following"] == 0
     assert "period_seconds" not in gone
+
+
+def jitter(gate: Gate) -> float:
+    """Return the jitter of computing times as docs/gate.md works it out."""
+    counted = series(gate.metrics())
+    squares = counted["computing_differences_total"] / 2
+    return math.sqrt(squares / counted["computing_products_total"])
+
+
+def test_computing_times_are_compared_before_the_same_burst() -> None:
+    """They last 40 and 80 ms before two bursts, the latter by turns 1 ms more and less."""
+    clock = Clock()
+    gate = clock.gate(claim(0, 200, 0, 100))
+    run(clock, gate, 10, *[40, 79, 40, 81] * 20)
+    run(clock, gate, 10, 40, 79)
+    # Of 20 steps before the first burst, as the very first one is not known, none differs; of 40
+    # before the second each differs by 2.
+    counted = series(gate.metrics())
+    products = 39 * 1600 + 40 * 79 * 81
+    assert counted["computing_products_total"] == pytest.approx(products / 1e6)
+    assert counted["computing_differences_total"] == pytest.approx(40 * 4 / 1e6)
+
+
+def test_waits_and_pauses_are_no_jitter() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100))
+    run(clock, gate, 10, *[60] * 20)  # and waits 30 ms each time
+    run(clock, gate, 10, 5000, *[60] * 20, 181, 60, 60)  # a checkpoint, and another one
+    assert jitter(gate) == 0
+    run(clock, gate, 10, 120)  # is none
+    assert jitter(gate) > 0
+
+
+@pytest.mark.parametrize("share", [0.002, 0.02, 0.1])
+def test_jitter_of_drawn_computing_times_is_found(share: float) -> None:
+    draw = random.Random(1)
+    clock = Clock()
+    gate = clock.gate(claim(0, 100, 0, 50))
+    for number in range(4000):
+        length = (20, 50)[number % 2] * (1 + number / 10_000)  # which drifts
+        run(clock, gate, 10, length * draw.gauss(1, share))
+    assert jitter(gate) == pytest.approx(share, rel=0.1)
 
 
 def ask(gate: Gate, path: str = "/metrics") -> tuple[str, str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -128,6 +129,11 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
     "count": (job(nodes={"node-00": 0}), "jobs[0].nodes['node-00']: must be a positive number of"),
     "text": (job(nodes="node-00"), "jobs[0].nodes: must be a list of nodes or a mapping of nodes"),
+    "jitter": (job(jitter=-0.1), "jobs[0].jitter: must be at least 0.0, got -0.1"),
+    "much jitter": (job(jitter=1.5), "jobs[0].jitter: must be at most 1.0, got 1.5"),
+    "jitter text": (job(jitter="unknown"), "jobs[0].jitter: Input should be a valid number, got"),
+    "jitter truth": (job(jitter=True), "jobs[0].jitter: Input should be a valid number, got True"),
+    "jitter nan": (job(jitter=math.nan), "jobs[0].jitter: Input should be a finite number, got n"),
     "groups": (job(model="GPT3", workers=2, nodes=None), "jobs[0].workers: 2: must be a multiple"),
     "no ring": (
         job(model="DLRM", allreduce="ring"),

@@ -90,6 +90,17 @@ def test_waiting_jobs_start_by_priority(policy: str) -> None:
 # ------------------------------------------------------------------ laws
 
 
+def test_jobs_have_their_own_jitter_or_that_of_conditions() -> None:
+    """Alone on their nodes, with 40 ms of computing and 20 of a burst."""
+    given = four(work("a", 0, 1, jitter=0.1), work("b", 2, 3))
+    times = [
+        column(simulate(given, "default", conditions=conditions), "iteration_mean_ms")
+        for conditions in (Conditions(), Conditions(jitter=0.05))
+    ]
+    assert times[0]["a"] == times[1]["a"] != pytest.approx(60)
+    assert times[0]["b"] == pytest.approx(60) != times[1]["b"]
+
+
 @ALL_POLICIES
 @pytest.mark.parametrize("jitter", [0.0, 0.1])
 def test_no_job_is_faster_than_alone(policy: str, jitter: float) -> None:

@@ -74,7 +74,7 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """Return the gang that a job requests.
 
     The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
-    ``batch``; ``allreduce``, ``priority``, ``most-racks``, ``iterations`` and
+    ``batch``; ``allreduce``, ``priority``, ``most-racks``, ``iterations``, ``jitter`` and
     ``move-cost`` are optional. Each task gets the maximum of what its pods need.
 
     Raises
@@ -98,6 +98,7 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
         "priority": stated.number("priority"),
         "most_racks": stated.number("most-racks"),
         "iterations": stated.number("iterations"),
+        "jitter": stated.share("jitter"),
     }
     document = {
         "format": JOB_FORMAT,

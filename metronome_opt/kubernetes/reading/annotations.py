@@ -17,6 +17,7 @@ from metronome_opt.kubernetes.quantities import milliseconds
 from metronome_opt.scenario.workload import FASTEST
 
 _MAX_US = 10**12  # eleven days, as far as a scenario goes
+_SHARE = re.compile(r"0(\.[0-9]{1,18})?|1(\.0{1,18})?")
 _MAX_TEXT = 63  # characters of a name of an annotation
 _NUMBERS = {  # and the minimum of each
     "batch": 1,
@@ -28,7 +29,7 @@ _NUMBERS = {  # and the minimum of each
     "move-cost": 0,
     "traffic-class": 0,
 }
-_KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "allreduce", "ignore", "job")
+_KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "jitter", "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
 
 
@@ -64,6 +65,13 @@ class Annotations:
         limits = {"maximum": 7} if name == "traffic-class" else {}
         return self[name].integer(_NUMBERS[name], **limits) if self[name] else None
 
+    def share(self, name: str) -> float | None:
+        """Return a share of 1; None if it is missing."""
+        field = self[name]
+        if field and _SHARE.fullmatch(field.value) is None:
+            field.fail("must be a number from 0 to 1, such as 0.03")
+        return float(field.value) if field else None
+
     @property
     def ignored(self) -> bool:
         """Return True if the object is to be left out."""
@@ -78,6 +86,7 @@ class Annotations:
                 self[name].fail(f"unknown annotation ({known})")
         for name in _NUMBERS:
             self.number(name)
+        self.share("jitter")
 
     def traffic(self) -> dict[str, Any]:
         """Return what a task sends as fields of a scenario's job; none if that is not stated."""

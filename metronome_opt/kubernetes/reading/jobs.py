@@ -227,6 +227,7 @@ def _fill(job: ImportedJob, slot_ms: int) -> None:
         "allreduce": stated["allreduce"].text("ring" if is_ring else "") or None,
         "nodes": nodes if all(nodes) else None,
         "iterations": stated.number("iterations"),
+        "jitter": stated.share("jitter"),
         "max_stretch_ms": stretch * slot_ms or None,
     }
     job.entry = {

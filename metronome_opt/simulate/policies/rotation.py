@@ -48,6 +48,7 @@ def group_instance(
                 max_stretch=periods[index],  # slots may be twice as far apart
                 weight=each.job.work.priority,
                 phases=each.claim.phases,
+                jitter=each.job.ideal.jitter,
                 links={
                     link: flows
                     for link, flows in each.placement.links.items()

@@ -172,11 +172,12 @@ def test_gang_with_slower_bursts_survives_a_lost_state(bed: Bed, tmp_path: Path)
     traffic = f"{{periodMicroseconds: 200000, phases: [{burst}]}}"
     bed.cluster.run_other("n0", "n0", 8)
     bed.cluster.run_other("n1", "n1", 8)
-    bed.cluster.submit("a", 4, traffic=traffic)
+    bed.cluster.submit("a", 4, traffic=traffic, jitter="0.05")
     bed.reconcile()
     # Two tasks on a node share 50 Gbit/s: 60 ms at 40 take 96, 20 slots.
     claim = bed.claims["default/a"]
     assert (claim.gang.period, claim.gang.phases[0].length) == (48, 20)
+    assert claim.gang.jitter == 0.05
     (line,) = bed.events("default/a")
     assert line.endswith("; slower than alone: 2 workers share n2")
     with Store.create(tmp_path / "other", spec_of(4)) as other:
@@ -199,6 +200,7 @@ def test_priority_without_preemption(bed: Bed) -> None:
     ("annotations", "words"),
     [
         ({"traffic": "{periodMicroseconds: 100}"}, "phases"),
+        ({"jitter": "2"}, "jitter: must be a number from 0 to 1, such as 0.03, got '2'"),
         ({"tasks": "four"}, "must be an integer, got 'four'"),
         ({"tasks": "99"}, "4 of 99 pods are there"),
     ],

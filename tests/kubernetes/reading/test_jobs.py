@@ -180,6 +180,11 @@ BURSTS = (
         ({"traffic": BURSTS.format(50, 9, "80")}, "traffic: phases[1].rate: no machine sends 80"),
         ({"traffic": BURSTS.format(50, 9, "20T")}, "traffic: phases[1].rate: no machine sends"),
         ({"priority": "high"}, "priority: must be an integer, got 'high'"),
+        ({"jitter": "-0.1"}, "jitter: must be a number from 0 to 1, such as 0.03, got '-0.1'"),
+        ({"jitter": "1.5"}, "jitter: must be a number from 0 to 1, such as 0.03, got '1.5'"),
+        ({"jitter": "unknown"}, "jitter: must be a number from 0 to 1"),
+        ({"jitter": "nan"}, "jitter: must be a number from 0 to 1"),
+        ({"jitter": ""}, "jitter: must be a number from 0 to 1"),
         ({"iterations": "0"}, "iterations: must be between 1 and "),
         ({"model": " ", "batch": "1"}, "model: must be text that is not empty"),
     ],
@@ -188,6 +193,12 @@ def test_bad_annotations(annotations: dict[str, str], message: str) -> None:
     given = {f"{GROUP}/{name}": text for name, text in annotations.items()}
     line = fault(*machines(), job(annotations=given))
     assert line.startswith(f"file: document 4: Job team/train: annotation {GROUP}/{message}")
+
+
+@pytest.mark.parametrize(("text", "jitter"), [("0.03", 0.03), ("0", 0), (" 1.0 ", 1), (None, None)])
+def test_jitter_is_annotated(text: str | None, jitter: float | None) -> None:
+    given = {**TRAFFIC} if text is None else {**TRAFFIC, f"{GROUP}/jitter": text}
+    assert jobs_of(imported(*machines(), job(annotations=given)))["train"].get("jitter") == jitter
 
 
 def test_an_unknown_model_is_a_fault_of_the_workload() -> None:
