@@ -86,6 +86,8 @@ class Terms:
         Slots that the periods of gated jobs have to divide; None for any periods.
     start
         A plan to try first.
+    base
+        The plan in comparison with which no job may be harmed; jobs unshifted if left out.
     levels
         Weights in the mean slowdowns that are minimised, one after the other; None for the weights
         of the jobs, in one mean.
@@ -105,6 +107,7 @@ class Terms:
     sharings: Sequence[str] = SAFE
     hyperperiod: int | None = None
     start: Plan | None = None
+    base: Plan | None = None
     levels: Levels | None = None
     tolerance: Fraction = Fraction(0)
     quick: bool = False
@@ -133,6 +136,7 @@ class Terms:
             periods=long_periods(instance) if long else PERIODS,
             levels=self.levels,
             tolerance=float(self.tolerance),
+            base=self.base and self.base.only(instance),
         )
 
 
@@ -212,7 +216,7 @@ def minimise(
         periods |= plan.periods
         classes |= plan.classes
         slowdowns |= _by_name(part, stating.slowdowns(plan))
-        unshifted |= _by_name(part, stating.base)
+        unshifted |= _by_name(part, stating.slowdowns(plans[0]))
         if report is not None:
             report(
                 mean_slowdown(instance, expected_ms(instance, Plan(offsets, periods), slowdowns))
@@ -221,7 +225,7 @@ def minimise(
 
 
 def _best(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
-    """Return the best plan that harms no job in these plays either; the first one is the base.
+    """Return the best plan that harms no job in these plays either; the first one shifts no job.
 
     One that there was no time to judge is not taken.
     """

@@ -130,7 +130,7 @@ class _Group:
 
     def _others(self) -> Iterator[Plan]:
         """Yield other plans: one of minimum slowdown, and none."""
-        terms = Terms(hyperperiod=self.hyperperiod)
+        terms = Terms(hyperperiod=self.hyperperiod, base=self.stay)
         best = minimise(self._instance, terms, Budget(_SECONDS)).plan
         if best.periods:
             yield self._near(best)

@@ -66,10 +66,12 @@ def test_slots_that_were_solved_are_taken_over() -> None:
 
 
 def test_solved_periods_divide_the_hyperperiod() -> None:
-    # Two bursts of 98 slots fit into 205, say, but 220 is the next divisor of 2200 after 200.
-    jobs = [running(name, "n0 n1", (0, 98, 100), period=200, gpus=1) for name in "ab"]
+    # Two bursts of 100 slots fit into 205, say, but 220 is the next divisor of 2200 after 200.
+    jobs = [running(name, "n0 n1", (0, 100, 100), period=200, gpus=1) for name in "ab"]
     state = state_of(cluster([2, 2], hyperperiod=2200), *jobs)
-    found = solve(scenario_of(state), time_limit=5, stretch_limit="15%", workers=1).schedule
+    problem = scenario_of(state)
+    result = solve(problem, time_limit=5, stretch_limit="15%", sharing="fair", workers=1)
+    found = result.schedule
     assert found.stretch == {"a": 20, "b": 20}
     assert take_over(state, found)
     assert [claim.period for claim in state.claims.values()] == [220, 220]
