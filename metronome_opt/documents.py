@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
@@ -151,10 +151,8 @@ def _read(path: Path, max_bytes: int, *, many: bool = False) -> list[Any]:
     text = _read_text(path, max_bytes)
     is_yaml = path.suffix in {".yaml", ".yml"}
     is_json = path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{")
-    try:
+    with naming(path):
         return [_parse_json(text)] if is_json else _parse_yaml(text, many=many)
-    except InputError as error:
-        raise error.within(path) from None
 
 
 def _read_text(path: Path, max_bytes: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 _MAX_QUOTED = 60
@@ -40,6 +41,15 @@ class InputError(MetronomeError, ValueError):
         """Return the same error with a place before each of its lines."""
         first, *others = (f"{place}: {line}" for line in self.lines)
         return InputError(first, others)
+
+
+@contextmanager
+def naming(place: str | Path, kind: type[InputError] = InputError) -> Iterator[None]:
+    """Put a place before the errors of this block, those of one kind."""
+    try:
+        yield
+    except kind as error:
+        raise error.within(place) from None
 
 
 class MissingBackendError(MetronomeError, ImportError):

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.documents import read_document
-from metronome_opt.errors import InputError, format_path, quote
+from metronome_opt.errors import InputError, format_path, naming, quote
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -155,10 +155,8 @@ def read_as(
         As in `read_document`.
     """
     document = read_document(path, max_bytes=max_bytes)
-    try:
+    with naming(path):
         return make(document)
-    except InputError as error:
-        raise error.within(path) from None
 
 
 def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]:

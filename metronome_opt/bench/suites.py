@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from metronome_opt.documents import read_document
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.records import Name, NonNegative, Record, build, dump_document, read_as
 from metronome_opt.scenario.build import build_problem, read_source
@@ -136,10 +136,8 @@ def _read_file(path: Path) -> tuple[Instance, str]:
     A scenario file does not determine its instance: models are described in other files. Its jobs
     without nodes are spread, so that solvers have links on which many of them meet.
     """
-    try:
+    with naming(path):
         problem = build_problem(read_source(path))
-    except InputError as error:
-        raise error.within(path) from None
     raw = path.read_bytes()
     if problem.placed is not None:
         raw = dump_document(problem.instance.to_dict(), spread=("links", "jobs")).encode()

@@ -10,7 +10,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.app import Group
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.errors import InputError, counted, naming, quote
 from metronome_opt.solvers.registry import SOLVERS, find_solver
 from metronome_opt.solvers.solve import MAX_WORKERS
 
@@ -170,10 +170,8 @@ def _members(suite: str, split: _Split) -> list[Member]:
     part = None if split == "all" else split
     members = [member for each in find_suites(suite) for member in each.members(part)]
     for member in members:
-        try:
+        with naming(member.path):
             member.instance.check_hyperperiods()  # here jobs keep their periods
-        except InputError as error:
-            raise error.within(member.path) from None
     if not members:
         raise InputError(f"--split: {suite} has no instances to {split}")
     return members

@@ -9,6 +9,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
+from metronome_opt.errors import naming
 from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import read_schedule
@@ -30,7 +31,7 @@ def claims(
 
     stated = read_schedule(schedule)
     source = options.read_source(instance, stated)
-    with options.naming(instance):
+    with naming(instance):
         problem, faults = judge(source, stated)
     if problem is None:
         raise VerificationError(f"schedule: {faults[0]}; claims are written of true schedules only")

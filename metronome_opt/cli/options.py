@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -143,15 +141,6 @@ def check_outputs(plot: Path | None = None, claims: Path | None = None) -> None:
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-
-
-@contextmanager
-def naming(place: object, kind: type[InputError] = InputError) -> Iterator[None]:
-    """Prefix errors of this block, of one kind, with a place."""
-    try:
-        yield
-    except kind as error:
-        raise error.within(str(place)) from None
 
 
 # ------------------------------------------------------------------ what is printed

@@ -17,7 +17,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, counted, naming
 from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.report.tables import front_table, terminal
 from metronome_opt.result import Stop
@@ -61,9 +61,9 @@ def pareto(
     with _results_folder(output):
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])
-        naming = options.naming(file, ScenarioError)
+        named = naming(file, ScenarioError)
         title = f"{problem.name}: front of {', '.join(names)}"
-        with live_line(title, _describe) as callback, naming:
+        with live_line(title, _describe) as callback, named:
             front = find_front(
                 problem,
                 names,

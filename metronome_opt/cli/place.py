@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
 
 if TYPE_CHECKING:
     from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
@@ -247,7 +247,7 @@ def _take(state: ClusterState, path: Path) -> None:
     from metronome_opt.schedule import read_schedule
 
     schedule = read_schedule(path)
-    with options.naming(path):
+    with naming(path):
         is_changed = take_over(state, schedule)
     typer.echo(f"{path}: {'taken over' if is_changed else 'in force already'}", err=True)
 
@@ -339,7 +339,7 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
             f"got {quote(document['format'])}"
         )
     scenario = read_scenario(path)
-    try:
+    with naming(path):
         scenario = with_hyperperiod(scenario)
         spec = ClusterSpec.of_cluster(
             scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
@@ -347,8 +347,6 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
         state = ClusterState(spec)
         if with_jobs:
             place_scenario(state, scenario, time.time())
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return state
 
 

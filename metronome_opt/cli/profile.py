@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError
+from metronome_opt.errors import naming
 
 
 def profile(
@@ -33,10 +33,8 @@ def profile(
         result = profile_samples(*read_samples(file))
     else:
         bursts = read_record(file)
-        try:
+        with naming(file):
             result = profile_record(bursts)
-        except InputError as error:
-            raise error.within(file) from None
     if as_json:
         options.print_json(asdict(result))
     elif result.traffic is None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.options import naming, note, print_json, read_names, read_pairs
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.errors import InputError, counted, naming, quote
 
 if TYPE_CHECKING:
     from metronome_opt.bench.campaign import Case

@@ -14,7 +14,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, counted, naming
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
 from metronome_opt.result import Result, Stop
@@ -83,8 +83,8 @@ def solve(
     source, moves = _read_moved(file, move_cost)
     check_targets([file], [output, plot])
     options.check_outputs(plot, claims)
-    naming = options.naming(file, ScenarioError)
-    with live_line(f"{source.name}: {solver}", describe_event) as callback, naming:
+    named = naming(file, ScenarioError)
+    with live_line(f"{source.name}: {solver}", describe_event) as callback, named:
         result = run_solver(
             source,
             solver,

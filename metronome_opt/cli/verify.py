@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from metronome_opt.cli import options
+from metronome_opt.errors import naming
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import read_schedule
@@ -23,7 +24,7 @@ def verify(
     """
     stated = read_schedule(schedule)
     source = options.read_source(instance, stated)
-    with options.naming(instance):
+    with naming(instance):
         problem, faults = judge(source, stated)
     if as_json:
         rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]

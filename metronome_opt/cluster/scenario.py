@@ -13,7 +13,7 @@ from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.moves import decide_moves, moved
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, naming
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.judge import judge
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
@@ -34,7 +34,8 @@ def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = 
         state = store.state
     with suppress(InputError):
         state = moved(state, places or {})
-    return _named(folder, state)
+    with naming(folder):
+        return scenario_of(state)
 
 
 def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Move]]:
@@ -42,14 +43,8 @@ def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenari
     with Store(folder) as store:
         moves = decide_moves(store.state, cost_s, now_s)
         there = moved(store.state, {move.job: move.after.nodes for move in moves})
-    return _named(folder, there), moves
-
-
-def _named(folder: str | Path, state: ClusterState) -> Scenario:
-    try:
-        return scenario_of(state)
-    except InputError as error:
-        raise error.within(folder) from None
+    with naming(folder):
+        return scenario_of(there), moves
 
 
 def scenario_of(state: ClusterState) -> Scenario:

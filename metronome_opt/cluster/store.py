@@ -10,7 +10,7 @@ from metronome_opt.cluster.gang import Event
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.documents import make_folder, staged
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
 from metronome_opt.scenario.cluster import ClusterSpec
@@ -104,10 +104,8 @@ class Store:
             before = entry.sequence
             if before < known:
                 continue
-            try:
+            with naming(where):
                 self.state.apply(entry.event)
-            except InputError as error:
-                raise InputError(f"{where}: {error}") from None
         if before is not None and before < known:
             self._clear()  # the process was killed after a snapshot, and before it did this
 
@@ -154,10 +152,8 @@ class Store:
         kept = {link: capacity for link, capacity in was.capacities.items() if link in links}
         down = tuple(node for node in was.down if node in cluster.hosts)
         changes = {"cluster": cluster, "capacities": kept, "down": down}
-        try:
+        with naming(where):
             state = restore(was.model_copy(update=changes))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
         self._check_whole()
         _write(self._snapshot, state)
         self._clear()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from metronome_opt.cluster.gang import CapacityChanged, NodeChanged, Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.errors import InputError, format_path
+from metronome_opt.errors import InputError, format_path, naming
 from metronome_opt.instance import Instance, Link
 from metronome_opt.records import FrozenDict, FrozenMap, Name, NonNegative, Record, build
 from metronome_opt.scenario.cluster import ClusterSpec
@@ -79,25 +78,16 @@ def restore(snapshot: StateSnapshot) -> ClusterState:
     """
     state = ClusterState(snapshot.cluster)
     for index, claim in enumerate(snapshot.claims):
-        with _at(f"claims[{index}]"):
+        with naming(f"claims[{index}]"):
             state.restore(claim)
     for link, capacity in snapshot.capacities.items():
-        with _at(format_path(["capacities", link])):
+        with naming(format_path(["capacities", link])):
             state.apply(CapacityChanged(link=link, capacity=capacity))
     for index, node in enumerate(snapshot.down):
-        with _at(f"down[{index}]"):
+        with naming(f"down[{index}]"):
             state.apply(NodeChanged(node=node, up=False))
     state.sequence = snapshot.sequence
     return state
-
-
-@contextmanager
-def _at(where: str) -> Iterator[None]:
-    """Let errors begin with the place in the document."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Instance:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metronome_opt.cluster.gang import JOB_FORMAT, Gang, request
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, naming
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.annotations import Annotations
 from metronome_opt.kubernetes.resources import neediest
@@ -108,10 +108,8 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
         **{name: value for name, value in optional.items() if value is not None},
         **traffic,
     }
-    try:
+    with naming(f"{pod.where}: annotations"):
         return request(document, spec, folder=Path())
-    except InputError as error:
-        raise InputError(f"{pod.where}: annotations: {error}") from None
 
 
 def _needs(members: Members) -> Resources:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from metronome_opt.cluster.scenario import read_state
 from metronome_opt.documents import MAX_BYTES, read_document
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.scenario.build import Problem, read_source
@@ -114,10 +114,8 @@ def _judge(points: Sequence[Point], path: str | Path) -> tuple[Problem | None, s
         if status in (Status.INFEASIBLE, Status.UNKNOWN):
             return None, f"{point.path}: status: {status}, so there are no offsets to show"
         if problem is None:
-            try:
+            with naming(path):
                 problem, faults = judge(source, point.schedule)
-            except InputError as error:
-                raise error.within(path) from None
         else:
             faults = check(problem.instance, point.schedule)
         if faults:
