@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Let the processes of a campaign import the fake worker, and work in a folder of these tests.
 
-    By the folder they are told from those of other campaigns on this machine.
+    By the folder they are distinguished from those of other campaigns on this machine.
     """
     folder = tmp_path_factory.mktemp("scratch")
     with pytest.MonkeyPatch.context() as patch:

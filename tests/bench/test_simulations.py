@@ -201,8 +201,8 @@ def test_a_real_simulation_is_recorded_as_it_is_simulated(tmp_path: Path) -> Non
     run = simulate(scenario, "default", conditions=Conditions(jitter=0.05))
     assert (record.makespan_s, record.events) == (run.makespan_s, run.events)
     for columns, frame in ((record.jobs, run.jobs), (record.links, run.links)):
-        told = pd.DataFrame({name: list(column) for name, column in (columns or {}).items()})
-        pd.testing.assert_frame_equal(told, frame, check_dtype=False, check_exact=True)
+        expected = pd.DataFrame({name: list(column) for name, column in (columns or {}).items()})
+        pd.testing.assert_frame_equal(expected, frame, check_dtype=False, check_exact=True)
 
 
 # ------------------------------------------------------------------ tables

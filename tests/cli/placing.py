@@ -70,8 +70,8 @@ class Folder:
         assert main(["place", str(self.state), "--cluster", scenario, *arguments]) == 0
 
     def place(self, *arguments: str | dict[str, Any]) -> int:
-        told = [self.file(each) if isinstance(each, dict) else each for each in arguments]
-        return main(["place", str(self.state), *told])
+        given = [self.file(each) if isinstance(each, dict) else each for each in arguments]
+        return main(["place", str(self.state), *given])
 
     def offsets(self) -> dict[str, int]:
         with Store(self.state) as store:
@@ -82,5 +82,5 @@ class Folder:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what was told on standard error, a line each."""
+    """Return what was printed on standard error, a line each."""
     return capsys.readouterr().err.splitlines()

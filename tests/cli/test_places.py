@@ -70,8 +70,8 @@ def test_jobs_are_placed_where_they_need_no_network(capsys: Captured) -> None:
     claimed = Path("claims/claims.yaml").read_text()
     assert claimed.count("t0")
     assert Path("p.svg").exists()
-    told = printed(capsys, "validate s.json")
-    assert told == ["s.json: a schedule of six: 6 jobs placed"]
+    output = printed(capsys, "validate s.json")
+    assert output == ["s.json: a schedule of six: 6 jobs placed"]
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def test_what_is_wrong_is_one_line_and_changes_nothing(
     before = dict(content(folder))
     assert main(shlex.split(line)) == 2
     printed = capsys.readouterr()
-    (told,) = printed.err.splitlines()
-    assert told.startswith("metronome: error: ")
-    assert said in told
+    (line,) = printed.err.splitlines()
+    assert line.startswith("metronome: error: ")
+    assert said in line
     assert printed.out == ""
     assert dict(content(folder)) == before

@@ -94,14 +94,14 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
         wait_until(lambda: (output / FILE).exists() and b"\n" in (output / FILE).read_bytes())
         wait_until(lambda: any(folder.glob("metronome-*")))
         process.send_signal(number)
-        _, told = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     wait_until(lambda: not processes(folder))  # they notice the end of their input
     (record,) = records(output)
     assert record.cell == {"horizon_s": 1}
-    assert "Traceback" not in told
+    assert "Traceback" not in stderr
     if number == signal.SIGINT:
-        assert process.returncode == 130, told
-        assert "with --resume goes on" in told
+        assert process.returncode == 130, stderr
+        assert "with --resume goes on" in stderr
         assert len(pd.read_csv(output / "jobs.csv")) == 2
         assert (output / "estimates.csv").exists()
         return

@@ -108,16 +108,16 @@ def test_wherever_it_is_interrupted_no_event_is_done_by_half(
 
 
 def test_who_was_interrupted_is_told_to_read_again(folder: Path) -> None:
-    told = None
+    refused = None
     with Store(folder) as store:
         for line in itertools.count():
             interrupt(lambda: store.state.set_capacity("n0", line), line)  # noqa: B023
-            told = refusal(lambda: store.state.set_capacity("n1", line))  # noqa: B023
-            if told is not None:
+            refused = refusal(lambda: store.state.set_capacity("n1", line))  # noqa: B023
+            if refused is not None:
                 break
-        assert refusal(store.compact) == told
-        assert refusal(lambda: store.state.unreserve("a")) == told
-    assert told is not None
-    assert told.endswith("was interrupted; open the folder again")
+        assert refusal(store.compact) == refused
+        assert refusal(lambda: store.state.unreserve("a")) == refused
+    assert refused is not None
+    assert refused.endswith("was interrupted; open the folder again")
     with Store(folder) as store:
         assert store.state.unreserve("a")

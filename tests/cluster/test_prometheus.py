@@ -21,24 +21,24 @@ GOOD = matrix((BURSTS, VALUES), ({"__name__": "up"}, []), new={"deep": []})
 
 def refusal(answer: Answer, **options: float) -> str:
     """Return the line in which asking ends."""
-    with fake.fake(answer) as told:
+    with fake.fake(answer) as server:
         with pytest.raises(PrometheusError) as caught:
-            Prometheus(told.url, **{"timeout_s": 5.0, **options}).read(10, 20)
+            Prometheus(server.url, **{"timeout_s": 5.0, **options}).read(10, 20)
         line = str(caught.value)
-        assert line.startswith(f"{told.url}: ")
+        assert line.startswith(f"{server.url}: ")
         assert "\n" not in line
         assert len(line) < 400
-        assert len(told.asked) == 1
-        return line.removeprefix(f"{told.url}: ")
+        assert len(server.asked) == 1
+        return line.removeprefix(f"{server.url}: ")
 
 
 def test_counters_of_gates_are_read_as_they_were_scraped() -> None:
-    with fake.fake(GOOD) as told:
-        (counter,) = Prometheus(told.url.replace("//", "//me:secret@"), timeout_s=5).read(10, 20)
+    with fake.fake(GOOD) as server:
+        (counter,) = Prometheus(server.url.replace("//", "//me:secret@"), timeout_s=5).read(10, 20)
     assert (counter.job, counter.name) == ("bert", "bursts")
     # What is before the time asked for depends on the version; what is no number was not scraped.
     assert (counter.times_s.tolist(), counter.values.tolist()) == ([11, 13], [5, 7])
-    ((path, form, headers),) = told.asked
+    ((path, form, headers),) = server.asked
     assert path == "/api/v1/query"
     assert form["query"].startswith('{__name__=~"metronome_gate_(iterations|')
     assert form["query"].endswith(')_total"}[10001ms]')

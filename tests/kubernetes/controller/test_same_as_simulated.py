@@ -94,18 +94,18 @@ class Known(SimState):
         return left if self.lengths_known else None  # type: ignore[return-value]
 
 
-def simulated(told: Story) -> Iterator[Places]:
+def simulated(day: Story) -> Iterator[Places]:
     """Yield the places after each event, as the policy of the simulator chooses them."""
-    policy, jobs = Metronome(0), training_jobs(told.scenario)
+    policy, jobs = Metronome(0), training_jobs(day.scenario)
     policy._meetings = MEETINGS
     state = Known(Room(SPEC), engine=None)  # type: ignore[arg-type]
-    state.lengths_known, state.began = told.lengths_known, {}
+    state.lengths_known, state.began = day.lengths_known, {}
     by_name = {job.name: job for job in jobs}
     queue: list[TrainingJob] = []
-    for now, event, name in told.events:
+    for now, event, name in day.events:
         state.now, job = 1000.0 * now, by_name[name]
         if event == "comes":
-            if not told.lengths_known:
+            if not day.lengths_known:
                 job.__dict__["demand"] = replace(job.demand, length_ms=None)
             queue.append(job)
         elif job in queue:
@@ -120,25 +120,25 @@ def simulated(told: Story) -> Iterator[Places]:
         yield {each.job.name: each.placement.nodes for each in state.running.values()}
 
 
-def controlled(told: Story) -> Iterator[Places]:
+def controlled(day: Story) -> Iterator[Places]:
     """Yield the same, as the controller chooses them."""
     state, cluster = ClusterState(SPEC), FakeCluster(len(SPEC.nodes))
     begin = cluster.now_s
     clock = lambda: float(cluster.now_s)  # noqa: E731
     controller = Controller(state, cluster, clock=clock, unix_clock=clock)
-    jobs = {job.name: job for job in told.scenario.jobs}
-    for now, event, name in told.events:
+    jobs = {job.name: job for job in day.scenario.jobs}
+    for now, event, name in day.events:
         cluster.now_s = begin + now
         if event == "comes":
-            cluster.submit(name, jobs[name].workers, **stated(told, name))
+            cluster.submit(name, jobs[name].workers, **stated(day, name))
         else:
             cluster.remove(name)
         controller.reconcile(cluster.pods(), cluster.nodes())
         yield {job.removeprefix("default/"): each.nodes for job, each in state.claims.items()}
 
 
-def stated(told: Story, name: str) -> dict[str, str]:
-    job = next(job for job in told.scenario.jobs if job.name == name)
+def stated(day: Story, name: str) -> dict[str, str]:
+    job = next(job for job in day.scenario.jobs if job.name == name)
     assert job.stated is not None
     phases = [
         {
@@ -150,15 +150,15 @@ def stated(told: Story, name: str) -> dict[str, str]:
     ]
     traffic = {"periodMicroseconds": int(1000 * job.stated.period_ms), "phases": phases}
     known = {"traffic": json.dumps(traffic), "priority": str(job.priority)}
-    return known | ({"iterations": str(job.iterations)} if told.lengths_known else {})
+    return known | ({"iterations": str(job.iterations)} if day.lengths_known else {})
 
 
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 200), marks=pytest.mark.slow)])
 def test_same_jobs_run_at_same_places(seeds: range) -> None:
     chosen = 0
     for seed in seeds:
-        told = story(seed)
-        for step, (mine, its) in enumerate(zip(simulated(told), controlled(told), strict=True)):
+        day = story(seed)
+        for step, (mine, its) in enumerate(zip(simulated(day), controlled(day), strict=True)):
             assert its == mine, (seed, step)
             chosen += len(mine)
     assert chosen > 50 * len(seeds)
