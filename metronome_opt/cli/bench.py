@@ -139,9 +139,7 @@ def run(
 @app.command()
 def report(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of records.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the report.")
-    ],
+    output: options.ResultsFolder,
     best_known: Annotated[
         Path | None,
         typer.Option(

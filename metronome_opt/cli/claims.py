@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
 from metronome_opt.errors import naming
@@ -18,9 +13,7 @@ from metronome_opt.schedule import read_schedule
 def claims(
     instance: options.InstanceFile,
     schedule: options.ScheduleFile,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the manifests.")
-    ],
+    output: options.ResultsFolder,
     namespace: options.Namespace = options.NAMESPACE,
 ) -> int:
     """Write SCHEDULE as manifests for a cluster.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -22,9 +21,7 @@ Times = Mapping[str, Mapping[str, Fraction]]
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
-    ] = Path("demo-output"),
+    output: options.ResultsFolder = Path("demo-output"),
     time_limit: options.TimeLimit = 10.0,
     seed: options.Seed = 0,
 ) -> int:

@@ -33,6 +33,9 @@ TextOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Write here.", show_default="standard output"),
 ]
+ResultsFolder = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
+]
 ClaimsFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write claims to this folder, as manifests.")
 ]

@@ -39,9 +39,7 @@ def pareto(
             "wait, moves.",
         ),
     ] = "contention,latency",
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
-    ] = Path("front"),
+    output: options.ResultsFolder = Path("front"),
     time_limit: options.TimeLimit = DEFAULT_FRONT_LIMIT,
     seed: options.Seed = 0,
     workers: options.Workers = None,

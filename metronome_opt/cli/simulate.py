@@ -53,10 +53,7 @@ def simulate(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
     ] = None,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="DIR", help="Folder for records and tables."),
-    ] = Path("simulation"),
+    output: options.ResultsFolder = Path("simulation"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a folder: skip what it has.")
     ] = False,
