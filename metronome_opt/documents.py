@@ -216,13 +216,11 @@ def _check_depth(value: object, left: int = MAX_DEPTH) -> None:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise InputError(f"key {quote(key)} is given twice")
-            seen.add(key)
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
+            raise InputError(f"key {quote(key)} is given twice")
+        mapping[key] = value
     return mapping
 
 

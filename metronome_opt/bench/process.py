@@ -183,10 +183,13 @@ def run_task(
         # In bytes on macOS, in 1024 of them elsewhere.
         unit = 2**20 if sys.platform == "darwin" else 2**10
         circumstances["peak_memory_mb"] = round(usage.ru_maxrss / unit, 1)
+        messages = folder / MESSAGES_FILE
+        # A line that the task could not end is left out.
+        lines = messages.read_bytes().split(b"\n")[:-1] if messages.exists() else ()
         return TaskOutcome(
             ending,
             process.returncode if ending == "ended" else None,
-            _read_messages(folder / MESSAGES_FILE),
+            tuple(map(json.loads, lines)),
             _last_line(folder / OUTPUT_FILE),
             circumstances,
         )
@@ -226,13 +229,6 @@ def kill_marked(mark: str) -> None:
                     os.kill(int(path.parent.name), signal.SIGKILL)
         if not left:
             return
-
-
-def _read_messages(path: Path) -> tuple[dict[str, Any], ...]:
-    """Read the messages of a task; a line that it could not end is left out."""
-    if not path.exists():
-        return ()
-    return tuple(json.loads(line) for line in path.read_bytes().split(b"\n")[:-1])
 
 
 def _last_line(path: Path) -> str:

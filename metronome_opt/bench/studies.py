@@ -156,7 +156,10 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     """
     _check(records)
     done = [record for record in records if record.succeeded]
-    jobs = _jobs_of(done)
+    jobs = _stacked(done, "jobs", _JOBS).astype({"finished": bool})
+    jobs["completion"] = jobs["completion_s"].where(jobs["finished"])
+    jobs["slowdown"] = jobs["iteration_mean_ms"] / jobs["ideal_ms"]
+    jobs = jobs.replace([np.inf, -np.inf], np.nan).sort_values("job", kind="stable")
     runs = _runs_of(done, jobs, _stacked(done, "links", _LINKS))
     cells = tuple(dict.fromkeys(map(label_of, records)))
     wanted: list[tuple[str, tuple[str, ...]]] = [(cell, (cell,)) for cell in cells]
@@ -237,14 +240,6 @@ def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
             table.insert(position, name, value)
         frames.append(table)
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=_RUN)
-
-
-def _jobs_of(records: Sequence[SimulationRecord]) -> pd.DataFrame:
-    """Return the jobs of all runs with derived numbers, NaN for what is not known."""
-    jobs = _stacked(records, "jobs", _JOBS).astype({"finished": bool})
-    jobs["completion"] = jobs["completion_s"].where(jobs["finished"])
-    jobs["slowdown"] = jobs["iteration_mean_ms"] / jobs["ideal_ms"]
-    return jobs.replace([np.inf, -np.inf], np.nan).sort_values("job", kind="stable")
 
 
 def _runs_of(

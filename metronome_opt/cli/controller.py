@@ -78,6 +78,11 @@ def controller(
 
         read = Prometheus(prometheus).read
     changed, stop = threading.Event(), threading.Event()
+
+    def end_round(*_: object) -> None:
+        stop.set()
+        changed.set()
+
     metrics = ControllerMetrics()
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig))
@@ -85,7 +90,8 @@ def controller(
         live.check_release()
         if listen is not None:
             _answer_scrapes(listen, metrics)
-        _stop_on_signals(stop, changed)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end_round)
         new = None if cluster is None else new_state(cluster)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
@@ -125,14 +131,3 @@ def _answer_scrapes(address: str, metrics: ControllerMetrics) -> None:
         raise InputError(
             f"--listen: {quote(address)}: cannot be listened on ({error}); give HOST:PORT"
         ) from None
-
-
-def _stop_on_signals(stop: threading.Event, changed: threading.Event) -> None:
-    """End after the current round."""
-
-    def end(*_: object) -> None:
-        stop.set()
-        changed.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)

@@ -61,7 +61,11 @@ def pareto(
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])
         named = naming(file, ScenarioError)
         title = f"{problem.name}: front of {', '.join(names)}"
-        with live_line(title, _describe) as callback, named:
+
+        def describe(event: FrontEvent) -> str:
+            return f"{event.done} of {event.parts} parts, {event.points} points"
+
+        with live_line(title, describe) as callback, named:
             front = find_front(
                 problem,
                 names,
@@ -85,10 +89,6 @@ def pareto(
         for each in front.notes:
             note(each)
     return options.INTERRUPTED if front.stop is Stop.INTERRUPTED else 0
-
-
-def _describe(event: FrontEvent) -> str:
-    return f"{event.done} of {event.parts} parts, {event.points} points"
 
 
 # ------------------------------------------------------------------ files

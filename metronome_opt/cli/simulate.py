@@ -99,6 +99,7 @@ def simulate(
         plan,
         read_value,
     )
+    from metronome_opt.bench.studies import summarise
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal
 
@@ -127,7 +128,14 @@ def simulate(
     if not interrupted and records and all(record.kind == "refused" for record in records):
         raise InputError(f"{records[0].title}: {records[0].error}")
     if as_json:
-        _print_json(study, records, written)
+        print_json(
+            {
+                "study": study.name,
+                "kinds": dict(Counter(record.kind for record in records)),
+                "policies": summarise(records),
+                "written": list(map(str, written)),
+            }
+        )
     else:
         _print_table(study, records)
     options.wrote(*written)
@@ -230,15 +238,3 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
         "unfinished jobs",
     )
     terminal().print(plain_table(headings, rows))
-
-
-def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:
-    from metronome_opt.bench.studies import summarise
-
-    document = {
-        "study": study.name,
-        "kinds": dict(Counter(record.kind for record in records)),
-        "policies": summarise(records),
-        "written": list(map(str, written)),
-    }
-    print_json(document)

@@ -169,10 +169,6 @@ def _of_job_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
             yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
 
 
-def _of_plain_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    yield _pods_of_job("pods", workload.name, workload / "spec", "NonIndexed")
-
-
 # ------------------------------------------------------------------ the records
 
 _KUBEFLOW = "kubeflow.org"
@@ -214,7 +210,7 @@ register(
     WorkloadKind(
         "Job",
         "batch",
-        pods=_of_plain_job,
+        pods=lambda job: [_pods_of_job("pods", job.name, job / "spec", "NonIndexed")],
         job_labels=("scheduling.x-k8s.io/pod-group", "batch.kubernetes.io/job-name", "job-name"),
         rank_labels=("batch.kubernetes.io/job-completion-index",),
     ),

@@ -227,8 +227,13 @@ class Costs:
         if singles:
             network = _finer(network, per_unit.numerator)
             network = self._with_singles(network, singles, per_unit.denominator)
+            worst = network.limit + sum(
+                int(cost.excess.max()) + cost.low
+                for cost in network.costs
+                if cost.link is None and cost.excess is not None
+            )
             largest = _LARGEST if limit is None else limit * per_unit.denominator
-            network = replace(network, limit=min(_sum_of_worst(network), largest))
+            network = replace(network, limit=min(worst, largest))
         return network
 
     def bearing(self, slots: int) -> CostNetwork:
@@ -288,13 +293,3 @@ def _finer(network: CostNetwork, factor: int) -> CostNetwork:
         limit=network.limit * factor,
         dtype=np.int64,
     )
-
-
-def _sum_of_worst(network: CostNetwork) -> int:
-    """Return the maximum cost of a network without a limit."""
-    singles = sum(
-        int(cost.excess.max()) + cost.low
-        for cost in network.costs
-        if cost.link is None and cost.excess is not None
-    )
-    return network.limit + singles

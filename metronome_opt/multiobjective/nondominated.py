@@ -134,16 +134,15 @@ class Nondominated:
         There is one network for each cost, of the same jobs and domains.
         """
         self._visit(networks)
-        return not self._stopped
-
-    @property
-    def _stopped(self) -> bool:
-        return self._search.stopped
+        return not self._search.stopped
 
     def _visit(self, networks: Sequence[CostNetwork]) -> None:
         self._nodes += 1
-        agreed = self._cut_down(networks)
-        if agreed is None or self._stopped:
+        agreed: list[CostNetwork] | None = list(networks)
+        for max_cells in (*_STEPS, *([2**22] if self._nodes == 1 else [])):
+            if agreed is not None:
+                agreed = self._settled(agreed, max_cells)
+        if agreed is None or self._search.stopped:
             return
         try:
             rows = self._eliminated(agreed)
@@ -152,21 +151,13 @@ class Nondominated:
         if rows is not None:
             self._offer(agreed, rows)
             return
-        if self._stopped:  # perhaps with nothing left to branch on
+        if self._search.stopped:  # perhaps with nothing left to branch on
             return
         job = _job_to_branch_on(agreed)
         for entry in np.argsort(agreed[-1].rises(job), kind="stable"):
-            if self._stopped:
+            if self._search.stopped:
                 return
             self._visit([condition(network.given(job, int(entry))) for network in agreed])
-
-    def _cut_down(self, networks: Sequence[CostNetwork]) -> list[CostNetwork] | None:
-        """Return the networks cut down, small tables first; None if nothing is accepted."""
-        agreed: list[CostNetwork] | None = list(networks)
-        for max_cells in (*_STEPS, *([2**22] if self._nodes == 1 else [])):
-            if agreed is not None:
-                agreed = self._settled(agreed, max_cells)
-        return agreed
 
     def _settled(self, networks: Sequence[CostNetwork], max_cells: int) -> list[CostNetwork] | None:
         """Return the networks with tables, and with the cells and offsets that all of them allow.
@@ -174,7 +165,7 @@ class Nondominated:
         Their limits are those that hold above their floors.
         """
         settled = list(networks)
-        while not (_hopeless(settled) or self._stopped):
+        while not (_hopeless(settled) or self._search.stopped):
             before = [(network.sizes, network.floor) for network in settled]
             limits = self._archive.limits([network.floor for network in settled])
             if limits is None:
@@ -207,7 +198,7 @@ class Nondominated:
             left = [each for each in left if job not in each.scope]
             joint = mine[0]
             for position, other in enumerate(mine[1:], start=1):
-                if self._stopped:
+                if self._search.stopped:
                     return None
                 joint = joint.join(other, _MAX_ROWS)
                 joint = self._hopeful(joint, [*mine[position + 1 :], *left], lows)

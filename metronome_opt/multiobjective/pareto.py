@@ -169,8 +169,10 @@ def _front(
             whole.interrupt()
         ends.append(end.offsets)
         proved = proved and all(level.proved for level in end.levels)
-        if order == names and proved and _is_ideal(instance, end.offsets, names):
-            break
+        if order == names and proved:
+            second = BY_NAME[names[1]].value(instance, end.offsets, traffic(instance))
+            if not second:  # nothing is better in either
+                break
         if order == names and whole.stopped:
             proved = False
             break
@@ -203,11 +205,6 @@ def _front(
             whole.end(Stop.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
     return [join([part for part, _ in each.parts]) for each in whole_front], proved
-
-
-def _is_ideal(instance: Instance, offsets: Mapping[str, int], names: Sequence[str]) -> bool:
-    """Return whether an optimum of the first objective has none of the second one, either."""
-    return not BY_NAME[names[1]].value(instance, offsets, traffic(instance))
 
 
 def _between(

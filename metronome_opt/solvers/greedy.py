@@ -31,14 +31,9 @@ def draw(search: Search) -> None:
 
 
 def run(search: Search) -> None:
-    """Offer the greedy schedule, which any time at all is enough for."""
-    search.offer(construct(search), "greedy")
+    """Offer the greedy schedule: ties go to the larger cushion, then to the shorter wait.
 
-
-def construct(search: Search) -> list[int]:
-    """Return the greedy offsets: ties go to the larger cushion, then to the shorter wait.
-
-    Without any time, or after Ctrl-C, jobs start when ready.
+    Any time is enough; without any, or after Ctrl-C, jobs start when ready.
     """
     state = search.compiled.empty()
     offsets = [job.unshifted for job in search.instance.jobs]
@@ -46,7 +41,7 @@ def construct(search: Search) -> list[int]:
         if search.instance.jobs[job].fixed_offset is None and not search.barred:
             offsets[job] = best_offset(state, job)[0]
         put_job(state, job, offsets[job], 1)
-    return offsets
+    search.offer(offsets, "greedy")
 
 
 def _order(instance: Instance) -> list[int]:

@@ -154,7 +154,9 @@ class Population:
             self._effort = effort
             self._anneal(members)
         if members < _MEMBERS:
-            self._walk_on()
+            while not self.budget.stopped:  # walk from the incumbent, again and again
+                self._go_to(self._incumbent().offsets)
+                self._walk(int(_CHUNK * self._effort), "local search")
         self.stalled = 0 if self._search.incumbent != before else self.stalled + 1
 
     def _begin(self) -> None:
@@ -217,12 +219,6 @@ class Population:
             if self.budget.stopped:
                 return
             self._add(self._walk(self._effort - steps, "annealing"))
-
-    def _walk_on(self) -> None:
-        """Walk from the incumbent, again and again, until the time is over."""
-        while not self.budget.stopped:
-            self._go_to(self._incumbent().offsets)
-            self._walk(int(_CHUNK * self._effort), "local search")
 
     def _walk(self, steps: int, source: str) -> _Member:
         """Walk on from where the schedule is; offer and return the best on the way."""

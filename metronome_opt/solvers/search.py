@@ -242,21 +242,8 @@ def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
         for job, flows in zip(link.jobs, link.flows, strict=True)
     ]
     means = [(job.weight, Fraction(flows * job.volume, job.period)) for job, flows in users]
-    return mean_excess(means, link.capacity * compiled.unit)
-
-
-def mean_excess(means: Sequence[tuple[int, Fraction]], capacity: int) -> Fraction:
-    """Return the excess of jobs over a capacity, layer by layer, were their demand even.
-
-    Parameters
-    ----------
-    means
-        Weight and mean demand of each job.
-    """
     total = Fraction(0)
-    below = 0
-    for weight in sorted({weight for weight, _ in means}):
+    for weight, price in zip(link.weights, link.prices, strict=True):
         demand = sum(mean for other, mean in means if other >= weight)
-        total += (weight - below) * max(Fraction(0), demand - capacity)
-        below = weight
+        total += price * max(Fraction(0), demand - link.capacity * compiled.unit)
     return total

@@ -66,22 +66,17 @@ def end_with_parent() -> None:
     os._exit(1)
 
 
-def set_parameters(parameters: Any, chosen: dict[str, Any]) -> None:
-    """Set CP-SAT's parameters by name; lists are added to."""
-    for name, value in chosen.items():
-        if isinstance(value, list):
-            getattr(parameters, name).extend(value)
-        else:
-            setattr(parameters, name, value)
-
-
 def _cpsat(path: str, options: dict[str, Any]) -> None:
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
     model.proto.parse_text_format(Path(path).read_text(encoding="utf-8"))
     solver = cp_model.CpSolver()
-    set_parameters(solver.parameters, options["parameters"])
+    for name, value in options["parameters"].items():
+        if isinstance(value, list):
+            getattr(solver.parameters, name).extend(value)
+        else:
+            setattr(solver.parameters, name, value)
     if options["deadline"] is not None:
         solver.parameters.max_time_in_seconds = _seconds_left(options)
     solve_cpsat(solver, model, _send)

@@ -44,7 +44,8 @@ class Nodes:
         self.gone = self._numbers.keys() - there.keys()
         for name in self._numbers:
             node = there.get(name)
-            ready = node is not None and _is_ready(node)
+            conditions = ((node or {}).get("status") or {}).get("conditions") or ()
+            ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
             if ready:
                 self._unready.pop(name, None)
             else:
@@ -97,11 +98,6 @@ class Nodes:
 
 def _name(node: Node) -> str:
     return str(node["metadata"]["name"])
-
-
-def _is_ready(node: Node) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _needs(pod: Pod) -> tuple[int, ...]:

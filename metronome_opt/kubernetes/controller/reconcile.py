@@ -122,7 +122,9 @@ class Controller:
         jobs = jobs_of(pod for pod in pods if self._namespace in (None, pod.namespace))
         self._forget(jobs)
         for job in list(self.state.claims):
-            if self._manages(job) and job not in jobs and job not in self._moving:
+            namespace, slash, _ = job.partition("/")
+            ours = slash and self._namespace in (None, namespace)
+            if ours and job not in jobs and job not in self._moving:
                 self._attempt(Members(job), lambda of: self._release(of.job))
         waiting: list[tuple[Gang, Members]] = []
         for members in jobs.values():
@@ -140,10 +142,6 @@ class Controller:
         for node, message in self._nodes.unlike:
             self._report_node(node, message)
         return sum(job not in self.state.claims for job in jobs)
-
-    def _manages(self, job: str) -> bool:
-        namespace, slash, _ = job.partition("/")
-        return bool(slash) and self._namespace in (None, namespace)
 
     def _read_claims(self) -> None:
         """Read all claims now and then: they may have been deleted or changed."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,23 +127,17 @@ def _judge(points: Sequence[Point], path: str | Path) -> tuple[Problem | None, s
 
 def _named(points: Sequence[Point]) -> list[Path]:
     """Return the files of instances and scenarios that have the name the schedules state."""
-    name = points[0].schedule.instance
-    folders = dict.fromkeys(
-        folder.resolve() for folder in (points[0].path.parent, Path(), data_folder() / "scenarios")
-    )
-    return [path for folder in folders for path in _problems(folder, name)]
-
-
-def _problems(folder: Path, name: str) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.suffix in _SUFFIXES and _says(path, INSTANCE_FORMAT, SCENARIO_FORMAT):
-            try:
-                document = read_document(path)
-            except InputError:
-                continue  # some other file that only looks like one
-            formats = (INSTANCE_FORMAT, SCENARIO_FORMAT)
-            if document.get("format") in formats and document.get("name") == name:
-                yield path
+    formats, name = (INSTANCE_FORMAT, SCENARIO_FORMAT), points[0].schedule.instance
+    folders = (points[0].path.parent, Path(), data_folder() / "scenarios")
+    named = []
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
+        for path in sorted(folder.iterdir()):
+            if path.suffix in _SUFFIXES and _says(path, *formats):
+                with suppress(InputError):  # some other file that only looks like one
+                    document = read_document(path)
+                    if document.get("format") in formats and document.get("name") == name:
+                        named.append(path)
+    return named
 
 
 def _says(path: Path, *formats: str) -> bool:

@@ -194,17 +194,17 @@ def _classes(value: Any) -> Any:
     raise PydanticCustomError("classes", "must be text such as '1/2/4'")
 
 
-def _format_classes(value: tuple[int, ...]) -> str:
-    return "/".join(map(str, value))
-
-
 def _ordered(value: tuple[int, int]) -> tuple[int, int]:
     if value[0] > value[1]:
         raise PydanticCustomError("ordered", "must be the minimum and the maximum, in this order")
     return value
 
 
-Priorities = Annotated[tuple[int, ...], BeforeValidator(_classes), PlainSerializer(_format_classes)]
+Priorities = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_classes),
+    PlainSerializer(lambda value: "/".join(map(str, value))),
+]
 """Priorities to draw from uniformly, written ``1/2/4``."""
 
 Span = Annotated[
