@@ -10,7 +10,7 @@ nothing is. The front of the whole is the non-dominated part of the Minkowski su
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
