@@ -134,7 +134,7 @@ class Result:
 
     @property
     def evaluation(self) -> Evaluation:
-        """What was judged; an `InputError` if a link's hyperperiod is too long for that."""
+        """The judged values; an `InputError` if a link's hyperperiod is too long for that."""
         if self.judged is None:
             self.instance.at_patterns(self.schedule.patterns).check_hyperperiods(self.stretch)
         assert self.judged is not None  # noqa: S101 (else it was refused)

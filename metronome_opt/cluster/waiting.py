@@ -51,10 +51,10 @@ def wait_of(state: ClusterState, gang: Gang, decision: Decision, *, known: bool)
     mine = delays.pop(gang.name, 0.0)
     worst = sorted(delays.items(), key=lambda each: -each[1])
     slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > NOTICED]
-    told = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
+    effects = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
     if mine > NOTICED:
-        told.append(f"take {100 * mine:.0f} % longer itself")
-    return Wait(f"would {' and '.join(told) or 'find a better place later'}", True, until)
+        effects.append(f"take {100 * mine:.0f} % longer itself")
+    return Wait(f"would {' and '.join(effects) or 'find a better place later'}", True, until)
 
 
 def _until(decision: Decision, *, known: bool) -> str:

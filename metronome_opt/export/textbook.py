@@ -1,4 +1,4 @@
-"""The textbook time-indexed form of the rotation problem, apart from any back end.
+"""The textbook time-indexed form of the rotation problem, without any back end.
 
 Choose one offset per job, ``sum_o x[j, o] = 1``. Burst p of job j is on in slot u of its period,
 ``z[j, p, u] = sum of x[j, o] over the offsets that put it there``. In every slot of every link's

@@ -1,8 +1,8 @@
 """Lower bound of a node: of all schedules with the placed jobs at their offsets.
 
-For a partial assignment P the contention K(P) plus, for every job that is not placed, the least it
-would add to P alone is a lower bound: unserved bandwidth is convex and increasing in demand, so
-what a job adds never falls as others are placed (supermodularity).
+For a partial assignment P the contention K(P) plus, for every job that is not placed, the minimum
+that it would add to P alone is a lower bound: unserved bandwidth is convex and increasing in
+demand, so what a job adds never falls as others are placed (supermodularity).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, Marks, Tree, TreeSea
 
 
 @inner
-def add_up(search: TreeSearch, at: Ints, least: Ints) -> int:
+def add_up(search: TreeSearch, at: Ints, minimum: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
-    `at` and `least` become, per job that is not placed, its cheapest offset and what it adds there.
-    They are complete only if the bound is below the incumbent.
+    `at` and `minimum` become, per job that is not placed, its cheapest offset and what it adds
+    there. They are complete only if the bound is below the incumbent.
     """
     tree = search.tree
     total: int = tree.depths[tree.counters[0]["depth"]]["added"]
@@ -30,10 +30,10 @@ def add_up(search: TreeSearch, at: Ints, least: Ints) -> int:
         tree.jobs[job]["alone"] = _is_alone(tree, job)
         _mark(search, job, domain)
         _sum_uses(search, job, domain)
-        at[job], least[job] = _least(tree.cost[job], tree.mark[job], domain)
+        at[job], minimum[job] = _cheapest(tree.cost[job], tree.mark[job], domain)
         if at[job] < 0:
             return NONE
-        total += least[job]
+        total += minimum[job]
         if total >= tree.counters[0]["incumbent"]:
             break
     return total
@@ -119,11 +119,11 @@ def _sum_uses(search: TreeSearch, job: int, domain: int) -> None:
 
 
 @inner
-def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
+def _cheapest(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     """Return the cheapest offset that is not closed and its cost; -1 if all are closed."""
     at = -1
-    least: int = NONE
+    minimum: int = NONE
     for o in range(domain):
-        if mark[o] != CLOSED and cost[o] < least:
-            at, least = o, cost[o]
-    return at, least
+        if mark[o] != CLOSED and cost[o] < minimum:
+            at, minimum = o, cost[o]
+    return at, minimum

@@ -43,13 +43,13 @@ def contacts_of(compiled: Compiled) -> Contacts:
     for j, others in enumerate(compiled.sharing()):
         for i in others:
             divisor = math.gcd(jobs[i].period, jobs[j].period)
-            found = _differences(edges[i], edges[j], divisor)
-            if not found:
+            meets = _differences(edges[i], edges[j], divisor)
+            if not meets:
                 continue
             graph.add_edge(i, j)
             other.append(i)
             modulus.append(divisor)
-            difference += found
+            difference += meets
             difference_ptr.append(len(difference))
         ptr.append(len(other))
     component = np.zeros(len(jobs), dtype=np.int64)

@@ -1,13 +1,12 @@
 """Exact branch and bound over the rotations of a few jobs.
 
 Depth-first branch and bound. What a job adds to the contention never falls as others are placed
-(supermodularity), so what is placed plus, for every other job, the least it would add now is a
+(supermodularity), so what is placed plus, for every other job, the minimum it would add now is a
 lower bound. The job that costs most at its best rotation is placed next, cheapest rotations first.
 
-A job may take rotations that are given. Of those that lead to one another by
-rotating everything only one is tried: where everything can be rotated by so many slots that what is
-placed stays where it is, a job needs only rotations below the greatest common divisor of that
-number and its period.
+A job may take rotations that are given. Of those that lead to one another by rotating everything
+only one is tried: where everything can be rotated by so many slots that what is placed stays where
+it is, a job needs only rotations below the greatest common divisor of that number and its period.
 
 All jobs must be scaled alike: compile with `common_scale`, or a single link.
 """
@@ -23,7 +22,7 @@ from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.jobs import ADD, REMOVE, put_job, scored
 from metronome_opt.kernels.tables import DemandState, Ints
 
-_DEPTH, _LEAST, _COUNT = range(3)
+_DEPTH, _MINIMUM, _COUNT = range(3)
 _TO_EXPAND = -1
 _NOTHING_KNOWN = 2**62  # as what is added in the best way known, above all others
 
@@ -43,8 +42,8 @@ class Few(NamedTuple):
     added: Ints  # per depth, what each of them adds
     choices: Ints  # per depth, how many there are
     following: Ints  # per depth, which comes next; -1 before they are made
-    rotation: Ints  # per depth, the least number of slots by which everything can be rotated
-    allowed: Ints  # rotations of each job of the instance, ascending, shape (jobs, most)
+    rotation: Ints  # per depth, the minimum number of slots by which everything can be rotated
+    allowed: Ints  # rotations of each job of the instance, ascending, shape (jobs, longest)
     number: Ints  # how many each job has
 
 
@@ -62,7 +61,7 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], ro
         that are allowed and nothing changes for the jobs that do not move.
     """
     free = [job for job, each in enumerate(allowed) if each]
-    size, most = len(free), max(1, *map(len, allowed))
+    size, longest = len(free), max(1, *map(len, allowed))
 
     def table(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
@@ -74,12 +73,14 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], ro
         offset=table(size),
         base=table(size + 1),
         rest=table(size + 1),
-        choice=table(size + 1, most),
-        added=table(size + 1, most),
+        choice=table(size + 1, longest),
+        added=table(size + 1, longest),
         choices=table(size + 1),
         following=table(size + 1),
         rotation=table(size + 1),
-        allowed=np.array([[*each, *[0] * (most - len(each))] for each in allowed], dtype=np.int64),
+        allowed=np.array(
+            [[*each, *[0] * (longest - len(each))] for each in allowed], dtype=np.int64
+        ),
         number=np.array([len(each) for each in allowed], dtype=np.int64),
     )
     few.counters[:] = (0, _NOTHING_KNOWN, size)
@@ -111,7 +112,7 @@ def try_offsets(state: DemandState, few: Few, nodes: int) -> int:
         if entry < few.choices[depth]:
             value = few.base[depth] + few.added[depth, entry]
             # Sorted by cost: where one cannot be better than the best, those after it cannot.
-            if value + few.rest[depth] < counters[_LEAST]:
+            if value + few.rest[depth] < counters[_MINIMUM]:
                 few.following[depth] = entry + 1
                 _go_down(state, few, few.choice[depth, entry], value)
                 continue
@@ -149,22 +150,22 @@ def _expand(state: DemandState, few: Few) -> None:
     counters = few.counters
     depth = counters[_DEPTH]
     total = few.base[depth]
-    chosen, most = -1, np.int64(-1)
+    chosen, maximum = -1, np.int64(-1)
     for position in range(depth, counters[_COUNT]):
         job = few.job[position]
         cost, _ = scored(state, job)
         rotations = _different(few, depth, job, cost.shape[0])
-        least = cost[rotations[0]]
+        minimum = cost[rotations[0]]
         for offset in rotations:
-            least = min(least, cost[offset])
-        total += least
-        if total >= counters[_LEAST]:
+            minimum = min(minimum, cost[offset])
+        total += minimum
+        if total >= counters[_MINIMUM]:
             _go_up(state, few)
             return
-        if least > most:
-            chosen, most = position, np.int64(least)
+        if minimum > maximum:
+            chosen, maximum = position, np.int64(minimum)
     if chosen < 0:
-        counters[_LEAST] = total
+        counters[_MINIMUM] = total
         for position in range(depth):
             few.best[few.job[position]] = few.offset[position]
         _go_up(state, few)
@@ -177,7 +178,7 @@ def _expand(state: DemandState, few: Few) -> None:
     few.choice[depth, : ranked.shape[0]] = rotations[ranked]
     few.added[depth, : ranked.shape[0]] = cost[ranked]
     few.choices[depth] = ranked.shape[0]
-    few.rest[depth] = total - few.base[depth] - most
+    few.rest[depth] = total - few.base[depth] - maximum
     few.following[depth] = 0
 
 

@@ -177,8 +177,8 @@ def _meet(state: DemandState, one: int, other: int) -> bool:
 @kernel
 def _room_of(state: DemandState, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed."""
-    cost, least = scored(state, job)
-    if least > 0:
+    cost, minimum = scored(state, job)
+    if minimum > 0:
         return 0
     count = 0
     for o in range(cost.shape[0]):

@@ -27,10 +27,10 @@ from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Tree, Tre
 
 
 @inner
-def _branch(search: TreeSearch, total: int, least: Ints) -> None:
+def _branch(search: TreeSearch, total: int, minimum: Ints) -> None:
     """Make the children of a node that its bound does not end.
 
-    `least` is what each job adds to the bound of the node, `total`.
+    `minimum` is what each job adds to the bound of the node, `total`.
     """
     tree, contacts = search.tree, search.contacts
     depth = tree.counters[0]["depth"]
@@ -44,7 +44,7 @@ def _branch(search: TreeSearch, total: int, least: Ints) -> None:
         if not _is_candidate(contacts, tree, job, goes_on):
             continue
         domain = domain_of(search, job)
-        _bound_offsets(tree, job, domain, total - least[job])
+        _bound_offsets(tree, job, domain, total - minimum[job])
         size, abutting_size, abutting[job] = _sizes(tree, job, domain)
         contact_size += abutting_size
         if narrow < 0 or size < narrow_size:
@@ -178,14 +178,14 @@ def _expand(search: TreeSearch) -> int:
     """Bound a node and make its children, none if it cannot be better; return its bound."""
     tree = search.tree
     jobs = tree.jobs.shape[0]
-    at, least = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
-    total = add_up(search, at, least)
+    at, minimum = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
+    total = add_up(search, at, minimum)
     if total >= tree.counters[0]["incumbent"]:
         return total
     if _is_decided(tree):
         _keep(tree, at, total)
         return total
-    _branch(search, total, least)
+    _branch(search, total, minimum)
     return total
 
 

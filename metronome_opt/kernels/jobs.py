@@ -73,7 +73,7 @@ def score_job(state: DemandState, job: int, cost: Ints) -> int:
 
 @kernel
 def score_use(state: DemandState, job: int, use: int, cost: Ints) -> int:
-    """Compute the same for one of its links; return the least."""
+    """Compute the same for one of its links; return the minimum."""
     return _score_uses(state, job, use, use + 1, cost)
 
 
@@ -84,7 +84,7 @@ def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints)
     priced = work[period : 2 * period]
     folded = work[2 * period : 3 * period]
     prefix = work[3 * period : 5 * period]
-    least = 0
+    minimum = 0
     cost[:] = 0
     for p in range(tables.jobs[job]["first_phase"], tables.jobs[job]["end_phase"]):
         priced[:] = 0
@@ -99,16 +99,16 @@ def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints)
                 price = tables.prices[tables.links[link]["first_price"] + layer]
                 add_multiple(tables.uses[use]["scale"] * price, folded, priced)
         start, length = tables.phases[p]["start"], tables.phases[p]["length"]
-        least = add_windows(priced, start, length, prefix, cost)
-    return least
+        minimum = add_windows(priced, start, length, prefix, cost)
+    return minimum
 
 
 @inner
 def scored(state: DemandState, job: int) -> tuple[Ints, int]:
-    """Score a job; return its cost at every offset, in scratch memory, and the least of them."""
+    """Score a job; return its cost at every offset, in scratch memory, and the minimum of them."""
     cost = state.work[: state.tables.jobs[job]["period"]]
-    least = score_job(state, job, cost)
-    return cost, least
+    minimum = score_job(state, job, cost)
+    return cost, minimum
 
 
 @kernel
@@ -140,11 +140,11 @@ def best_offset(state: DemandState, job: int) -> tuple[int, int]:
 
     Least cost; among equals the most room, then the shortest wait.
     """
-    cost, least = scored(state, job)
+    cost, minimum = scored(state, job)
     ready = state.tables.jobs[job]["ready"]
-    if least > 0:
-        return first_offset(cost, least, ready), least
-    return roomiest_offset(cost, ready)[0], least
+    if minimum > 0:
+        return first_offset(cost, minimum, ready), minimum
+    return roomiest_offset(cost, ready)[0], minimum
 
 
 @kernel
@@ -164,9 +164,9 @@ def descend(state: DemandState, offsets: Ints, order: Ints) -> int:
     moved = 0
     for job in order:
         put_job(state, job, offsets[job], REMOVE)
-        cost, least = scored(state, job)
-        if least < cost[offsets[job]]:
-            offsets[job] = first_offset(cost, least, state.tables.jobs[job]["ready"])
+        cost, minimum = scored(state, job)
+        if minimum < cost[offsets[job]]:
+            offsets[job] = first_offset(cost, minimum, state.tables.jobs[job]["ready"])
             moved += 1
         put_job(state, job, offsets[job], ADD)
     return moved

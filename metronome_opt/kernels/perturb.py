@@ -49,14 +49,14 @@ def spreads(state: DemandState, offsets: Ints, jobs: Ints) -> Floats:
     state, offsets
         A schedule; left as it is.
     """
-    found = np.empty(jobs.shape[0])
+    deviations = np.empty(jobs.shape[0])
     for position in range(jobs.shape[0]):
         job = jobs[position]
         put_job(state, job, offsets[job], REMOVE)
         cost, _ = scored(state, job)
         put_job(state, job, offsets[job], ADD)
-        found[position] = np.std(cost)
-    return found
+        deviations[position] = np.std(cost)
+    return deviations
 
 
 @kernel
@@ -102,11 +102,11 @@ def anneal(
 def _draw(cost: Ints, temperature: float, noise: Floats) -> int:
     """Return an offset from the Boltzmann distribution of `cost`."""
     drawn = 0
-    least = np.inf
+    minimum = np.inf
     for o in range(cost.shape[0]):
         value = cost[o] - temperature * noise[o]
-        if value < least:
-            drawn, least = o, value
+        if value < minimum:
+            drawn, minimum = o, value
     return drawn
 
 
@@ -244,7 +244,7 @@ def _step(
     """Move the first job of the queue."""
     job = _dequeue(walk)
     put_job(state, job, offsets[job], REMOVE)
-    cost, least = scored(state, job)
+    cost, minimum = scored(state, job)
     before = cost[offsets[job]]
     start: Any = generator.integers(0, cost.shape[0])
     if walk.kicked[job]:
@@ -252,8 +252,8 @@ def _step(
         offsets[job] = start
         _enqueue(walk, job)
         _enqueue_neighbours(walk, around, job)
-    elif least < before:
-        offsets[job] = first_offset(cost, least, start)
+    elif minimum < before:
+        offsets[job] = first_offset(cost, minimum, start)
         _enqueue_neighbours(walk, around, job)
     put_job(state, job, offsets[job], ADD)
     walk.blame[job] = cost[offsets[job]]

@@ -61,7 +61,7 @@ def add_windows(folded: Ints, start: int, length: int, prefix: Ints, cost: Ints)
     Returns
     -------
     int
-        The least entry of `cost` after the addition.
+        The minimum entry of `cost` after the addition.
     """
     period = folded.shape[0]
     total = np.int64(0)
@@ -72,17 +72,17 @@ def add_windows(folded: Ints, start: int, length: int, prefix: Ints, cost: Ints)
         prefix[period + u] = prefix[u] + total
     begin = prefix[start : start + period]
     end = prefix[start + length : start + length + period]
-    least: int = cost[0] + (end[0] - begin[0])
+    minimum: int = cost[0] + (end[0] - begin[0])
     for o in range(period):
         value = cost[o] + (end[o] - begin[o])
         cost[o] = value
-        least = min(least, value)
-    return least
+        minimum = min(minimum, value)
+    return minimum
 
 
 @kernel
 def first_offset(cost: Ints, wanted: int, ready: int) -> int:
-    """Return the offset of cost `wanted` that waits least after `ready`."""
+    """Return the offset of cost `wanted` that waits the shortest time after `ready`."""
     for o in range(ready, cost.shape[0]):
         if cost[o] == wanted:
             return o

@@ -15,7 +15,7 @@ from metronome_opt.kubernetes.reading.annotations import Annotations, merge
 from metronome_opt.kubernetes.schemas import Manifest
 
 FOLDER = "/etc/metronome"
-"""Where a container finds its slots, and sees them change."""
+"""The folder in which a container has its slots, and sees them change."""
 
 _VOLUME = "metronome"
 

@@ -41,31 +41,31 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
     from metronome_opt.multiobjective.stretching import solve_stretched
 
     if stretching:
-        found = solve_stretched(arguments, goal, cushion_slots)
+        solution = solve_stretched(arguments, goal, cushion_slots)
     else:
         longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
-        found = solve_offsets(longer, goal)
+        solution = solve_offsets(longer, goal)
         if "stretch" in goal.objectives and not goal.prices:  # no job can be stretched
             place = goal.objectives.index("stretch")
-            found.levels.insert(place, Level("stretch", Fraction(0), proved=True))
-            found.bound = found.bound if place else Fraction(0)
-    return _result(arguments, goal, found, cushion_slots)
+            solution.levels.insert(place, Level("stretch", Fraction(0), proved=True))
+            solution.bound = solution.bound if place else Fraction(0)
+    return _result(arguments, goal, solution, cushion_slots)
 
 
-def _result(arguments: Arguments, goal: Goal, found: Solution, cushion_slots: int) -> Result:
+def _result(arguments: Arguments, goal: Goal, solution: Solution, cushion_slots: int) -> Result:
     """Return the result, every value of it computed by the judge."""
     instance = arguments.instance
-    evaluation = evaluate(instance, found.offsets, found.stretch, longer=cushion_slots)
+    evaluation = evaluate(instance, solution.offsets, solution.stretch, longer=cushion_slots)
     values = evaluation.objectives
     # A schedule states the six objectives, that of the bound first; the levels have the others.
-    optimised = found.levels[0].name if found.levels else goal.objectives[0]
-    bound = found.bound if optimised in OBJECTIVES else None
+    optimised = solution.levels[0].name if solution.levels else goal.objectives[0]
+    bound = solution.bound if optimised in OBJECTIVES else None
     first = next(n for n in (optimised, *goal.objectives, *OBJECTIVES) if n in OBJECTIVES)
-    proved = bool(found.levels) and all(level.proved for level in found.levels)
+    proved = bool(solution.levels) and all(level.proved for level in solution.levels)
     schedule = make_schedule(
         arguments,
-        found.offsets,
-        found.stretch,
+        solution.offsets,
+        solution.stretch,
         {first: values[first], **values},
         bound,
         proved=proved and bound is not None and bound == values[first],
@@ -74,11 +74,11 @@ def _result(arguments: Arguments, goal: Goal, found: Solution, cushion_slots: in
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=found.stop,
+        stop=solution.stop,
         judged=evaluation,
-        build_s=found.build_s,
-        solve_s=max(0.0, schedule.runtime_s - found.build_s),
-        trajectory=found.trajectory,
-        notes=tuple(found.notes),
-        levels=tuple(found.levels),
+        build_s=solution.build_s,
+        solve_s=max(0.0, schedule.runtime_s - solution.build_s),
+        trajectory=solution.trajectory,
+        notes=tuple(solution.notes),
+        levels=tuple(solution.levels),
     )

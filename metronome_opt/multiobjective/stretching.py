@@ -66,8 +66,8 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
     names = tuple(dict.fromkeys((*goal.objectives, STRETCH)))
     search = _StretchSearch(arguments, names, cushion_slots)
 
-    def is_worse(low: Values, found: Sequence[Candidate]) -> bool:
-        return low >= min(each.values for each in found)
+    def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
+        return low >= min(each.values for each in candidates)
 
     def notify(*_: object) -> None:
         if arguments.callback is not None:
@@ -81,8 +81,8 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
     with interrupt_stops(whole):
         for number, part in enumerate(parts):
             share = whole.fraction(1 / (len(parts) - number))
-            found, complete = search.explore(part, share, is_worse, notify)
-            (mine,) = min(found, key=lambda each: each.values).parts
+            candidates, complete = search.explore(part, share, is_worse, notify)
+            (mine,) = min(candidates, key=lambda each: each.values).parts
             offsets |= mine[0]
             stretch |= mine[1]
             proved = proved and complete
@@ -117,12 +117,12 @@ def front_stretched(
     whole = arguments.budget
     search = _StretchSearch(arguments, names, cushion_slots)
 
-    def is_worse(low: Values, found: Sequence[Candidate]) -> bool:
-        return any(all(map(Fraction.__le__, each.values, low)) for each in found)
+    def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
+        return any(all(map(Fraction.__le__, each.values, low)) for each in candidates)
 
-    def notify(done: int, count: int, found: Sequence[Candidate]) -> None:
+    def notify(done: int, count: int, candidates: Sequence[Candidate]) -> None:
         if callback is not None:
-            search.end_if(callback(FrontEvent(whole.elapsed, done, count, len(found))))
+            search.end_if(callback(FrontEvent(whole.elapsed, done, count, len(candidates))))
 
     explored = [
         search.explore(part, whole, is_worse, notify)
@@ -133,7 +133,7 @@ def front_stretched(
             {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
             {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
         )
-        for each in minkowski([nondominated(found) for found, _ in explored])
+        for each in minkowski([nondominated(candidates) for candidates, _ in explored])
     ]
     return rows, all(complete for _, complete in explored)
 
@@ -185,31 +185,31 @@ class _StretchSearch:
         """Return schedules of a component, and whether it is proved that none is missing."""
         choices, all_listed = list_choices(part)
         complete = True
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         quick = budget.fraction(_GREEDY_SHARE)
         for stretch in choices:
-            if not (found and quick.stopped):
+            if not (candidates and quick.stopped):
                 search = Search(self._stretched(part, stretch), time_limit=None, seed=0, workers=1)
                 greedy.run(search)
                 offsets = search.named() or {}
                 values = self.values(part, offsets, stretch)
-                found.append(Candidate(values, ((offsets, stretch),)))
-        ranked = [each.parts[0][1] for each in sorted(found, key=lambda each: each.values)]
-        ranked += choices[len(found) :]
+                candidates.append(Candidate(values, ((offsets, stretch),)))
+        ranked = [each.parts[0][1] for each in sorted(candidates, key=lambda each: each.values)]
+        ranked += choices[len(candidates) :]
         for number, stretch in enumerate(ranked):
-            notify(number, len(ranked), found)
+            notify(number, len(ranked), candidates)
             price = price_of(part, stretch)
-            if is_worse(self._low(price), found):
+            if is_worse(self._low(price), candidates):
                 continue
             if budget.stopped:
                 complete = False
                 break
-            closed = self._solve(part, stretch, budget, is_worse, found)
+            closed = self._solve(part, stretch, budget, is_worse, candidates)
             complete = complete and closed
         if not all_listed:  # what is not listed is stretched
             steps = [Fraction(job.weight, job.period) for job in part.jobs if job.max_stretch]
-            complete = complete and is_worse(self._low(min(steps)), found)
-        return found, complete
+            complete = complete and is_worse(self._low(min(steps)), candidates)
+        return candidates, complete
 
     def _solve(
         self,
@@ -217,14 +217,14 @@ class _StretchSearch:
         stretch: dict[str, int],
         budget: Budget,
         is_worse: _IsWorse,
-        found: list[Candidate],
+        candidates: list[Candidate],
     ) -> bool:
         """Add the best schedule at some stretches; return whether no better one is missing."""
         price = price_of(part, stretch)
 
         def is_enough(event: Event) -> bool:
             return budget.stopped or (
-                event.bound is not None and is_worse(self._low(price, event.bound), found)
+                event.bound is not None and is_worse(self._low(price, event.bound), candidates)
             )
 
         solved = solve_offsets(
@@ -241,9 +241,9 @@ class _StretchSearch:
             budget.interrupt()
         values = self.values(part, solved.offsets, stretch)
         closed = all(level.proved for level in solved.levels) or is_worse(
-            self._low(price, solved.bound), found
+            self._low(price, solved.bound), candidates
         )
-        found.append(Candidate(values, ((solved.offsets, stretch),)))
+        candidates.append(Candidate(values, ((solved.offsets, stretch),)))
         return closed
 
     def _stretched(self, part: Instance, stretch: Mapping[str, int]) -> Instance:

@@ -51,7 +51,7 @@ SHEET: Any = {
     "grid.color": "#dddddd",
     "grid.linewidth": 0.5,
 }
-"""What holds while a picture is drawn."""
+"""Settings while a picture is drawn."""
 
 
 def job_style(position: int, bursts: int = 1) -> dict[str, Any]:

@@ -4,7 +4,7 @@ And branch and bound by itself, which goes the same way with one kind of proof a
 
 How time is split: first schedules take `local.SHARE` of it at most, each block an equal part. After
 that there are rounds. A round of proof goes to the prover, of all those of all open blocks, that
-has had the least effort so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
+has had the minimum effort so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
 (`elimination`). A round of improvement goes to the block that had fewest. With one worker the two
 take turns, and improvement has `_ALONE_SHARE` of what is left at most; with several, one worker
 improves for as long as that is promising, and the others prove.
@@ -52,7 +52,7 @@ def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
 
 
 class _Portfolio:
-    """The workers of a run: of all provers of open blocks, the one with the least effort goes on.
+    """The workers of a run: of all provers of open blocks, the one with the minimum effort goes on.
 
     With `only_branch` the only way is branch and bound, and no better schedule is searched for.
     """
@@ -132,7 +132,7 @@ class _Portfolio:
         self._prove()
 
     def _prove_one(self) -> bool:
-        """Let the prover with the least effort go on; return False if there is none."""
+        """Let the prover with the minimum effort go on; return False if there is none."""
         with self._lock:
             if self._search.stopped or not self._provers:
                 return False
