@@ -134,7 +134,11 @@ class Nondominated:
         There is one network for each cost, of the same jobs and domains.
         """
         self._visit(networks)
-        return not self._search.stopped
+        return not self._stopped
+
+    @property
+    def _stopped(self) -> bool:
+        return self._search.stopped
 
     def _visit(self, networks: Sequence[CostNetwork]) -> None:
         self._nodes += 1
@@ -142,7 +146,7 @@ class Nondominated:
         for max_cells in (*_STEPS, *([2**22] if self._nodes == 1 else [])):
             if agreed is not None:
                 agreed = self._settled(agreed, max_cells)
-        if agreed is None or self._search.stopped:
+        if agreed is None or self._stopped:
             return
         try:
             rows = self._eliminated(agreed)
@@ -151,11 +155,11 @@ class Nondominated:
         if rows is not None:
             self._offer(agreed, rows)
             return
-        if self._search.stopped:  # perhaps with nothing left to branch on
+        if self._stopped:  # perhaps with nothing left to branch on
             return
         job = _job_to_branch_on(agreed)
         for entry in np.argsort(agreed[-1].rises(job), kind="stable"):
-            if self._search.stopped:
+            if self._stopped:
                 return
             self._visit([condition(network.given(job, int(entry))) for network in agreed])
 
@@ -165,7 +169,7 @@ class Nondominated:
         Their limits are those that hold above their floors.
         """
         settled = list(networks)
-        while not (_hopeless(settled) or self._search.stopped):
+        while not (_hopeless(settled) or self._stopped):
             before = [(network.sizes, network.floor) for network in settled]
             limits = self._archive.limits([network.floor for network in settled])
             if limits is None:
@@ -198,7 +202,7 @@ class Nondominated:
             left = [each for each in left if job not in each.scope]
             joint = mine[0]
             for position, other in enumerate(mine[1:], start=1):
-                if self._search.stopped:
+                if self._stopped:
                     return None
                 joint = joint.join(other, _MAX_ROWS)
                 joint = self._hopeful(joint, [*mine[position + 1 :], *left], lows)

@@ -189,9 +189,7 @@ class _StretchSearch:
         quick = budget.fraction(_GREEDY_SHARE)
         for stretch in choices:
             if not (candidates and quick.stopped):
-                search = Search(self._stretched(part, stretch), time_limit=None, seed=0, workers=1)
-                greedy.run(search)
-                offsets = search.named() or {}
+                offsets = _greedy(self._stretched(part, stretch))
                 values = self.values(part, offsets, stretch)
                 candidates.append(Candidate(values, ((offsets, stretch),)))
         ranked = [each.parts[0][1] for each in sorted(candidates, key=lambda each: each.values)]
@@ -259,3 +257,9 @@ class _StretchSearch:
             else known.get(name, Fraction(0))
             for name in self.names
         )
+
+
+def _greedy(instance: Instance) -> dict[str, int]:
+    search = Search(instance, time_limit=None, seed=0, workers=1)
+    greedy.run(search)
+    return search.named() or dict(instance.unshifted)
