@@ -29,9 +29,9 @@ from metronome_opt.solvers.budget import Budget
 Periods = Mapping[str, int]
 Short = Callable[[Periods], bool]
 
-_SLACKS = (0.0, 0.5, 1.0, 2.0, 3.0)
-"""Standard deviations of its computing time by which a gated job is idle at least, and by which its
-bursts may grow: one without idle time that is late once stays late."""
+_IDLE = (0.0, 0.5, 1.0, 2.0, 3.0)
+"""Standard deviations of its computing time by which a gated job is idle at least: one without idle
+time that is late once stays late. Its bursts may grow by as much, or by a cushion alone."""
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
 
 
@@ -80,7 +80,12 @@ class Candidates:
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         share = self.budget.fraction(_SHARE)
-        found = [periods for slack in _SLACKS for periods in self._fitting(slack, share)]
+        found = [
+            periods
+            for idle in _IDLE
+            for growth in dict.fromkeys((0.0, idle))
+            for periods in self._fitting(idle, growth, share)
+        ]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
             offsets = self._roomiest(periods)
@@ -98,10 +103,10 @@ class Candidates:
             for level in levels_of(self.part, self.levels)
         )
 
-    def _at_bases(self, slack: float, budget: Budget) -> Iterator[Periods]:
+    def _at_bases(self, idle: float, budget: Budget) -> Iterator[Periods]:
         """Yield distinct periods, of which each base gives one to every job."""
         shortest = {
-            job.name: job.period + math.ceil(slack * deviation(job)) for job in self.part.jobs
+            job.name: job.period + math.ceil(idle * deviation(job)) for job in self.part.jobs
         }
         known = set()
         for base in range(1, max(self.longest.values()) + 1):
@@ -122,9 +127,9 @@ class Candidates:
                     known.add(key)
                     yield periods
 
-    def _fitting(self, slack: float, budget: Budget) -> Iterator[Periods]:
+    def _fitting(self, idle: float, growth: float, budget: Budget) -> Iterator[Periods]:
         """Yield periods at which all jobs fit, of less and less cost and more and more stretch."""
-        lowest, every = None, self._at_bases(slack, budget)
+        lowest, every = None, self._at_bases(idle, budget)
         # It is quick where jobs do not fit with the smallest cushion.
         decider = self._decider(self.part, self.cushion_slots, budget)
         tried = [(largest_stretch(self.part, each), self._cost(each), each) for each in every]
@@ -133,7 +138,7 @@ class Candidates:
                 continue
             if decider.decide(periods).offsets is None:
                 continue
-            if self._offsets(periods, slack, budget) is not None:
+            if self._offsets(periods, growth, budget) is not None:
                 lowest = cost
                 yield periods
 
@@ -151,14 +156,17 @@ class Candidates:
                 low, offsets = middle, roomier
         return offsets
 
-    def _offsets(self, periods: Periods, slack: float, budget: Budget) -> Mapping[str, int] | None:
-        """Return offsets at which jobs fit with longer bursts, if a short search knows some."""
+    def _offsets(self, periods: Periods, growth: float, budget: Budget) -> Mapping[str, int] | None:
+        """Return offsets at which jobs fit with longer bursts, if a short search knows some.
+
+        They grow by some standard deviations each, by the cushion at least.
+        """
         part = at_periods(self.part, periods)
         deviations = [deviation(job) for job in self.part.jobs]
         if not any(deviations):
             deviations = [1.0] * len(deviations)
         jobs = tuple(
-            extended(job, max(self.cushion_slots, math.ceil(slack * each)))
+            extended(job, max(self.cushion_slots, math.ceil(growth * each)))
             for job, each in zip(part.jobs, deviations, strict=True)
         )
         return self._decider(part.replace(jobs=jobs), 0, budget).decide(periods).offsets
