@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from metronome_opt.compatible.problem import FitTask
-from metronome_opt.compatible.proofs import branching, prove
+from metronome_opt.compatible.proofs import prove, search_tree
 from metronome_opt.compatible.solvers import find_fit
 from metronome_opt.instance import Instance
 from metronome_opt.schedule import Refutation, Schedule, Status
@@ -113,7 +113,7 @@ def test_no_proof_is_stated_beyond_the_limit() -> None:
     burst = (0, 1, 60)
     instance = network(job("a", 6, burst), job("b", 10, burst), job("c", 14, burst))
     periods = {"a": 6, "b": 10, "c": 14}
-    assert branching(FitTask(instance), periods) is not None
-    assert branching(FitTask(instance), periods, limit=1) is None
+    assert search_tree(FitTask(instance), periods)[0] is not None
+    assert search_tree(FitTask(instance), periods, steps=1)[0] is None
     faults = check(instance, stated(instance, 0, Refutation(periods=periods)))
     assert [fault.place for fault in faults] == ["status"]
