@@ -11,7 +11,7 @@ from metronome_opt.compatible.decider import Pairs
 from metronome_opt.compatible.problem import Fit, FitTask, Reason, at_periods, fold, load
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import Refutation
-from metronome_opt.verify.refutations import MAX_STEPS, is_left_out
+from metronome_opt.verify.refutations import MAX_STEPS, NODE_STEPS, is_left_out
 
 _MAX_STATED = 10_000  # refutations of one file
 
@@ -104,8 +104,9 @@ def search_tree(
     """
     board = _Board(fold(at_periods(task.instance, periods, task.cushion_slots)))
     bursts = [len(job.phases) for job in task.instance.jobs if job.name in periods]
-    costs = [1 + n * slots for n, slots in zip(bursts, board.slots_of_jobs, strict=True)]
+    costs = [NODE_STEPS + n * slots for n, slots in zip(bursts, board.slots_of_jobs, strict=True)]
     steps -= len(costs) ** 2 + sum(board.lengths.values())
+    steps -= sum(n * job.period for n, job in zip(bursts, board.jobs, strict=True))
     if steps < 0:
         return None, steps
     board.clear()

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from metronome_opt.errors import first_few, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import Refutation, Schedule
 from metronome_opt.verify.evaluation import Run, Violation
 
-MAX_STEPS = 20_000_000
+MAX_STEPS = 10_000_000
 """How long the proofs of a file may take to replay: `_Slots` counts the steps."""
+NODE_STEPS = 200
+"""What a node takes besides looking at slots."""
 
 
 def refutation_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield the refutations that are false or not proved by what they state."""
     jobs = {job.name: job for job in instance.jobs}
-    loads = _Loads(instance, schedule.cushion_slots)
+    traffic = _Traffic(instance, schedule.cushion_slots)
     steps = MAX_STEPS
     for index, each in enumerate(schedule.refutations):
         wrong = _naming_fault(each.periods, jobs)
         if wrong is None and each.link is not None:
-            wrong = loads.fault(each)
+            wrong = traffic.fault(each)
         if wrong is None and each.branching is not None:
-            slots = _Slots(instance, each.periods, schedule.cushion_slots, steps)
+            slots = _Slots(traffic, each.periods, steps)
             wrong = _tree_fault(slots, each.branching)
             steps = slots.steps
         if wrong is not None:
@@ -43,41 +46,43 @@ def _naming_fault(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | 
     return None
 
 
-# ------------------------------------------------------------------ loads
+# ------------------------------------------------------------------ traffic
 
 
-class _Loads:
-    """What jobs put on links in the mean, Mbit/s."""
+class _Traffic:
+    """What jobs send, bursts being longer by some slots."""
 
     def __init__(self, instance: Instance, longer: int) -> None:
-        self._instance = instance
+        self.instance = instance
+        self.capacities = {link.name: link.capacity for link in instance.links}
         self._longer = longer
-        self._capacities = {link.name: link.capacity for link in instance.links}
 
     @cached_property
-    def _rates(self) -> dict[str, Fraction]:
-        """The mean rate of a flow of each job."""
-        patterns = {job: Run(job, 0, 0, self._longer).pattern for job in self._instance.jobs}
+    def patterns(self) -> dict[str, list[tuple[int, int, int]]]:
+        """The (slot, slots, rate) of the bursts of each job at offset 0; none of them overlap."""
         return {
-            job.name: Fraction(sum(slots * rate for _, slots, rate in pattern), job.period)
-            for job, pattern in patterns.items()
+            job.name: [part for part in Run(job, 0, 0, self._longer).pattern if part[2]]
+            for job in self.instance.jobs
         }
 
     def excess(self, stated: Refutation) -> tuple[dict[str, Fraction], Fraction]:
-        """Return the loads of the jobs of a refutation on its link, and what is too much."""
-        link = stated.link or ""
-        flows = {name: self._instance.job(name).links.get(link, 0) for name in stated.periods}
-        loads = {name: number * self._rates[name] for name, number in flows.items() if number}
-        return loads, sum(loads.values(), Fraction(-self._capacities[link]))
+        """Return what jobs put on the link of a refutation in the mean, and what is too much."""
+        loads = {}
+        for name in stated.periods:
+            job = self.instance.job(name)
+            if flows := job.links.get(stated.link or ""):
+                volume = sum(slots * rate for _, slots, rate in self.patterns[name])
+                loads[name] = Fraction(flows * volume, job.period)
+        return loads, sum(loads.values(), Fraction(-self.capacities[stated.link or ""]))
 
     def fault(self, stated: Refutation) -> str | None:
         """Return what is wrong with a refutation by a link."""
-        if stated.link not in self._capacities:
+        if stated.link not in self.capacities:
             return f"there is no link {quote(stated.link)}"
         loads, excess = self.excess(stated)
         if excess > 0:
             return None
-        load, capacity = sum(loads.values()), self._capacities[stated.link]
+        load, capacity = sum(loads.values()), self.capacities[stated.link]
         return f"link {stated.link} carries their mean traffic, {load} of {capacity} Mbit/s"
 
 
@@ -95,34 +100,36 @@ class _Slots:
     jobs
         In the order of the instance.
     steps
-        How many more may be taken: one for each pair of jobs, and at each node for each slot in
-        the common multiple of each link of its job, and for each burst.
+        How many more may be taken: one for each pair of jobs, for each slot in the period of each
+        burst and in the common multiple of each link; and at each node `NODE_STEPS`, and for each
+        burst one for each slot of the links of its job.
     """
 
-    def __init__(self, instance: Instance, names: Iterable[str], longer: int, steps: int) -> None:
+    def __init__(self, traffic: _Traffic, names: Iterable[str], steps: int) -> None:
         chosen = set(names)
-        self.jobs = [job for job in instance.jobs if job.name in chosen]
+        self.jobs = [job for job in traffic.instance.jobs if job.name in chosen]
         self.steps = steps - len(self.jobs) ** 2
-        self._demand: dict[str, list[int]] = {}
         if self.steps < 0:
             return
-        self._capacity = {link.name: link.capacity for link in instance.links}
+        self._capacities = traffic.capacities
         self._moduli = [_modulus(job, self.jobs) for job in self.jobs]
-        self._patterns = [
-            [
-                (slot, min(length, modulus), rate)
-                for slot, length, rate in Run(job, 0, 0, longer).pattern
-                if rate
-            ]
-            for job, modulus in zip(self.jobs, self._moduli, strict=True)
-        ]
         lengths: dict[str, int] = {}
         for job, modulus in zip(self.jobs, self._moduli, strict=True):
+            self.steps -= len(job.phases) * modulus
             for link in job.links:
                 lengths[link] = math.lcm(lengths.get(link, 1), modulus)
         self.steps -= sum(lengths.values())
-        if self.steps >= 0:
-            self._demand = {link: [0] * length for link, length in lengths.items()}
+        if self.steps < 0:
+            return
+        self._demand = {link: [0] * length for link, length in lengths.items()}
+        self._patterns = [
+            [
+                (slot, min(length, modulus), rate)
+                for slot, length, rate in traffic.patterns[job.name]
+            ]
+            for job, modulus in zip(self.jobs, self._moduli, strict=True)
+        ]
+        self._rates = list(map(_largest, self._patterns, self._moduli))
 
     def open_slots(self, index: int, *, first: bool) -> list[int]:
         """Return the slots at which a job overloads no link beside those that are placed.
@@ -137,30 +144,29 @@ class _Slots:
             slots = [0]
         for link, flows in job.links.items():
             for begin, length, rate in self._patterns[index]:
-                most = self._capacity[link] - flows * rate
+                most = self._capacities[link] - flows * rate
                 asked = enumerate(self._demand[link])
                 full = {slot % modulus for slot, demand in asked if demand > most}
-                starts = set(_starts(full, length, modulus))
+                starts = _starts(full, length, modulus)
                 slots = [slot for slot in slots if (slot + begin) % modulus not in starts]
         return slots
 
     def place(self, index: int, slot: int, sign: int = 1) -> None:
         """Place a job at a slot, or with a sign of -1 take it from there."""
         modulus = self._moduli[index]
-        rates: dict[int, int] = {}  # of what falls into the same slot, the largest
-        for begin, length, rate in self._patterns[index]:
-            for each in range(slot + begin, slot + begin + length):
-                rates[each % modulus] = max(rates.get(each % modulus, 0), rate)
         for link, flows in self.jobs[index].links.items():
             demand = self._demand[link]
-            for turn in range(0, len(demand), modulus):
-                for each, rate in rates.items():
-                    demand[turn + each] += sign * flows * rate
+            for each, rate in self._rates[index].items():
+                for t in range((slot + each) % modulus, len(demand), modulus):
+                    demand[t] += sign * flows * rate
 
     def count(self, index: int) -> bool:
         """Count the steps that placing a job takes; return whether they may be taken."""
+        if self.steps < 0:
+            return False
         job = self.jobs[index]
-        self.steps -= 1 + len(job.phases) * sum(len(self._demand[link]) for link in job.links)
+        slots = sum(len(self._demand[link]) for link in job.links)
+        self.steps -= NODE_STEPS + len(job.phases) * slots
         return self.steps >= 0
 
 
@@ -170,13 +176,23 @@ def _modulus(job: Job, jobs: Iterable[Job]) -> int:
     return math.lcm(*{math.gcd(job.period, other.period) for other in others})
 
 
-def _starts(full: Collection[int], length: int, modulus: int) -> Iterator[int]:
-    """Yield where a burst may not begin, or it would be in a slot that is full."""
+def _starts(full: Collection[int], length: int, modulus: int) -> set[int]:
+    """Return where a burst may not begin, or it would be in a slot that is full."""
+    starts: set[int] = set()
     before = max(full, default=0) - modulus
     for slot in sorted(full):
-        for start in range(max(before, slot - length) + 1, slot + 1):
-            yield start % modulus
+        starts.update(range(max(before, slot - length) + 1, slot + 1))
         before = slot
+    return starts | {start + modulus for start in starts if start < 0}
+
+
+def _largest(pattern: list[tuple[int, int, int]], modulus: int) -> dict[int, int]:
+    """Return the largest rate of what falls into each slot modulo a number."""
+    rates: dict[int, int] = {}
+    for begin, length, rate in pattern:
+        for slot in range(begin, begin + length):
+            rates[slot % modulus] = max(rates.get(slot % modulus, 0), rate)
+    return rates
 
 
 def _tree_fault(slots: _Slots, branching: Sequence[int]) -> str | None:
@@ -242,35 +258,39 @@ def is_left_out(
         out, kept, met = todo.pop()
         if sum(weights[name] for name in out) >= bound:
             continue
-        for parts, need in needs[met:]:
-            steps += len(parts)
-            if sum((parts[name] for name in parts.keys() & out), Fraction(0)) < need:
-                break
+        while met < len(needs) and _sum(needs[met].parts, out) >= needs[met].least:
+            steps += len(needs[met].parts)
             met += 1
-        else:
+        if met == len(needs) or steps > MAX_STEPS:
             return False
-        if steps > MAX_STEPS:
-            return False
-        for name in parts:
+        steps += NODE_STEPS + len(needs[met].parts)
+        for name in needs[met].parts:
             if name not in out | kept:
                 todo.append((out | {name}, kept, met))
                 kept |= {name}
     return True
 
 
-def _needs(
-    instance: Instance, refutations: Iterable[Refutation], longer: int
-) -> list[tuple[dict[str, Fraction], Fraction]]:
-    """Return parts of jobs, and to how much the parts of those that are left out must add up."""
+class _Need(NamedTuple):
+    """Parts of jobs, and to how much those of the jobs that are left out must add up."""
+
+    parts: dict[str, Fraction]
+    least: Fraction
+
+
+def _needs(instance: Instance, refutations: Iterable[Refutation], longer: int) -> list[_Need]:
     names = {job.name for job in instance.jobs}
-    links = {link.name for link in instance.links}
-    loads = _Loads(instance, longer)
+    traffic = _Traffic(instance, longer)
     needs = []
     for each in refutations:
-        if not each.periods.keys() <= names or not each.is_proved:
-            continue  # it is a fault, or proves nothing
-        if each.link in links:
-            needs.append(loads.excess(each))
+        if not each.periods.keys() <= names:
+            continue  # it is a fault
+        if each.link in traffic.capacities:
+            needs.append(_Need(*traffic.excess(each)))
         elif each.branching is not None:
-            needs.append((dict.fromkeys(each.periods, Fraction(1)), Fraction(1)))
-    return sorted(needs, key=lambda need: len(need[0]))
+            needs.append(_Need(dict.fromkeys(each.periods, Fraction(1)), Fraction(1)))
+    return sorted(needs, key=lambda need: len(need.parts))
+
+
+def _sum(parts: Mapping[str, Fraction], names: Set[str]) -> Fraction:
+    return sum((parts[name] for name in parts.keys() & names), Fraction(0))
