@@ -70,7 +70,7 @@ def fits(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0)
         for link in instance.links
     }
     capacity = {link.name: link.capacity for link in instance.links}
-    rates = {job.name: _rates(job, periods[job.name], cushion_slots) for job in jobs}
+    rates = {job.name: rates_of(job, periods[job.name], cushion_slots) for job in jobs}
 
     def place(rest: list[Job]) -> bool:
         if not rest:
@@ -97,7 +97,7 @@ def fits(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0)
     return place(jobs)
 
 
-def _rates(job: Job, period: int, cushion_slots: int) -> NDArray[np.float64]:
+def rates_of(job: Job, period: int, cushion_slots: int) -> NDArray[np.float64]:
     """Return the rate of a flow in each slot of a period: of bursts that meet, the largest."""
     rates = np.zeros(period)
     for phase in job.phases:
