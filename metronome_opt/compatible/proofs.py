@@ -35,9 +35,10 @@ def prove(
     found = tuple(
         proof for reason, proof in stated if proof.is_proved or reason is not Reason.HYPERPERIOD
     )
-    basis = prover.basis() if drop and fit.bound else ()
-    if fit.bound and basis and is_left_out(instance, (*found, *basis), fit.bound, cushion_slots):
-        return (*found, *basis), fit.bound
+    if drop and fit.bound:
+        whole = (*found, *prover.basis())
+        if is_left_out(instance, whole, fit.bound, cushion_slots):
+            return whole, fit.bound
     return found, None
 
 

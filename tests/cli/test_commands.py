@@ -35,7 +35,7 @@ def test_solve_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
     assert schedule.objectives["cushion"] == 2
     text = " ".join(printed(capsys, "verify two.json s.json"))
     assert "true" in text
-    assert "lower bound 1: proved by the loads of links" in text
+    assert "lower bound 1: proved by prices of links and of pairs of jobs" in text
 
 
 @pytest.mark.parametrize(
