@@ -17,19 +17,14 @@ _MAX_STATED = 10_000  # refutations of one file
 
 
 def prove(
-    instance: Instance, fit: Fit, *, drop: bool, cushion_slots: int, steps: int = MAX_STEPS
+    instance: Instance, fit: Fit, *, drop: bool, cushion_slots: int
 ) -> tuple[tuple[Refutation, ...], int | None]:
     """Return the refutations of an answer with their proofs, and a bound of the weight left out.
 
     With a bound there are those as well from which it follows: jobs and pairs that do not fit, and
     links that cannot carry all their jobs. There is no bound if its proof is too long.
-
-    Parameters
-    ----------
-    steps
-        How long it may take to replay all proofs.
     """
-    prover = _Prover(FitTask(instance, cushion_slots), steps)
+    prover = _Prover(FitTask(instance, cushion_slots))
     stated = [(each.reason, prover.prove(each.periods)) for each in fit.refutations]
     # Whether jobs fit whose common multiple is too long is not known, unless it is proved.
     found = tuple(
@@ -43,25 +38,19 @@ def prove(
 
 
 class _Prover:
-    """Proofs of what does not fit.
+    """Proofs of what does not fit, which all together take no longer to replay than a file may."""
 
-    Parameters
-    ----------
-    steps
-        How long it may take to replay them, as `verify.refutations` counts it.
-    """
-
-    def __init__(self, task: FitTask, steps: int) -> None:
+    def __init__(self, task: FitTask) -> None:
         self._task = task
-        self._steps = steps
+        self._steps = MAX_STEPS
 
     def prove(self, periods: Mapping[str, int]) -> Refutation:
         """Return that jobs do not fit, with a proof unless that is too long."""
         for each in self._overloads(periods):
             return each
-        tree, steps = search_tree(self._task, periods, self._steps)
-        if tree is not None:
-            self._steps = steps
+        most = self._steps // 2  # a tree that is too long leaves something to the others
+        tree, left = search_tree(self._task, periods, most)
+        self._steps -= most - max(left, 0)
         return Refutation(periods=periods, branching=tree)
 
     def basis(self) -> tuple[Refutation, ...]:

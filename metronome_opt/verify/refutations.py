@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import Refutation, Schedule
 from metronome_opt.verify.evaluation import Run, Violation
 
-MAX_STEPS = 10_000_000
+MAX_STEPS = 20_000_000
 """How long the proofs of a file may take to replay: `_Slots` counts the steps."""
 NODE_STEPS = 200
 """What a node takes besides looking at slots."""

@@ -7,6 +7,7 @@ jobs' own periods and without a table of what they share.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -21,6 +22,7 @@ from metronome_opt.compatible.problem import Fit, FitTask, Reason
 from metronome_opt.compatible.problem import Refutation as Reasoned
 from metronome_opt.compatible.proofs import prove, search_tree
 from metronome_opt.compatible.solvers import find_fit
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import Refutation, Schedule, Status
 from metronome_opt.verify import check, refutations
@@ -330,6 +332,31 @@ def test_damaged_trees_are_refused(tree: tuple[int, ...], said: str) -> None:
     assert said in fault
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("branching", [0, -1], "branching[1]: must be at least 0, got -1"),
+        ("branching", "0 1 2", "branching: must be a list, got '0 1 2'"),
+        ("branching", [0, [1]], "branching[1]: must be an integer, got a list of 1"),
+        ("periods", {}, "periods: must have at least 1 in it, got a mapping of 0"),
+        ("periods", {"a": 0}, "periods.a: must be at least 1, got 0"),
+        ("link", ["link"], "link: must be text, got a list of 1"),
+    ],
+)
+def test_what_is_no_proof_is_not_read(field: str, value: Any, said: str) -> None:
+    document = stated(THREE, 0, Refutation(periods=PERIODS, branching=TREE)).to_dict()
+    assert Schedule.from_dict(document).to_dict() == document
+    document["refutations"][0][field] = value
+    with pytest.raises(InputError, match=re.escape(f"refutations[0].{said}")):
+        Schedule.from_dict(document)
+
+
+def test_unknown_names_are_refused_in_a_short_line() -> None:
+    proof = Refutation(periods={f"job-{index}": 6 for index in range(100_000)}, branching=(0,))
+    (fault,) = places(proof)
+    assert fault.endswith("'job-0', 'job-1', 'job-2' and 99997 more, but there is no job 'job-0'")
+
+
 def test_long_tables_are_refused_before_they_are_made() -> None:
     """Pairs share 2 * 3 * 5 * ... slots, all of them together the product of all."""
     primes = (7, 11, 13, 17, 19, 23, 29)
@@ -338,4 +365,4 @@ def test_long_tables_are_refused_before_they_are_made() -> None:
     instance = network(*jobs)
     proof = Refutation(periods={each.name: each.period for each in jobs}, branching=(0,))
     (fault,) = places(proof, instance=instance)
-    assert "j2' and 4 more, but it takes more than 10,000,000 steps to see" in fault
+    assert "j2' and 4 more, but it takes more than 20,000,000 steps to see" in fault
