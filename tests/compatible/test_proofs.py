@@ -31,6 +31,9 @@ from tests.builders import schedule as feasible
 from tests.compatible.cases import fits, lightest, rates_of, tiny_instance
 
 
+SLOW = pytest.mark.slow
+
+
 def stated(instance: Instance, cushion: int, *proofs: Refutation, **others: Any) -> Schedule:
     fields = {"status": Status.INFEASIBLE, "cushion_slots": cushion, "refutations": proofs}
     return feasible(instance.name, **{"offsets": {}, **fields, **others})
@@ -239,10 +242,13 @@ class Cases:
                 self.counts["bounds changed"] += 1
 
 
-@pytest.mark.parametrize("number", [60, pytest.param(5000, marks=pytest.mark.slow)])
-def test_answers_equal_enumeration_and_proofs_alone_pass(number: int) -> None:
+PARTS = [range(50), *(pytest.param(range(k, k + 500), marks=SLOW) for k in range(0, 5000, 500))]
+
+
+@pytest.mark.parametrize("seeds", PARTS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+def test_answers_equal_enumeration_and_proofs_alone_pass(seeds: range) -> None:
     cases = Cases()
-    for seed in range(number):
+    for seed in seeds:
         cases.check(seed)
     print(dict(cases.counts))  # noqa: T201
     kinds = ("fit", "load", "pair", "more jobs", "bounds", "changed, still a proof")
