@@ -30,7 +30,6 @@ from tests.builders import job, network
 from tests.builders import schedule as feasible
 from tests.compatible.cases import fits, lightest, rates_of, tiny_instance
 
-
 SLOW = pytest.mark.slow
 
 
