@@ -70,9 +70,9 @@ class Refutation(Record):
     link
         A link to which they bring more traffic in the long run than it carries.
     branching
-        A search tree in preorder, each node the index of the job that it places: one subtree
-        follows for each slot, in ascending order, at which the job does not overload a link.
-        None, and no link, if nothing proves it.
+        A search tree in preorder, each node the index of the job that it places, among those named
+        and in the order of the instance: one subtree follows for each slot, in ascending order, at
+        which the job does not overload a link. None, and no link, if nothing proves it.
     """
 
     periods: Annotated[FrozenMap[Name, Positive], Field(min_length=1)]
@@ -132,7 +132,8 @@ class Schedule(Record):
         Jobs that cannot all be gated at their own periods; with status ``infeasible`` they are why
         not all jobs can.
     left_out_bound
-        A lower bound of the weight of the jobs that are not gated, which the refutations prove.
+        A lower bound of the weight of the jobs that are not gated at their own periods, which the
+        refutations prove.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"

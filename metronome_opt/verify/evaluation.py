@@ -204,9 +204,7 @@ def assignment_faults(
                 faults.append(Violation(f"{field}.{quote(name)}", quote(value), "no such job"))
     for name, job in jobs.items():
         idle = stretch.get(name, 0)
-        # No period is above the limit of the instance, whatever share of it is allowed.
-        share = math.floor((stretch_limit or 0) * job.period)
-        maximum = max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
+        maximum = longest_stretch(instance, job, stretch_limit)
         place = f"offsets.{name}"
         if not 0 <= idle <= maximum:
             faults.append(
@@ -221,6 +219,13 @@ def assignment_faults(
             fixed = f"the job is fixed at {job.fixed_offset}"
             faults.append(Violation(place, quote(offsets[name]), fixed))
     return faults
+
+
+def longest_stretch(instance: Instance, job: Job, stretch_limit: Fraction | None) -> int:
+    """Return by how many slots a job may be stretched at most."""
+    # No period is above the limit of the instance, whatever share of it is allowed.
+    share = math.floor((stretch_limit or 0) * job.period)
+    return max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
 
 
 class Run:

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
-from itertools import count
+from functools import cached_property
+from typing import NamedTuple
 
-from metronome_opt.errors import quote
+from metronome_opt.errors import first_few, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import Refutation, Schedule
 from metronome_opt.verify.evaluation import Run, Violation
 
-_MAX_SLOTS = 1_000_000  # of the common multiple that a link is looked at for
-_MAX_NODES = 100_000  # of the search for the lightest jobs to leave out
+MAX_STEPS = 20_000_000
+"""How long the proofs of a file may take to replay: `_Slots` counts the steps."""
+NODE_STEPS = 200
+"""What a node takes besides looking at slots."""
 
 
 def refutation_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield the refutations that are false or not proved by what they state."""
     jobs = {job.name: job for job in instance.jobs}
+    traffic = _Traffic(instance, schedule.cushion_slots)
+    steps = MAX_STEPS
     for index, each in enumerate(schedule.refutations):
-        place = f"refutations[{index}]"
         wrong = _naming_fault(each.periods, jobs)
         if wrong is None and each.link is not None:
-            wrong = _load_fault(each, instance, schedule.cushion_slots)
+            wrong = traffic.fault(each)
         if wrong is None and each.branching is not None:
-            chosen = [jobs[name] for name in each.periods]
-            wrong = _Replay(instance, chosen, schedule.cushion_slots).fault(each.branching)
+            slots = _Slots(traffic, each.periods, steps)
+            wrong = _tree_fault(slots, each.branching)
+            steps = slots.steps
         if wrong is not None:
-            yield Violation(place, f"not together {', '.join(map(quote, each.periods))}", wrong)
+            names = first_few([quote(name) for name in each.periods])
+            yield Violation(f"refutations[{index}]", f"not together {names}", wrong)
 
 
 def _naming_fault(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | None:
@@ -40,120 +46,184 @@ def _naming_fault(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | 
     return None
 
 
-def _load(job: Job, link: str, longer: int) -> Fraction:
-    """Return what a job puts on a link in the mean, Mbit/s."""
-    volume = sum(slots * rate for _, slots, rate in Run(job, 0, 0, longer).pattern)
-    return Fraction(job.links.get(link, 0) * volume, job.period)
+# ------------------------------------------------------------------ traffic
 
 
-def _load_fault(stated: Refutation, instance: Instance, longer: int) -> str | None:
-    capacities = {link.name: link.capacity for link in instance.links}
-    if stated.link not in capacities:
-        return f"there is no link {quote(stated.link)}"
-    link = stated.link
-    load = sum(
-        (_load(job, link, longer) for job in instance.jobs if job.name in stated.periods),
-        Fraction(0),
-    )
-    if load > capacities[link]:
-        return None
-    return f"link {link} carries their mean traffic, {load} of {capacities[link]} Mbit/s"
+class _Traffic:
+    """What jobs send, bursts being longer by some slots."""
+
+    def __init__(self, instance: Instance, longer: int) -> None:
+        self.instance = instance
+        self.capacities = {link.name: link.capacity for link in instance.links}
+        self._longer = longer
+
+    @cached_property
+    def patterns(self) -> dict[str, list[tuple[int, int, int]]]:
+        """The (slot, slots, rate) of the bursts of each job at offset 0; none of them overlap."""
+        return {
+            job.name: [part for part in Run(job, 0, 0, self._longer).pattern if part[2]]
+            for job in self.instance.jobs
+        }
+
+    def excess(self, stated: Refutation) -> tuple[dict[str, Fraction], Fraction]:
+        """Return what jobs put on the link of a refutation in the mean, and what is too much."""
+        loads = {}
+        for name in stated.periods:
+            job = self.instance.job(name)
+            if flows := job.links.get(stated.link or ""):
+                volume = sum(slots * rate for _, slots, rate in self.patterns[name])
+                loads[name] = Fraction(flows * volume, job.period)
+        return loads, sum(loads.values(), Fraction(-self.capacities[stated.link or ""]))
+
+    def fault(self, stated: Refutation) -> str | None:
+        """Return what is wrong with a refutation by a link."""
+        if stated.link not in self.capacities:
+            return f"there is no link {quote(stated.link)}"
+        loads, excess = self.excess(stated)
+        if excess > 0:
+            return None
+        load, capacity = sum(loads.values()), self.capacities[stated.link]
+        return f"link {stated.link} carries their mean traffic, {load} of {capacity} Mbit/s"
 
 
-class _Replay:
-    """The replay of a search tree, with jobs at all their slots.
+# ------------------------------------------------------------------ search trees
+
+
+class _Slots:
+    """Slots of jobs, and what those that are placed ask of their links.
 
     Jobs meet as they do at the least common multiple of what their period shares with those of the
-    others on their links (models/formulations/kept.md, Divisors). If no job is fixed, all may be
-    shifted together, and the first job placed is held at slot 0.
+    others on their links (models/formulations/kept.md, Divisors), so slots count modulo that.
+
+    Attributes
+    ----------
+    jobs
+        In the order of the instance.
+    steps
+        How many more may be taken: one for each pair of jobs, for each slot in the period of each
+        burst and in the common multiple of each link; and at each node `NODE_STEPS`, and for each
+        burst one for each slot of the links of its job.
     """
 
-    def __init__(self, instance: Instance, jobs: list[Job], longer: int) -> None:
-        self._jobs = jobs
-        self._capacity = {link.name: link.capacity for link in instance.links}
-        self._free = all(job.fixed_offset is None for job in jobs)
-        self._moduli = [
-            math.lcm(
-                *(
-                    math.gcd(job.period, other.period)
-                    for other in jobs
-                    if other is not job and job.links.keys() & other.links.keys()
-                )
-            )
-            for job in jobs
+    def __init__(self, traffic: _Traffic, names: Iterable[str], steps: int) -> None:
+        chosen = set(names)
+        self.jobs = [job for job in traffic.instance.jobs if job.name in chosen]
+        self.steps = steps - len(self.jobs) ** 2
+        if self.steps < 0:
+            return
+        self._capacities = traffic.capacities
+        self._moduli = [_modulus(job, self.jobs) for job in self.jobs]
+        lengths: dict[str, int] = {}
+        for job, modulus in zip(self.jobs, self._moduli, strict=True):
+            self.steps -= len(job.phases) * modulus
+            for link in job.links:
+                lengths[link] = math.lcm(lengths.get(link, 1), modulus)
+        self.steps -= sum(lengths.values())
+        if self.steps < 0:
+            return
+        self._demand = {link: [0] * length for link, length in lengths.items()}
+        self._patterns = [
+            [
+                (slot, min(length, modulus), rate)
+                for slot, length, rate in traffic.patterns[job.name]
+            ]
+            for job, modulus in zip(self.jobs, self._moduli, strict=True)
         ]
-        self._rates = [
-            _rates(job, modulus, longer) for job, modulus in zip(jobs, self._moduli, strict=True)
-        ]
-        lengths = {
-            link: math.lcm(
-                *(m for job, m in zip(jobs, self._moduli, strict=True) if link in job.links)
-            )
-            for job in jobs
-            for link in job.links
-        }
-        self._too_long = [link for link, length in lengths.items() if length > _MAX_SLOTS]
-        self._demand = {} if self._too_long else {k: [0] * n for k, n in lengths.items()}
+        self._rates = list(map(_largest, self._patterns, self._moduli))
 
-    def fault(self, branching: tuple[int, ...]) -> str | None:
-        """Return what is wrong with a tree; None if it shows that the jobs do not fit."""
-        if self._too_long:
-            return f"the common multiple of periods on link {self._too_long[0]} is too long"
-        nodes = enumerate(branching)
-        # Jobs that are placed, each with the slots that are left to try; the last is the deepest.
-        path: list[tuple[int, list[int]]] = []
-        placed: dict[int, int] = {}
-        while True:
-            number, job = next(nodes, (len(branching), -1))
-            if job < 0:
-                return "the branching ends too early: some slots of a job are left open"
-            if job >= len(self._jobs) or job in placed:
-                return f"branching[{number}] is {quote(job)}: no job that is still to be placed"
-            path.append((job, self._open_slots(job, first=not path)))
-            while path and not path[-1][1]:
-                self._move(path.pop()[0], placed)
-                # The job above moves on to its next slot, or is done as well.
-            if not path:
-                rest = next(nodes, None)
-                return None if rest is None else f"branching[{rest[0]}] belongs to no slot"
-            job, left = path[-1]
-            self._move(job, placed, left.pop(0))
+    def open_slots(self, index: int, *, first: bool) -> list[int]:
+        """Return the slots at which a job overloads no link beside those that are placed.
 
-    def _open_slots(self, job: int, *, first: bool) -> list[int]:
-        """Return the slots at which a job overloads no link beside those that are placed."""
-        modulus, rates = self._moduli[job], self._rates[job]
-        fixed = self._jobs[job].fixed_offset
-        slots = [0] if first and self._free else range(modulus)
-        possible = set(slots if fixed is None else [fixed % modulus])
-        for link, flows in self._jobs[job].links.items():
-            for rate in set(rates) - {0}:
-                most = self._capacity[link] - flows * rate
-                full = {t % modulus for t, d in enumerate(self._demand[link]) if d > most}
-                sends = [slot for slot, each in enumerate(rates) if each == rate]
-                possible -= {(t - slot) % modulus for t in full for slot in sends}
-        return sorted(possible)
+        If no job is fixed, all may be shifted together, and the first one is held at slot 0.
+        """
+        job, modulus = self.jobs[index], self._moduli[index]
+        slots = list(range(modulus))
+        if job.fixed_offset is not None:
+            slots = [job.fixed_offset % modulus]
+        elif first and all(each.fixed_offset is None for each in self.jobs):
+            slots = [0]
+        for link, flows in job.links.items():
+            for begin, length, rate in self._patterns[index]:
+                most = self._capacities[link] - flows * rate
+                asked = enumerate(self._demand[link])
+                full = {slot % modulus for slot, demand in asked if demand > most}
+                starts = _starts(full, length, modulus)
+                slots = [slot for slot in slots if (slot + begin) % modulus not in starts]
+        return slots
 
-    def _move(self, job: int, placed: dict[int, int], slot: int | None = None) -> None:
-        """Take a job from its slot, if it has one, and place it at another one, if one is given."""
-        for sign, where in ((-1, placed.pop(job, None)), (1, slot)):
-            if where is None:
-                continue
-            modulus, rates = self._moduli[job], self._rates[job]
-            for link, flows in self._jobs[job].links.items():
-                demand = self._demand[link]
-                for t in range(len(demand)):
-                    demand[t] += sign * flows * rates[(t - where) % modulus]
-        if slot is not None:
-            placed[job] = slot
+    def place(self, index: int, slot: int, sign: int = 1) -> None:
+        """Place a job at a slot, or with a sign of -1 take it from there."""
+        modulus = self._moduli[index]
+        for link, flows in self.jobs[index].links.items():
+            demand = self._demand[link]
+            for each, rate in self._rates[index].items():
+                for t in range((slot + each) % modulus, len(demand), modulus):
+                    demand[t] += sign * flows * rate
+
+    def count(self, index: int) -> bool:
+        """Count the steps that placing a job takes; return whether they may be taken."""
+        if self.steps < 0:
+            return False
+        job = self.jobs[index]
+        slots = sum(len(self._demand[link]) for link in job.links)
+        self.steps -= NODE_STEPS + len(job.phases) * slots
+        return self.steps >= 0
 
 
-def _rates(job: Job, modulus: int, longer: int) -> list[int]:
-    """Return the largest rate of a flow of a job at offset 0 in each slot modulo a number."""
-    rates = [0] * modulus
-    for slot, length, rate in Run(job, 0, 0, longer).pattern:
-        for t in range(slot, slot + min(length, modulus)):
-            rates[t % modulus] = max(rates[t % modulus], rate)
+def _modulus(job: Job, jobs: Iterable[Job]) -> int:
+    """Return the least common multiple of what a period shares with those on common links."""
+    others = (each for each in jobs if each is not job and each.links.keys() & job.links.keys())
+    return math.lcm(*{math.gcd(job.period, other.period) for other in others})
+
+
+def _starts(full: Collection[int], length: int, modulus: int) -> set[int]:
+    """Return where a burst may not begin, or it would be in a slot that is full."""
+    starts: set[int] = set()
+    before = max(full, default=0) - modulus
+    for slot in sorted(full):
+        starts.update(range(max(before, slot - length) + 1, slot + 1))
+        before = slot
+    return starts | {start + modulus for start in starts if start < 0}
+
+
+def _largest(pattern: list[tuple[int, int, int]], modulus: int) -> dict[int, int]:
+    """Return the largest rate of what falls into each slot modulo a number."""
+    rates: dict[int, int] = {}
+    for begin, length, rate in pattern:
+        for slot in range(begin, begin + length):
+            rates[slot % modulus] = max(rates.get(slot % modulus, 0), rate)
     return rates
+
+
+def _tree_fault(slots: _Slots, branching: Sequence[int]) -> str | None:
+    """Return what is wrong with a search tree; None if it shows that jobs do not fit."""
+    # The jobs that are placed, each at the last of the slots that are left to it.
+    path: list[tuple[int, list[int]]] = []
+    for number, index in enumerate(branching):
+        place = f"branching[{number}]"
+        if number and not path:
+            return f"{place} belongs to no slot"
+        if index >= len(slots.jobs) or index in (placed for placed, _ in path):
+            return f"{place} is {quote(index)}: no job that is still to be placed"
+        if not slots.count(index):
+            return f"it takes more than {MAX_STEPS:,} steps to see"
+        path.append((index, slots.open_slots(index, first=not path)[::-1]))
+        _move_on(slots, path)
+    if path or not branching:
+        return "the branching ends too early: some slots of a job are left open"
+    return None
+
+
+def _move_on(slots: _Slots, path: list[tuple[int, list[int]]]) -> None:
+    """Place the last job of a path; if no slots are left to it, the one above moves on instead."""
+    while path and not path[-1][1]:
+        path.pop()
+        if path:
+            index, left = path[-1]
+            slots.place(index, left.pop(), -1)
+    if path:
+        index, left = path[-1]
+        slots.place(index, left[-1])
 
 
 # ------------------------------------------------------------------ weight that is left out
@@ -168,44 +238,59 @@ def left_out_faults(instance: Instance, schedule: Schedule) -> Iterator[Violatio
     weight = sum(job.weight for job in instance.jobs if not gated.get(job.name, True))
     if bound > weight:
         yield Violation("left_out_bound", quote(bound), f"the weight left out is {weight}")
-    elif all(each.is_proved for each in schedule.refutations) and (
-        left_out_proved(instance, schedule) is False
-    ):
-        yield Violation("left_out_bound", quote(bound), "the refutations allow less")
+    elif not is_left_out(instance, schedule.refutations, bound, schedule.cushion_slots):
+        yield Violation("left_out_bound", quote(bound), "the refutations do not prove it")
 
 
-def left_out_proved(instance: Instance, schedule: Schedule) -> bool | None:
-    """Return whether proved refutations show a bound of the weight left out; None if too long."""
+def is_left_out(
+    instance: Instance, refutations: Iterable[Refutation], bound: int, cushion_slots: int
+) -> bool:
+    """Return whether refutations, if true, show that jobs of some weight have to be left out.
+
+    False as well if it takes too long to see.
+    """
+    needs = _needs(instance, refutations, cushion_slots)
     weights = {job.name: job.weight for job in instance.jobs}
-    capacities = {link.name: link.capacity for link in instance.links}
-    # Of the jobs of each refutation, parts have to be left out that add up to so much.
-    needs: list[tuple[dict[str, Fraction], Fraction]] = []
-    for each in schedule.refutations:
-        if each.link in capacities and each.periods.keys() <= weights.keys():
-            chosen = [job for job in instance.jobs if job.name in each.periods]
-            loads = {job.name: _load(job, each.link, schedule.cushion_slots) for job in chosen}
-            needs.append((loads, sum(loads.values()) - Fraction(capacities[each.link])))
-        elif each.is_proved and each.periods.keys() <= weights.keys():
-            needs.append((dict.fromkeys(each.periods, Fraction(1)), Fraction(1)))
-    # Depth first: the jobs that are left out, and those that are not.
-    open_nodes: list[tuple[frozenset[str], frozenset[str]]] = [(frozenset(), frozenset())]
-    for node in count():
-        if not open_nodes:
-            return True
-        if node == _MAX_NODES:
-            return None
-        out, kept = open_nodes.pop()
-        if sum(weights[name] for name in out) >= (schedule.left_out_bound or 0):
+    steps = 0
+    # Depth first: the jobs that are left out, those that are not, and how many needs are met.
+    todo: list[tuple[frozenset[str], frozenset[str], int]] = [(frozenset(), frozenset(), 0)]
+    while todo:
+        out, kept, met = todo.pop()
+        if sum(weights[name] for name in out) >= bound:
             continue
-        lacking = (
-            parts
-            for parts, need in needs
-            if sum((part for name, part in parts.items() if name in out), Fraction(0)) < need
-        )
-        parts = next(lacking, None)
-        if parts is None:
+        while met < len(needs) and _sum(needs[met].parts, out) >= needs[met].least:
+            steps += len(needs[met].parts)
+            met += 1
+        if met == len(needs) or steps > MAX_STEPS:
             return False
-        for name in parts.keys() - out - kept:
-            open_nodes.append((out | {name}, kept))
-            kept |= {name}
-    return None
+        steps += NODE_STEPS + len(needs[met].parts)
+        for name in needs[met].parts:
+            if name not in out | kept:
+                todo.append((out | {name}, kept, met))
+                kept |= {name}
+    return True
+
+
+class _Need(NamedTuple):
+    """Parts of jobs, and to how much those of the jobs that are left out must add up."""
+
+    parts: dict[str, Fraction]
+    least: Fraction
+
+
+def _needs(instance: Instance, refutations: Iterable[Refutation], longer: int) -> list[_Need]:
+    names = {job.name for job in instance.jobs}
+    traffic = _Traffic(instance, longer)
+    needs = []
+    for each in refutations:
+        if not each.periods.keys() <= names:
+            continue  # it is a fault
+        if each.link in traffic.capacities:
+            needs.append(_Need(*traffic.excess(each)))
+        elif each.branching is not None:
+            needs.append(_Need(dict.fromkeys(each.periods, Fraction(1)), Fraction(1)))
+    return sorted(needs, key=lambda need: len(need.parts))
+
+
+def _sum(parts: Mapping[str, Fraction], names: Set[str]) -> Fraction:
+    return sum((parts[name] for name in parts.keys() & names), Fraction(0))

@@ -35,7 +35,7 @@ def test_solve_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
     assert schedule.objectives["cushion"] == 2
     text = " ".join(printed(capsys, "verify two.json s.json"))
     assert "true" in text
-    assert "lower bound 1: proved by the loads of links" in text
+    assert "lower bound 1: proved by prices of links and of pairs of jobs" in text
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,11 @@ def test_fit_decides_and_names_jobs_in_conflict(capsys: Captured) -> None:
     assert "not together, periods in slots: a at 10, c at 15" in said
     said = "\n".join(printed(capsys, "fit jobs.json --drop --output s.json"))
     assert "2 of 3 jobs keep slots; leaves out weight: 1 (proved)" in said
-    assert metronome("verify jobs.json s.json") == 0
+    said = "\n".join(printed(capsys, "verify jobs.json s.json"))
+    assert "not together: a, c: proved\n" in said
+    assert "left out, at least 1: proved by refutations" in said
+    assert metronome("fit jobs.json --output none.json") == 1
+    assert "not together: a, c: proved" in "\n".join(printed(capsys, "verify jobs.json none.json"))
     assert metronome("fit jobs.json --cushion-slots 9") == 1
 
 

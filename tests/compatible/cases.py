@@ -63,41 +63,39 @@ def tiny_periods(draw: Random, instance: Instance) -> dict[str, int]:
 def fits(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> bool:
     """Return whether jobs fit, by trying all offsets in all slots of the hyperperiods."""
     jobs = [job for job in instance.jobs if job.name in periods]
-    demand = {
-        link.name: np.zeros(
-            math.lcm(*(periods[job.name] for job in jobs if link.name in job.links))
-        )
-        for link in instance.links
+    lengths = {
+        link: math.lcm(*(periods[job.name] for job in jobs if link in job.links))
+        for job in jobs
+        for link in job.links
     }
     capacity = {link.name: link.capacity for link in instance.links}
-    rates = {job.name: _rates(job, periods[job.name], cushion_slots) for job in jobs}
+    # What each job asks of each link in each slot, a row for each of its offsets.
+    asked: dict[str, dict[str, NDArray[np.float64]]] = {}
+    for job in jobs:
+        rates = rates_of(job, periods[job.name], cushion_slots)
+        offsets = np.arange(len(rates)) if job.fixed_offset is None else [job.fixed_offset]
+        asked[job.name] = {
+            link: flows * np.array([np.resize(np.roll(rates, k), lengths[link]) for k in offsets])
+            for link, flows in job.links.items()
+        }
 
-    def place(rest: list[Job]) -> bool:
+    def place(rest: list[Job], demand: Mapping[str, NDArray[np.float64]]) -> bool:
         if not rest:
             return True
         job, *others = rest
-        for offset in range(len(rates[job.name])):
-            if job.fixed_offset not in (None, offset):
-                continue
-            rolled = np.roll(rates[job.name], offset)
-            added = {
-                link: flows * np.resize(rolled, demand[link].shape)
-                for link, flows in job.links.items()
-            }
-            for link in added:
-                demand[link] += added[link]
-            fitting = all(demand[link].max() <= capacity[link] for link in added)
-            done = fitting and place(others)
-            for link in added:
-                demand[link] -= added[link]
-            if done:
-                return True
-        return False
+        if not job.links:
+            return place(others, demand)
+        sums = {link: demand[link] + rows for link, rows in asked[job.name].items()}
+        fitting = [rows.max(axis=1) <= capacity[link] for link, rows in sums.items()]
+        return any(
+            place(others, {**demand, **{link: rows[k] for link, rows in sums.items()}})
+            for k in np.flatnonzero(np.all(fitting, axis=0))
+        )
 
-    return place(jobs)
+    return place(jobs, {link: np.zeros(length) for link, length in lengths.items()})
 
 
-def _rates(job: Job, period: int, cushion_slots: int) -> NDArray[np.float64]:
+def rates_of(job: Job, period: int, cushion_slots: int) -> NDArray[np.float64]:
     """Return the rate of a flow in each slot of a period: of bursts that meet, the largest."""
     rates = np.zeros(period)
     for phase in job.phases:
