@@ -34,7 +34,10 @@ def two_jobs() -> Instance:
         name="two-jobs",
         slot_ms=5,
         links=(Link(name="node-0", capacity=50_000),),
-        jobs=(job("a", 40, burst, weight=4, links=links), job("b", 20, burst, links=links)),
+        jobs=(
+            job("a", 40, burst, weight=4, links=links, jitter=0.01),
+            job("b", 20, burst, links=links, jitter=0.01),
+        ),
     )
 
 

@@ -31,8 +31,9 @@ def test_solve_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
     assert 1 <= schedule.objectives["slowdown"] < 1.02  # type: ignore[operator]
     assert schedule.objectives["contention"] == 0
     assert schedule.gated == {"a": True, "b": True}
-    # b repeats every 20 slots: 12 free slots, a needs 8, which leaves 2 on either side.
-    assert schedule.objectives["cushion"] == 2
+    # b repeats every 20 slots: 12 free slots, a needs 8. The other 4 go after bursts as 32 and 12
+    # slots of computing vary, 3 after a's and 1 after b's.
+    assert schedule.objectives["cushion"] == 1
     text = " ".join(printed(capsys, "verify two.json s.json"))
     assert "true" in text
     assert "lower bound 1: proved by prices of links and of pairs of jobs" in text
