@@ -54,6 +54,13 @@ def run(
     side_by_side: Annotated[
         int, typer.Option(min=1, help="Networks at a time; too many disturb one another.")
     ] = 1,
+    jitter: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Of computing times.", show_default="that of each case"),
+    ] = None,
+    seconds: Annotated[
+        int | None, typer.Option(min=1, help="Length of runs.", show_default="that of each case")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where records end.")] = False,
 ) -> None:
     """Let the jobs of cases run, free and gated, and keep what happened.
@@ -61,16 +68,18 @@ def run(
     Runs that something else on this machine disturbed are marked as busy. What is already in the
     records is not run again, unless it was busy or a job ended before its time.
     """
-    chosen = read_cases(cases, names)
+    changes = {"jitter": jitter, "seconds": seconds}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    chosen = [case.model_copy(update=changes) for case in read_cases(cases, names)]
     wanted = _modes(modes)
     check_machine()
     journal = Journal(output, BedRun, resume=resume)
     with Progress() as progress:
-        done = {(each.case, each.mode, each.repeat) for each in usable(journal.records)}
+        done = {(run.case, run.jitter, run.mode, run.repeat) for run in usable(journal.records)}
         todo = [
             (case, mode, repeat)
             for repeat, case, mode in product(range(repeats), chosen, wanted)
-            if (case.name, mode, repeat) not in done
+            if (case.name, case.jitter, mode, repeat) not in done
         ]
         pairs = sorted({(case.name, mode) for case, mode, _ in todo})
         by_name = {case.name: case for case in chosen}

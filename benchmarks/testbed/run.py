@@ -69,6 +69,8 @@ class BedRun(Record):
         Of the jobs that keep slots, in ms; in mode ``start`` of those that begin at them.
     periods
         Of the same jobs, in ms; None where the mode says what they are.
+    jitter, seconds
+        As in the case; seconds of older records are None.
     busy
         Whether something else on this machine disturbed the run.
     late_p95_ms, late_max_ms
@@ -95,6 +97,8 @@ class BedRun(Record):
     real_time: bool
     jobs: FrozenMap[str, JobRun]
     periods: FrozenMap[str, int] | None = None
+    jitter: float | None = None
+    seconds: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -120,7 +124,7 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
     with Network(replace(case.layout, classes=tuple(classes.values()))) as network:
         ranks: dict[tuple[str, int], subprocess.Popen[str]] = {}
         try:
-            for job, tasks in _tasks(case, mode, planned, network, tos).items():
+            for job, tasks in _tasks(case, mode, repeat, planned, network, tos).items():
                 for rank, (place, task) in enumerate(tasks):
                     ranks[job, rank] = _start(network, place, case.program, task)
             for name, process in ranks.items():
@@ -146,6 +150,8 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
         congestion=case.congestion,
         offsets=None if planned is None else planned.offsets,
         periods=None if planned is None else planned.periods,
+        jitter=case.jitter,
+        seconds=case.seconds,
         kernel=platform.release(),
         busy=late_p95 > _BUSY_P95_MS or late_max > _BUSY_MAX_MS or steal > _STEAL,
         late_p95_ms=late_p95,
@@ -173,10 +179,15 @@ def _job_run(name: str, seen: Mapping[tuple[str, int], dict[str, Any]]) -> JobRu
 
 
 def _tasks(
-    case: Case, mode: Mode, planned: Plan | None, network: Network, tos: Mapping[str, int]
+    case: Case,
+    mode: Mode,
+    repeat: int,
+    planned: Plan | None,
+    network: Network,
+    tos: Mapping[str, int],
 ) -> dict[str, list[tuple[tuple[int, int], dict[str, Any]]]]:
     """Return for each job the node of each rank, and what the rank is to do."""
-    begins = begins_at(case, mode, planned)
+    begins = begins_at(case, mode, planned, repeat)
     taken = [0] * len(case.layout.nodes)
     tasks, slots = {}, slots_of(mode, planned)
     for name, job in zip(case.job_names, case.jobs, strict=True):
@@ -199,6 +210,8 @@ def _tasks(
             "begin_ms": begins[name],
             "end_ms": job.end or 1000 * case.seconds,
             "iterations": job.iterations,
+            "jitter": case.jitter or 0.0,
+            "seed": case.seed(name, repeat),
             "claim": claim,
             **_work(case, job),
         }

@@ -15,7 +15,14 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.testbed.worker import PORT, claim_of, hear_starts, sleep_until, take_precedence
+from benchmarks.testbed.worker import (
+    PORT,
+    claim_of,
+    factors,
+    hear_starts,
+    sleep_until,
+    take_precedence,
+)
 from metronome_opt.gate import Gate, ddp
 
 _WIDTH = 256
@@ -73,10 +80,11 @@ def train(task: dict[str, Any], model: Any, optimiser: Any, start_ns: int) -> di
     stated_ms = sum(compute for compute, _ in task["bursts"]) + task["rest_ms"]
     compute_s = max(0.0, stated_ms - _STEP_MS) / 1e3
     begins, losses, late = [], [], []
+    drawn = factors(task["seed"], task["jitter"])
     sleep_until(start_ns / 1e9 + task["begin_ms"] / 1e3 - time.time() + time.monotonic())
     for iteration in range(task["iterations"]):
         begins.append((time.time_ns() - start_ns) / 1e6)
-        late.append(sleep_until(time.monotonic() + compute_s))
+        late.append(sleep_until(time.monotonic() + compute_s * next(drawn)))
         losses.append(step(model, optimiser, task["rank"], iteration))
     begins.append((time.time_ns() - start_ns) / 1e6)
     late.sort()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -24,6 +26,7 @@ STALLED_S = 20.0
 WARM_UP = 4_000_000  # bytes of each step before the start: windows grow as they do in long jobs
 _BUFFER = memoryview(bytearray(1 << 18))
 _PRIORITY = 10
+_CUT = 3.0  # standard deviations
 
 
 def main() -> None:
@@ -82,7 +85,8 @@ class Rank:
     ----------
     task
         `bursts`: pairs of ms of computing and of bytes to send; `rest_ms` of computing after them;
-        `begin_ms` and `end_ms` since the start; perhaps a `claim`; and `iterations` at most.
+        `begin_ms` and `end_ms` since the start; `jitter` of computing and its `seed`; perhaps a
+        `claim`; and `iterations` at most.
     to, origin
         The next rank, and the one before.
     start_ns
@@ -93,6 +97,7 @@ class Rank:
         self, task: dict[str, Any], to: socket.socket, origin: socket.socket, start_ns: int
     ) -> None:
         self._task, self._to, self._origin, self._start_ns = task, to, origin, start_ns
+        self._factors = factors(task["seed"], task["jitter"])
         self._steps = 2 * (len(task["addresses"]) - 1)
         self._gate = Gate(claim_of(task["claim"], start_ns)) if task["claim"] else None
         self._begins: list[float] = []
@@ -137,7 +142,8 @@ class Rank:
 
     def _compute(self, length_ms: float) -> None:
         if length_ms:
-            self._late.append(1e3 * sleep_until(time.monotonic() + length_ms / 1e3))
+            length_s = length_ms / 1e3 * next(self._factors)
+            self._late.append(1e3 * sleep_until(time.monotonic() + length_s))
 
     def _burst(self, size: int) -> None:
         ready = self._now_ms()
@@ -161,6 +167,13 @@ class Rank:
 
     def _now_ms(self) -> float:
         return (time.time_ns() - self._start_ns) / 1e6
+
+
+def factors(seed: str, jitter: float) -> Iterator[float]:
+    """Yield factors on computing times; all ranks of a job draw the same."""
+    draw = random.Random(seed)
+    while True:
+        yield max(0.0, 1 + jitter * min(max(draw.gauss(0, 1), -_CUT), _CUT))
 
 
 def sleep_until(moment: float) -> float:
