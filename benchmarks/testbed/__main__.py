@@ -14,7 +14,8 @@ from rich.progress import Progress, track
 
 from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, usable
-from benchmarks.testbed.cases import STORED, TABLE, Case, Congestion, read_cases
+from benchmarks.testbed.cases import JITTER, STORED, TABLE, Case, Congestion, read_cases
+from benchmarks.testbed.lasting import compare_gated
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_case
@@ -184,6 +185,19 @@ def places(
     for sharing in (None, *_SHARING):
         typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
         typer.echo(summary(runs, sharing).round(3).to_string())
+
+
+@app.command()
+def lasting(
+    records: Annotated[Path, typer.Argument(help="Of `run` on jitter.yaml; may be compressed.")],
+    busy: Annotated[bool, typer.Option("--busy", help="Take disturbed runs as well.")] = False,
+) -> None:
+    """Show how long gated jobs stay worse than free ones where computing times vary."""
+    read = read_journal([records], BedRun)
+    runs = [run for run in read if run.complete] if busy else usable(read)
+    for sharing in (None, *_SHARING):
+        typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
+        typer.echo(compare_gated(read_cases(JITTER), runs, sharing).round(3).to_string())
 
 
 def _table_runs(cases: Sequence[Case]) -> list[BedRun]:

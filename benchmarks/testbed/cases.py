@@ -25,7 +25,8 @@ from metronome_opt.records import (
 )
 
 FORMAT = "metronome-testbed/1"
-STORED = Path(__file__).parent / "cases.yaml"
+STORED = Path(__file__).with_name("cases.yaml")
+JITTER = Path(__file__).with_name("jitter.yaml")
 
 TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
 """The cases that say in short what a gate brings."""
