@@ -41,7 +41,6 @@ def compare_gated(
     sharing
         How links are shared if the cases are simulated; None for the runs themselves.
     """
-
     by_name = {case.name: case for case in cases}
     groups: dict[tuple[str, float | None], list[BedRun]] = defaultdict(list)
     for run in runs:
