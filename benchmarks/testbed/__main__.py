@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -20,7 +21,7 @@ from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_case
 from benchmarks.testbed.placed import summary
-from benchmarks.testbed.run import BedError, BedRun, run_case
+from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
 from metronome_opt.documents import make_folder
 from metronome_opt.engine.conditions import Sharing, TcpShares
 from metronome_opt.errors import InputError, MetronomeError, quote
@@ -62,6 +63,9 @@ def run(
     seconds: Annotated[
         int | None, typer.Option(min=1, help="Length of runs.", show_default="that of each case")
     ] = None,
+    processor: Annotated[
+        int | None, typer.Option(help="Keep to it; clocks stand still while it is stopped.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where records end.")] = False,
 ) -> None:
     """Let the jobs of cases run, free and gated, and keep what happened.
@@ -89,7 +93,8 @@ def run(
             for name, mode in progress.track(pairs, description="offsets")
         }
         line = progress.add_task("runs", total=len(todo))
-        with ThreadPoolExecutor(side_by_side) as pool:
+        keep = nullcontext() if processor is None else one_processor(processor)
+        with keep, ThreadPoolExecutor(side_by_side) as pool:
             runs = {
                 pool.submit(run_case, case, mode, repeat, plans[case.name, mode]): (
                     f"{case.name}, {mode}, {repeat}"
