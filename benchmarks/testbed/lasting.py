@@ -32,6 +32,7 @@ def compare_gated(
     """Return how gated jobs do beside free ones, a row for each case and jitter.
 
     Means are over jobs, of iteration times over periods; ``last`` is of the last third of a run.
+    ``slots`` is what gated jobs take if all keep their slots.
     ``stretch`` is the most iterations in a row in which the running mean of a job was longer than
     the mean of free jobs like it: of gated jobs, and of the free ones themselves, for which it is
     chance. First iterations, in which gated jobs wait for their first slot, do not count.
@@ -61,6 +62,7 @@ def compare_gated(
                 "jitter": jitter,
                 "free": _mean(case, free),
                 "gated": _mean(case, gated),
+                "slots": _slots(case, group),
                 "free, last": _mean(case, free, 2 / 3),
                 "gated, last": _mean(case, gated, 2 / 3),
                 "stretch, free": _longest(case, free, free),
@@ -88,6 +90,12 @@ def _simulated(case: Case, run: BedRun, sharing: Sharing) -> list[Times]:
         for seed in range(_SEEDS)
     )
     return [{name: job.times_ms[1:] for name, job in play.items()} for play in plays]
+
+
+def _slots(case: Case, runs: Sequence[BedRun]) -> float:
+    periods = next(run.periods for run in runs if run.periods)
+    stated = zip(case.job_names, case.jobs, strict=True)
+    return float(np.mean([periods[name] / job.period for name, job in stated]))
 
 
 def _mean(case: Case, runs: Sequence[Times], begin: float = 0.0) -> float:

@@ -74,6 +74,7 @@ def test_gated_jobs_are_held_against_free_ones_like_them() -> None:
         bed_run(
             *("pair", "even", {"a": begins(150, *[104] * 30), "b": slow}),
             offsets={"a": 0, "b": 52},
+            periods={"a": 104, "b": 106},
             jitter=0.01,
         ),
         bed_run("pair", "free", {job: begins(150, *[100] * 30) for job in "ab"}, jitter=0.05),
@@ -84,6 +85,7 @@ def test_gated_jobs_are_held_against_free_ones_like_them() -> None:
         "jitter": 0.01,
         "free": pytest.approx(1.1),
         "gated": pytest.approx(1.07),
+        "slots": pytest.approx(1.05),
         "free, last": pytest.approx(1.1),
         "gated, last": pytest.approx(1.17),
         "stretch, free": 0,
