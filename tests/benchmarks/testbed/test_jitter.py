@@ -91,4 +91,5 @@ def test_gated_jobs_are_held_against_free_ones_like_them() -> None:
         "stretch, free": 0,
         # With four slow ones of ten the mean is 112, then longer.
         "stretch, gated": 7,
+        "beyond, gated": 7,
     }
