@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.testbed.worker import connect, exchange, hear_starts, sleep_until, take_precedence
+from benchmarks.testbed.worker import connect, exchange, hear_starts, sleep, take_precedence
 from metronome_opt.gate import Gate
 
 _STALLED_S = 60.0
@@ -32,7 +32,7 @@ def main() -> int:
     told: dict[str, Any] = {}
     try:
         while not (told := json.loads(order.read_text()))["done"]:
-            late = sleep_until(time.monotonic() + told["compute_ms"] / 1e3)
+            late = sleep(told["compute_ms"] / 1e3)
             with gate.burst(sent_bytes=size):
                 for step in range(steps):
                     part = (step + 1) * size // steps - step * size // steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -14,12 +15,13 @@ from rich.progress import Progress, track
 
 from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, usable
-from benchmarks.testbed.cases import STORED, TABLE, Case, Congestion, read_cases
+from benchmarks.testbed.cases import JITTER, STORED, TABLE, Case, Congestion, read_cases
+from benchmarks.testbed.lasting import compare_gated
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_case
 from benchmarks.testbed.placed import summary
-from benchmarks.testbed.run import BedError, BedRun, run_case
+from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
 from metronome_opt.documents import make_folder
 from metronome_opt.engine.conditions import Sharing, TcpShares
 from metronome_opt.errors import InputError, MetronomeError, quote
@@ -54,6 +56,16 @@ def run(
     side_by_side: Annotated[
         int, typer.Option(min=1, help="Networks at a time; too many disturb one another.")
     ] = 1,
+    jitter: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Of computing times.", show_default="that of each case"),
+    ] = None,
+    seconds: Annotated[
+        int | None, typer.Option(min=1, help="Length of runs.", show_default="that of each case")
+    ] = None,
+    processor: Annotated[
+        int | None, typer.Option(help="Keep to it; clocks stand still while it is stopped.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where records end.")] = False,
 ) -> None:
     """Let the jobs of cases run, free and gated, and keep what happened.
@@ -61,16 +73,18 @@ def run(
     Runs that something else on this machine disturbed are marked as busy. What is already in the
     records is not run again, unless it was busy or a job ended before its time.
     """
-    chosen = read_cases(cases, names)
+    changes = {"jitter": jitter, "seconds": seconds}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    chosen = [case.model_copy(update=changes) for case in read_cases(cases, names)]
     wanted = _modes(modes)
     check_machine()
     journal = Journal(output, BedRun, resume=resume)
     with Progress() as progress:
-        done = {(each.case, each.mode, each.repeat) for each in usable(journal.records)}
+        done = {(run.case, run.jitter, run.mode, run.repeat) for run in usable(journal.records)}
         todo = [
             (case, mode, repeat)
             for repeat, case, mode in product(range(repeats), chosen, wanted)
-            if (case.name, mode, repeat) not in done
+            if (case.name, case.jitter, mode, repeat) not in done
         ]
         pairs = sorted({(case.name, mode) for case, mode, _ in todo})
         by_name = {case.name: case for case in chosen}
@@ -79,7 +93,8 @@ def run(
             for name, mode in progress.track(pairs, description="offsets")
         }
         line = progress.add_task("runs", total=len(todo))
-        with ThreadPoolExecutor(side_by_side) as pool:
+        keep = nullcontext() if processor is None else one_processor(processor)
+        with keep, ThreadPoolExecutor(side_by_side) as pool:
             runs = {
                 pool.submit(run_case, case, mode, repeat, plans[case.name, mode]): (
                     f"{case.name}, {mode}, {repeat}"
@@ -175,6 +190,19 @@ def places(
     for sharing in (None, *_SHARING):
         typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
         typer.echo(summary(runs, sharing).round(3).to_string())
+
+
+@app.command()
+def lasting(
+    records: Annotated[Path, typer.Argument(help="Of `run` on jitter.yaml; may be compressed.")],
+    busy: Annotated[bool, typer.Option("--busy", help="Take disturbed runs as well.")] = False,
+) -> None:
+    """Show how long gated jobs stay worse than free ones where computing times vary."""
+    read = read_journal([records], BedRun)
+    runs = [run for run in read if run.complete] if busy else usable(read)
+    for sharing in (None, *_SHARING):
+        typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
+        typer.echo(compare_gated(read_cases(JITTER), runs, sharing).round(3).to_string())
 
 
 def _table_runs(cases: Sequence[Case]) -> list[BedRun]:

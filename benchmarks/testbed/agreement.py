@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.modes import service
+from benchmarks.testbed.modes import Mode, service
 from benchmarks.testbed.run import BedRun, JobRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, Sharing, TcpShares
@@ -30,6 +30,12 @@ def times_of(run: JobRun) -> Floats:
 def usable(runs: Iterable[BedRun]) -> list[BedRun]:
     """Return the runs that nothing disturbed and in which every job ran to its end."""
     return [run for run in runs if run.complete and not run.busy]
+
+
+def as_run(case: Case, run: BedRun) -> Case:
+    """Return a case as it was in a run."""
+    changes = {"jitter": run.jitter, "seconds": run.seconds or case.seconds}
+    return case.model_copy(update=changes)
 
 
 def compare(
@@ -53,18 +59,19 @@ def compare(
         How many iterations of each job to leave out at the beginning.
     """
     by_name = {case.name: case for case in cases}
-    groups: dict[tuple[str, str], list[BedRun]] = defaultdict(list)
+    groups: dict[tuple[str, str, float | None], list[BedRun]] = defaultdict(list)
     for run in runs:
         if run.case in by_name:
-            groups[run.case, run.mode].append(run)
+            groups[run.case, run.mode, run.jitter].append(run)
     rows = []
-    for (name, mode), group in groups.items():
-        case, first = by_name[name], group[0]
+    for (name, mode, _), group in groups.items():
+        first = group[0]
+        case = as_run(by_name[name], first)
         played = [
             play_case(
                 case, first.mode, first.offsets, sharing, seed, tcp=tcp, periods=first.periods
             )
-            for seed in range(seeds if sharing == "tcp" and service(first.mode) == "fair" else 1)
+            for seed in range(seeds if _is_random(case, sharing, first.mode) else 1)
         ]
         for job, stated in zip(case.job_names, case.jobs, strict=True):
             means = [float(times_of(run.jobs[job])[skip:].mean()) for run in group]
@@ -86,6 +93,11 @@ def compare(
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _is_random(case: Case, sharing: Sharing, mode: Mode) -> bool:
+    disturbed = bool(case.jitter) or case.random_begins
+    return disturbed or (sharing == "tcp" and service(mode) == "fair")
 
 
 def figures(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

@@ -13,10 +13,20 @@ from pydantic import Field, model_validator
 from benchmarks.testbed.network import GOODPUT, Layout
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.records import Name, NonNegative, Positive, Record, build, read_as, refuse
+from metronome_opt.records import (
+    Name,
+    NonNegative,
+    Positive,
+    Record,
+    Share,
+    build,
+    read_as,
+    refuse,
+)
 
 FORMAT = "metronome-testbed/1"
-STORED = Path(__file__).parent / "cases.yaml"
+STORED = Path(__file__).with_name("cases.yaml")
+JITTER = Path(__file__).with_name("jitter.yaml")
 
 TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
 """The cases that say in short what a gate brings."""
@@ -90,6 +100,13 @@ class Case(Record):
         Congestion control of all connections.
     seconds
         How long it runs.
+    jitter
+        Standard deviation of computing times, as a share of them; normal, cut off at three of them.
+        None for times that are as stated, of which `solve` does not know.
+    random_begins
+        Whether each job begins at a random time within its first period, another in each repeat.
+    slots_ms
+        Period of all jobs in mode ``even``.
     program
         What ranks do: a ring all-reduce of as many bytes as a burst is long, or a step of PyTorch's
         DistributedDataParallel over gloo, whose gradients have about as many.
@@ -104,6 +121,9 @@ class Case(Record):
     interface_mbps: Positive | None = None
     congestion: Congestion = "cubic"
     seconds: Positive = 12
+    jitter: Share | None = None
+    random_begins: bool = False
+    slots_ms: Positive | None = None
     program: Literal["ring", "ddp"] = "ring"
     jobs: Annotated[tuple[BedJob, ...], Field(min_length=1, max_length=26, strict=False)]
 
@@ -135,6 +155,10 @@ class Case(Record):
     def rate_mbps(self) -> float:
         """Rate of an undisturbed burst."""
         return GOODPUT * min(self.uplink_mbps, self.interface_mbps or self.uplink_mbps)
+
+    def seed(self, job: str, repeat: int) -> str:
+        """Return the seed of a job; modes share it."""
+        return f"{self.name} {self.jitter} {job} {repeat}"
 
     @property
     def limited(self) -> tuple[int, ...]:
@@ -182,6 +206,7 @@ class Case(Record):
                         "name": name,
                         "period": periods[name],
                         "weight": job.weight,
+                        "jitter": self.jitter,
                         "phases": [
                             {"start": start, "length": length, "rate": round(self.rate_mbps)}
                             for start, length in job.bursts

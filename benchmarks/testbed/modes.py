@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from functools import cache
 from typing import Literal, get_args
@@ -13,7 +14,9 @@ from metronome_opt.errors import InputError
 from metronome_opt.slowdown.plan import Plan
 
 UsualMode = Literal["free", "gated", "gated-2", "gated-4", "kept"]
-Mode = Literal[UsualMode, "kept-2", "paced", "solved", "start", "weighted", "strict", "gated-first"]
+Mode = Literal[
+    UsualMode, "even", "kept-2", "paced", "solved", "start", "weighted", "strict", "gated-first"
+]
 
 USUAL: tuple[Mode, ...] = get_args(UsualMode)
 UNGATED: tuple[Mode, ...] = ("free", "start", "weighted", "strict")
@@ -47,7 +50,8 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
     Raises
     ------
     InputError
-        If the network is to serve jobs by weight whose packets do not say what they weigh.
+        If the network is to serve jobs by weight whose packets do not say what they weigh, or the
+        case lacks the period of its slots.
     """
     if case.program == "ddp" and service(mode) != "fair":
         raise InputError(f"{case.name}: jobs of ddp have no weights on the network, as {mode} asks")
@@ -55,9 +59,20 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
         return _kept(case, *_ASKED[mode])
     if mode in UNGATED:
         return None
+    if mode == "even":
+        return _even(case)
     instance = case.instance(STRETCH[mode])
     found = solve(instance, objective="contention", time_limit=time_limit, seed=0, workers=2)
     return Plan(dict(found.offsets), case.periods(STRETCH[mode]))
+
+
+def _even(case: Case) -> Plan:
+    """Return slots of one period for all jobs, as far apart as they can be."""
+    names, period = case.job_names, case.slots_ms
+    if period is None:
+        raise InputError(f"{case.name}: mode even needs slots_ms, the period of its slots")
+    offsets = {name: index * period // len(names) for index, name in enumerate(names)}
+    return Plan(offsets, dict.fromkeys(names, period))
 
 
 @cache
@@ -77,9 +92,12 @@ def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
     return Plan({name: told.offsets[name] for name in told.periods}, told.periods)
 
 
-def begins_at(case: Case, mode: Mode, planned: Plan | None) -> dict[str, int]:
+def begins_at(case: Case, mode: Mode, planned: Plan | None, repeat: int) -> dict[str, int]:
     """Return when each job begins, in ms; in mode ``start`` not before its first offset."""
     begins = {name: job.begin for name, job in zip(case.job_names, case.jobs, strict=True)}
+    if case.random_begins:
+        for name, job in zip(case.job_names, case.jobs, strict=True):
+            begins[name] += random.Random(f"{case.seed(name, repeat)} begin").randrange(job.period)
     if mode == "start" and planned is not None:
         for name, offset in planned.offsets.items():
             begins[name] += (offset - begins[name]) % planned.periods[name]

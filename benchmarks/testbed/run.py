@@ -8,19 +8,22 @@ import platform
 import select
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from benchmarks.testbed import clock
 from benchmarks.testbed.cases import CUSHION_MS, BedJob, Case
 from benchmarks.testbed.modes import Mode, begins_at, service, slots_of, weights
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.shaping import data_classes
-from metronome_opt.errors import MetronomeError
+from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.records import FrozenMap, Record
 from metronome_opt.slowdown.plan import Plan
 
@@ -69,6 +72,10 @@ class BedRun(Record):
         Of the jobs that keep slots, in ms; in mode ``start`` of those that begin at them.
     periods
         Of the same jobs, in ms; None where the mode says what they are.
+    jitter, seconds
+        As in the case; seconds of older records are None.
+    stopped_ms
+        For how long the clocks stood still; None if nobody watched the processor.
     busy
         Whether something else on this machine disturbed the run.
     late_p95_ms, late_max_ms
@@ -95,6 +102,9 @@ class BedRun(Record):
     real_time: bool
     jobs: FrozenMap[str, JobRun]
     periods: FrozenMap[str, int] | None = None
+    jitter: float | None = None
+    seconds: int | None = None
+    stopped_ms: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -120,16 +130,17 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
     with Network(replace(case.layout, classes=tuple(classes.values()))) as network:
         ranks: dict[tuple[str, int], subprocess.Popen[str]] = {}
         try:
-            for job, tasks in _tasks(case, mode, planned, network, tos).items():
+            for job, tasks in _tasks(case, mode, repeat, planned, network, tos).items():
                 for rank, (place, task) in enumerate(tasks):
                     ranks[job, rank] = _start(network, place, case.program, task)
             for name, process in ranks.items():
                 _expect_ready(name, process)
-            before = _processor_times()
+            before, stopped_before = _processor_times(), clock.stopped_ns()
             _begin(ranks)
             until = time.monotonic() + _LEAD_S + case.seconds + _SPARE_S
             seen = {name: _finish(process, until) for name, process in ranks.items()}
             idle, steal = _shares(before, _processor_times())
+            stopped_ms = (clock.stopped_ns() - stopped_before) / 1e6
         finally:
             for process in ranks.values():
                 process.kill()
@@ -137,6 +148,7 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
     results = [each for each in seen.values() if "begins_ms" in each]
     if not results:
         raise BedError(f"job a, rank 0: {seen['a', 0]['ended']}")
+    watched = clock.VARIABLE in os.environ
     late_p95 = max(each["late_p95_ms"] for each in results)
     late_max = max(each["late_max_ms"] for each in results)
     return BedRun(
@@ -146,8 +158,11 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
         congestion=case.congestion,
         offsets=None if planned is None else planned.offsets,
         periods=None if planned is None else planned.periods,
+        jitter=case.jitter,
+        seconds=case.seconds,
+        stopped_ms=round(stopped_ms, 1) if watched else None,
         kernel=platform.release(),
-        busy=late_p95 > _BUSY_P95_MS or late_max > _BUSY_MAX_MS or steal > _STEAL,
+        busy=late_p95 > _BUSY_P95_MS or late_max > _BUSY_MAX_MS or (steal > _STEAL and not watched),
         late_p95_ms=late_p95,
         late_max_ms=late_max,
         idle=round(idle, 3),
@@ -155,6 +170,30 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
         real_time=all(each["real_time"] for each in results),
         jobs={job: _job_run(job, seen) for job in case.job_names},
     )
+
+
+@contextmanager
+def one_processor(number: int) -> Iterator[None]:
+    """Keep to one processor, with clocks that stand still while something stops it.
+
+    Raises
+    ------
+    InputError
+        If there is no such processor.
+    """
+    if number not in os.sched_getaffinity(0):
+        raise InputError(f"--processor: {number}: this machine lends no processor of this number")
+    os.sched_setaffinity(0, {number})
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(bytes(8))
+        file.flush()
+        os.environ[clock.VARIABLE] = file.name
+        program = [sys.executable, "-S", "-m", "benchmarks.testbed.clock", file.name]
+        with subprocess.Popen(program, cwd=_ROOT) as watcher:
+            try:
+                yield
+            finally:
+                watcher.kill()
 
 
 def _job_run(name: str, seen: Mapping[tuple[str, int], dict[str, Any]]) -> JobRun:
@@ -173,10 +212,15 @@ def _job_run(name: str, seen: Mapping[tuple[str, int], dict[str, Any]]) -> JobRu
 
 
 def _tasks(
-    case: Case, mode: Mode, planned: Plan | None, network: Network, tos: Mapping[str, int]
+    case: Case,
+    mode: Mode,
+    repeat: int,
+    planned: Plan | None,
+    network: Network,
+    tos: Mapping[str, int],
 ) -> dict[str, list[tuple[tuple[int, int], dict[str, Any]]]]:
     """Return for each job the node of each rank, and what the rank is to do."""
-    begins = begins_at(case, mode, planned)
+    begins = begins_at(case, mode, planned, repeat)
     taken = [0] * len(case.layout.nodes)
     tasks, slots = {}, slots_of(mode, planned)
     for name, job in zip(case.job_names, case.jobs, strict=True):
@@ -199,6 +243,8 @@ def _tasks(
             "begin_ms": begins[name],
             "end_ms": job.end or 1000 * case.seconds,
             "iterations": job.iterations,
+            "jitter": case.jitter or 0.0,
+            "seed": case.seed(name, repeat),
             "claim": claim,
             **_work(case, job),
         }
@@ -239,7 +285,7 @@ def _expect_ready(name: tuple[str, int], rank: Any) -> None:
 
 def _begin(ranks: Mapping[Any, Any]) -> None:
     """Let all ranks start at one moment, from which offsets count."""
-    start = time.time_ns() + int(_LEAD_S * 1e9)
+    start = clock.wall_ns() + int(_LEAD_S * 1e9)
     for rank in ranks.values():
         rank.stdin.write(f"{start}\n")
         rank.stdin.flush()

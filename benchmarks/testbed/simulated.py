@@ -50,6 +50,8 @@ def play_case(
         Of the jobs that keep slots, in ms; None if nobody does.
     sharing
         How links are shared, unless the mode has a network that knows weights.
+    seed
+        Also of random beginnings, which are those of the repeat of this number.
     tcp
         What shares are like where sharing is ``tcp``.
     bursts
@@ -60,7 +62,7 @@ def play_case(
     planned = None
     if offsets is not None:
         planned = Plan(offsets, periods or case.periods(STRETCH.get(mode, 0.0)))
-    weighs, begins = weights(case, mode, planned), begins_at(case, mode, planned)
+    weighs, begins = weights(case, mode, planned), begins_at(case, mode, planned, seed)
     served = service(mode)
     instance = case.instance()
     runners = [
@@ -85,7 +87,8 @@ def play_case(
     )
     held, slots = {}, slots_of(mode, planned)
     for index, (job, stated) in enumerate(zip(instance.jobs, case.jobs, strict=True)):
-        engine.enter(index, job.links, at=float(begins[job.name]))
+        begin = begins[job.name]
+        engine.enter(index, job.links, at=float(begin))
         if job.name in slots.offsets:
             slot = Slot(
                 period_ms=float(slots.periods[job.name]),
@@ -93,9 +96,9 @@ def play_case(
                 lateness=Lateness.YIELD,
                 bursts_ms=tuple(float(start) for start, _ in stated.bursts),
             )
-            first = _first_slot(stated.begin, slots.offsets[job.name], slot)
+            first = _first_slot(begin, slots.offsets[job.name], slot)
             engine.assign(index, slot, first)
-            held[index] = max(0.0, first - stated.begin)  # it may be late by a cushion
+            held[index] = max(0.0, first - begin)  # it may be late by a cushion
     _run_to_the_end(engine, case)
     times = {job.name: engine.times(index) for index, job in enumerate(instance.jobs)}
     for index, wait in held.items():

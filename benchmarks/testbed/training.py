@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.testbed.worker import PORT, claim_of, hear_starts, sleep_until, take_precedence
-from metronome_opt.gate import Gate, ddp
+from benchmarks.testbed import clock
+from benchmarks.testbed.worker import (
+    PORT,
+    factors,
+    gate_of,
+    hear_starts,
+    sleep,
+    take_precedence,
+)
+from metronome_opt.gate import ddp
 
 _WIDTH = 256
 _BATCH = 8
@@ -43,7 +50,7 @@ def main() -> None:
     print("ready", flush=True)
     start_ns = starts.get()
     if task["claim"]:
-        ddp.register(model, Gate(claim_of(task["claim"], start_ns)))
+        ddp.register(model, gate_of(task["claim"], start_ns))
     seen = train(task, model, optimiser, start_ns)
     print(json.dumps({**seen, "real_time": real_time}), flush=True)
 
@@ -73,12 +80,13 @@ def train(task: dict[str, Any], model: Any, optimiser: Any, start_ns: int) -> di
     stated_ms = sum(compute for compute, _ in task["bursts"]) + task["rest_ms"]
     compute_s = max(0.0, stated_ms - _STEP_MS) / 1e3
     begins, losses, late = [], [], []
-    sleep_until(start_ns / 1e9 + task["begin_ms"] / 1e3 - time.time() + time.monotonic())
+    drawn = factors(task["seed"], task["jitter"])
+    sleep((start_ns - clock.wall_ns()) / 1e9 + task["begin_ms"] / 1e3)
     for iteration in range(task["iterations"]):
-        begins.append((time.time_ns() - start_ns) / 1e6)
-        late.append(sleep_until(time.monotonic() + compute_s))
+        begins.append((clock.wall_ns() - start_ns) / 1e6)
+        late.append(sleep(compute_s * next(drawn)))
         losses.append(step(model, optimiser, task["rank"], iteration))
-    begins.append((time.time_ns() - start_ns) / 1e6)
+    begins.append((clock.wall_ns() - start_ns) / 1e6)
     late.sort()
     return {
         "begins_ms": [round(each, 3) for each in begins],

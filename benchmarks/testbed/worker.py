@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
 
+from benchmarks.testbed import clock
 from metronome_opt.gate import Claim, Gate
 
 PORT = 29_400
@@ -24,6 +27,7 @@ STALLED_S = 20.0
 WARM_UP = 4_000_000  # bytes of each step before the start: windows grow as they do in long jobs
 _BUFFER = memoryview(bytearray(1 << 18))
 _PRIORITY = 10
+_CUT = 3.0  # standard deviations
 
 
 def main() -> None:
@@ -82,7 +86,8 @@ class Rank:
     ----------
     task
         `bursts`: pairs of ms of computing and of bytes to send; `rest_ms` of computing after them;
-        `begin_ms` and `end_ms` since the start; perhaps a `claim`; and `iterations` at most.
+        `begin_ms` and `end_ms` since the start; `jitter` of computing and its `seed`; perhaps a
+        `claim`; and `iterations` at most.
     to, origin
         The next rank, and the one before.
     start_ns
@@ -93,8 +98,9 @@ class Rank:
         self, task: dict[str, Any], to: socket.socket, origin: socket.socket, start_ns: int
     ) -> None:
         self._task, self._to, self._origin, self._start_ns = task, to, origin, start_ns
+        self._factors = factors(task["seed"], task["jitter"])
         self._steps = 2 * (len(task["addresses"]) - 1)
-        self._gate = Gate(claim_of(task["claim"], start_ns)) if task["claim"] else None
+        self._gate = gate_of(task["claim"], start_ns) if task["claim"] else None
         self._begins: list[float] = []
         self._bursts: list[tuple[float, float, float]] = []
         self._late: list[float] = []
@@ -103,7 +109,7 @@ class Rank:
     def run(self) -> None:
         """Iterate until it is time to end; the first rank decides, the others see it leave."""
         task = self._task
-        sleep_until(time.monotonic() + self._left_ms(task["begin_ms"]) / 1e3)
+        sleep(self._left_ms(task["begin_ms"]) / 1e3)
         try:
             while not self._is_over():
                 self._begins.append(self._now_ms())
@@ -137,7 +143,7 @@ class Rank:
 
     def _compute(self, length_ms: float) -> None:
         if length_ms:
-            self._late.append(1e3 * sleep_until(time.monotonic() + length_ms / 1e3))
+            self._late.append(1e3 * sleep(length_ms / 1e3 * next(self._factors)))
 
     def _burst(self, size: int) -> None:
         ready = self._now_ms()
@@ -160,14 +166,22 @@ class Rank:
         return max(0.0, moment_ms - self._now_ms())
 
     def _now_ms(self) -> float:
-        return (time.time_ns() - self._start_ns) / 1e6
+        return (clock.wall_ns() - self._start_ns) / 1e6
 
 
-def sleep_until(moment: float) -> float:
-    """Sleep until a moment of the steady clock; return how late the machine woke us, in s."""
-    while (left := moment - time.monotonic()) > 0:
-        time.sleep(left)
-    return time.monotonic() - moment
+def factors(seed: str, jitter: float) -> Iterator[float]:
+    """Yield factors on computing times; all ranks of a job draw the same."""
+    draw = random.Random(seed)
+    while True:
+        yield max(0.0, 1 + jitter * min(max(draw.gauss(0, 1), -_CUT), _CUT))
+
+
+def sleep(length_s: float) -> float:
+    """Sleep for some seconds; return how late the machine woke us, in s."""
+    until = clock.steady_ns() + round(1e9 * length_s)
+    while (left := until - clock.steady_ns()) > 0:
+        time.sleep(left / 1e9)
+    return (clock.steady_ns() - until) / 1e9
 
 
 def exchange(to: socket.socket, origin: socket.socket, size: int) -> None:
@@ -188,15 +202,16 @@ def exchange(to: socket.socket, origin: socket.socket, size: int) -> None:
             incoming -= received
 
 
-def claim_of(stated: dict[str, Any], start_ns: int) -> Claim:
-    """Return a claim whose offset counts from the start."""
+def gate_of(stated: dict[str, Any], start_ns: int) -> Gate:
+    """Return a gate with a claim whose offset counts from the start."""
     period_ns = stated["period_ms"] * 1_000_000
-    return Claim(
+    claim = Claim(
         offset_ns=(start_ns + stated["offset_ms"] * 1_000_000) % period_ns,
         period_ns=period_ns,
         starts_ns=tuple(1_000_000 * start for start in stated["starts_ms"]),
         cushion_ns=stated["cushion_ms"] * 1_000_000,
     )
+    return Gate(claim, wall=clock.wall_ns, steady=clock.steady_ns)
 
 
 def take_precedence() -> bool:

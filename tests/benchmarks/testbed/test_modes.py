@@ -23,7 +23,7 @@ HEAVY = bed_case(bed_job(100, (0, 60)), bed_job(100, (0, 60), weight=10), second
 def first_tasks(case: Case, mode: Mode, planned: Plan | None) -> list[dict[str, Any]]:
     """Return what the first rank of each job is told."""
     tos = dict.fromkeys(case.job_names, 4)
-    tasks = _tasks(case, mode, planned, Network.__new__(Network), tos)
+    tasks = _tasks(case, mode, 0, planned, Network.__new__(Network), tos)
     return [ranks[0][1] for ranks in tasks.values()]
 
 
