@@ -50,8 +50,8 @@ def test_page_has_simulated_iteration_times() -> None:
     data = data_of(page_of(instance, together, apart))
     # Unshifted they meet, and are late on two networks by chance; apart they keep their periods.
     assert min(data["unshifted_ms"]) > 100
-    assert data["unshifted_ms"] != pytest.approx([200, 100], rel=0.02)
-    assert data["points"][1]["times_ms"] == pytest.approx([200, 100], rel=0.02)
+    assert data["unshifted_ms"] != pytest.approx([200, 100], rel=0.03)
+    assert data["points"][1]["times_ms"] == pytest.approx([200, 100], rel=0.03)
     assert data["points"][0]["times_ms"] != data["points"][1]["times_ms"]
 
 
