@@ -33,14 +33,6 @@ from metronome_opt.presolve.components import components
 from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.records import FrozenDict
 from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
-from metronome_opt.slowdown.descent import (
-    OtherSlots,
-    descend,
-    in_order,
-    other_classes,
-    urgency,
-    weight,
-)
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
@@ -123,7 +115,7 @@ class Terms:
         """Slots by which bursts of gated jobs are longer at least."""
         return self.cushion_slots or 1
 
-    def judge(self, instance: Instance, first: int, *, long: bool = True) -> Judge:
+    def judge(self, instance: Instance, first: int, budget: Budget, *, long: bool = True) -> Judge:
         """Return a judge with seeds from a first one on, of many long plays or of few short ones.
 
         What is known of one way of sharing alone is known from as many plays.
@@ -137,6 +129,7 @@ class Terms:
             levels=self.levels,
             tolerance=float(self.tolerance),
             base=self.base and self.base.only(instance),
+            budget=budget,
         )
 
 
@@ -210,7 +203,7 @@ def minimise(
             again = _minimise_part(part, replace(terms, start=slots), short, time)
             plans = [*plans, *again[1:]]
         left -= len(part.jobs)
-        stating = terms.judge(part, _STATING)
+        stating = terms.judge(part, _STATING, budget)
         plan = _best(stating, plans, budget)
         offsets |= plan.offsets
         periods |= plan.periods
@@ -292,13 +285,13 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     if len(part.jobs) == 1:
         return [unshifted]
     began = budget.remaining
-    judge = terms.judge(part, _JUDGING)  # which simulates the jobs unshifted
+    judge = terms.judge(part, _JUDGING, budget)  # which simulates the jobs unshifted
     if max(judge.means(unshifted)) <= 1.0 + WORTH or budget.stopped:
         return [unshifted]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value; more are to come
         budget = budget.fraction(max(0.0, 1.0 - _LAST_VALUES * took))
-    walk = _Walk(judge, terms.judge(part, _SEARCHING, long=False), unshifted)
+    walk = _Walk(judge, terms.judge(part, _SEARCHING, budget, long=False), unshifted)
     longest = _longest(judge, terms.stretch_limit)
     given = terms.start and terms.start.only(part)
     allowed = (
@@ -370,6 +363,8 @@ class _Walk:
         budget: Budget,
     ) -> Plan | None:
         """Return what changes of single jobs make of the best plan; None if it was tried before."""
+        from metronome_opt.slowdown.descent import OtherSlots, descend  # few networks need it
+
         part = self.judge.player.instance
         within = {
             job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
@@ -386,6 +381,14 @@ class _Walk:
 
         So with the slots of the best plan, and without slots.
         """
+        from metronome_opt.slowdown.descent import (
+            descend,
+            in_order,
+            other_classes,
+            urgency,
+            weight,
+        )
+
         jobs, best = self.judge.player.instance.jobs, self.plans[-1]
         bases = [best, self.plans[0]] if best.periods else [best]
         starts = [in_order(plan, jobs, count, key) for plan in bases for key in (weight, urgency)]

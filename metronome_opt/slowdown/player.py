@@ -24,6 +24,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.slowdown.plan import Plan
+from metronome_opt.solvers.budget import Budget
 
 WARM_UP = 10
 """Periods of the longest job before anything counts: free jobs forget where they began."""
@@ -250,6 +251,8 @@ class Judge:
         The share by which jobs of less than the largest weight may be slower instead of 1 %.
     base
         The plan that others are compared with; jobs unshifted, with none gated, if left out.
+    budget
+        When it is over, a plan that is not yet known to be harmless is not.
 
     Attributes
     ----------
@@ -269,7 +272,9 @@ class Judge:
         levels: Levels | None = None,
         tolerance: float = 0.0,
         base: Plan | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget or Budget()
         self._player_at = cache(
             lambda noise, batch: Player(
                 instance,
@@ -322,6 +327,8 @@ class Judge:
 
         losses: list[Floats] = []
         for batch in range(_BATCHES):
+            if self._budget.stopped:
+                return False
             losses.extend(self._losses(plan, noise, batch))
             mean = np.mean(losses, axis=0)
             if (mean > self._harm).any():
