@@ -36,6 +36,7 @@ def allocated(
     return allocate(scene(cluster, *jobs), budget or Budget())
 
 
+@pytest.mark.slow
 def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() -> None:
     scenario = read_scenario(SUITES / "allocation" / "allocation-8-tune-1.json")
     for seed in (1, 3):
