@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from math import lcm
 from random import Random
 from typing import Any
 
@@ -107,26 +108,26 @@ def test_stretched_jobs_keep_hyperperiod_limit(limit: int, sharing: str | None) 
 
 @pytest.mark.slow
 def test_groups_on_wide_link_keep_hyperperiod_limit() -> None:
-    # With a cushion those on "x" fit into 21 slots, those on "y" into 22. On the link in the middle
-    # 21 slots of some and 20 of the others come to 420, and 21 and 22 would come to 462.
-    lengths = {"x": (6, 6, 6), "y": (6, 6, 7)}
+    # With a slot of room each those on "x" fit into 20 slots, those on "y" into 21. On the link in
+    # the middle 20 slots of some, and 20 and 19 of others come to 380, but 20 and 21 to 420.
+    lengths = {"x": (9, 9), "y": (9, 10)}
     wide = network(
         *(
-            job(f"{link}{number}", 20, (0, length, 100), links={link: 1, "middle": 1})
+            job(f"{link}{n}", period, (0, length, 100), links={link: 1, "middle": 1}, jitter=0.005)
             for link, each in lengths.items()
-            for number, length in enumerate(each)
+            for n, (length, period) in enumerate(zip(each, (20, 19), strict=True))
         ),
         x=100,
         y=100,
         middle=1000,
     )
-    options: dict[str, Any] = {"time_limit": None, "workers": 1, "stretch_limit": "10%"}
-    free = solve(wide, **options)
-    assert_sound(free)
-    assert free.stretch == {"x0": 1, "x1": 1, "x2": 1, "y0": 2, "y1": 2, "y2": 2}
-    limited = solve(Instance.from_dict(wide.to_dict(), hyperperiod_limit=450), **options)
-    assert_sound(limited)
-    assert gated_jobs(limited) == "x0 x1 x2"
+    options: dict[str, Any] = {"time_limit": None, "workers": 1, "stretch_limit": "20%"}
+    for limit, hyperperiods in ((1_000_000, {420}), (400, range(401))):
+        limited = solve(Instance.from_dict(wide.to_dict(), hyperperiod_limit=limit), **options)
+        assert_sound(limited)
+        assert gated_jobs(limited) == "x0 x1 y0 y1"
+        periods = (each.period + limited.stretch[each.name] for each in wide.jobs)
+        assert lcm(*periods) in hyperperiods
 
 
 @pytest.mark.slow
