@@ -95,7 +95,7 @@ def ring(seed: int) -> Fleet:
     return fleet
 
 
-# With seed 2 jobs meet while they move to new slots, and are in time there: their bursts are believed.
+# With seed 2 jobs meet while they move to new slots, and are in time there.
 _BELIEVED = pytest.mark.xfail(reason="bursts that met others on the way to new slots count")
 
 
