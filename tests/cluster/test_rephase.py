@@ -50,7 +50,9 @@ def times(fleet: Fleet) -> dict[str, float]:
     return {name: fleet.mean_ms(name, _LAST_S) for name in fleet.workers}
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize(
+    "event", [pytest.param(computes_longer, marks=pytest.mark.slow), *EVENTS[1:]]
+)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_no_job_is_slower_than_without_monitor(event: Callable[[Fleet], None], seed: int) -> None:
     means = []

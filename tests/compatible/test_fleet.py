@@ -44,7 +44,9 @@ def drawn(draw: Random, period: int) -> tuple[Phase, ...]:
     return (first, Phase(start=middle, length=draw.randint(1, period - middle), rate=rate))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=pytest.mark.slow) if n == 11 else n for n in range(40)]
+)
 def test_fleets_are_as_large_as_any(seed: int) -> None:
     draw = Random(seed)
     period, other = draw.sample((4, 5, 6, 7, 8), 2)
