@@ -98,7 +98,7 @@ def ring(seed: int) -> Fleet:
 
 
 # With seed 2 jobs meet while they move to new slots, and are in time there.
-_BELIEVED = pytest.mark.xfail(reason="bursts that met others on the way to new slots count")
+_BELIEVED = pytest.mark.xfail(reason="bursts that met others count", strict=False)
 
 
 @pytest.mark.slow
