@@ -14,6 +14,11 @@ JITTER = 0.02
 """Standard deviation of a computing time, as a share of it, of a job of which none is known."""
 
 
+def jitter_or_default(jitter: float | None) -> float:
+    """Return the jitter of a job, `JITTER` where it is not known."""
+    return JITTER if jitter is None else jitter
+
+
 class TcpShares(NamedTuple):
     """Shares of bursts over TCP.
 

@@ -18,7 +18,7 @@ from operator import itemgetter
 
 from metronome_opt.compatible.decider import Decider
 from metronome_opt.compatible.problem import FitTask, at_periods
-from metronome_opt.engine.conditions import JITTER
+from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import Levels
 from metronome_opt.presolve.extend import extended
@@ -46,7 +46,7 @@ def largest_stretch(part: Instance, periods: Periods) -> Fraction:
 def deviation(job: Job) -> float:
     """Return the standard deviation of the computing time of an iteration, in slots."""
     computing = job.period - sum(phase.length for phase in job.phases)
-    return computing * (JITTER if job.jitter is None else job.jitter)
+    return computing * jitter_or_default(job.jitter)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.engine.conditions import JITTER, Sharing
+from metronome_opt.engine.conditions import Sharing, jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Lateness, Runner, Slot
 from metronome_opt.instance import Instance
@@ -116,7 +116,7 @@ class Player:
     plays
         How; as many under each way of sharing. The slowdown of a job is the mean over them.
     noise
-        Factor on the jitter of each job, `JITTER` where none is stated, and on errors of clocks.
+        Factor on the jitter of each job, 2 % where none is stated, and on errors of clocks.
         Without any, jobs with harmonic periods come round to the same meetings for ever, and a plan
         is judged by an accident.
     periods
@@ -232,8 +232,7 @@ class Player:
 
 def _with_noise(runner: Runner, noise: float) -> Runner:
     """Return a job with a factor on its jitter."""
-    own = runner.pattern.jitter
-    jitter = noise * (JITTER if own is None else own)
+    jitter = noise * jitter_or_default(runner.pattern.jitter)
     return replace(runner, pattern=replace(runner.pattern, jitter=jitter))
 
 
