@@ -19,6 +19,7 @@ import benchmarks.jitter
 import benchmarks.kept
 import benchmarks.measured
 import benchmarks.placement
+import benchmarks.published
 import benchmarks.simulation  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES

@@ -42,6 +42,15 @@ def simulate(
             show_default="those of the study",
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Arrivals as they were, in place of the jobs of SCENARIO: a trace with the "
+            "columns of Muri, Sia or Philly; seeds take one window of it after the other.",
+            show_default="none",
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -104,6 +113,8 @@ def simulate(
     from metronome_opt.journal import Journal
 
     study = _study(scenario)
+    if trace is not None:
+        study = study.of_trace(str(trace))
     policies = _policies(study, policy)
     with naming("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))

@@ -53,10 +53,10 @@ class JobTraffic:
 
     @property
     def title(self) -> str:
-        """The model, with the device if the traffic was measured on one; or ``stated``."""
+        """The model, with where its traffic was measured if it was; or ``stated``."""
         match self.source:
             case Traffic():
-                return "stated"
+                return f"{self.job.model}, {self.job.traffic}" if self.job.model else "stated"
             case Workload() as workload:
                 return workload.name
             case step:

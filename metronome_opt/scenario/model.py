@@ -40,12 +40,15 @@ from metronome_opt.scenario.workload import (
 
 if TYPE_CHECKING:
     from metronome_opt.scenario.measured import MeasuredStep
+    from metronome_opt.scenario.published import Published
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
 _RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
+_SENDERS = 2  # tasks of a job by model, at least
+_NEAR = 2  # factor by which a job's GPUs may differ from those of a published iteration
 
 
 def _placement(value: Any) -> Any:
@@ -83,12 +86,14 @@ def _traffic(value: Any) -> Any:
     if value == MEASURED or isinstance(value, Traffic):
         return value
     if isinstance(value, str):
+        if value in find_files("published", None):
+            return value
         raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
     return Traffic.model_validate(value)
 
 
 _Traffic = Annotated[
-    Traffic | Literal["measured"] | None,
+    Traffic | str | None,
     BeforeValidator(_traffic, json_schema_input_type=Traffic | Name | None),
 ]
 
@@ -132,16 +137,19 @@ class DescribedJob(Record):
     traffic
         What one worker sends, in place of model and batch; in a scenario perhaps the name of one
         of its patterns. Or ``measured``: the model's, from a record of a training step, whose batch
-        it is; or ``computed`` from its workload, as if left out.
+        it is; or the name of published iterations, such as ``muri``: the model's with as many GPUs;
+        or ``computed`` from its workload, as if left out.
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
-        How many tasks, at least 2: a single one sends nothing.
+        How many tasks, at least 2, since a single one sends nothing; a job that states its traffic
+        may have one, which takes room alone.
     each
         What one worker needs.
     allreduce
         What its workers put on links: ``tasks``, each all that it sends; ``ring``, what a ring in
-        order of rank takes from node to node. Left out, ``tasks``; of measured traffic, ``ring``.
+        order of rank takes from node to node. Left out, ``tasks``; of measured and of published
+        traffic, ``ring``.
     priority
         Weight, larger is more important.
     nodes
@@ -168,7 +176,7 @@ class DescribedJob(Record):
     traffic: _Traffic = None
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
-    workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
+    workers: Annotated[int, Field(ge=1, le=MAX_TASKS)]
     each: Resources = ONE_GPU
     allreduce: AllReduce | None = None
     priority: NonNegative = 1
@@ -193,7 +201,7 @@ class DescribedJob(Record):
                     refuse(field, "the job states its traffic; leave one of the two out")
         elif self.model is None:
             refuse("model", "missing; name a workload, or state the traffic")
-        elif self.batch is None and not self.is_measured:
+        elif self.batch is None and self.traffic is None:
             refuse("batch", "missing; say how many samples each GPU has in an iteration")
         if self.rate_gbps is not None or self.rate_mbps is not None:
             megabits("rate", self.rate_gbps, self.rate_mbps)
@@ -201,6 +209,8 @@ class DescribedJob(Record):
 
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
+        if self.workers < _SENDERS and self.stated is None:
+            refuse("workers", f"must be at least {_SENDERS}, got {self.workers}")
         if not self.each.gpus and (self.stated is None or self.nodes is None):
             refuse("each.gpus", "0: a worker needs at least 1, unless traffic and nodes are stated")
         for field in ("nodes", "pods"):
@@ -245,14 +255,15 @@ class DescribedJob(Record):
     @property
     def algorithm(self) -> AllReduce:
         """The all-reduce of its workers: as stated, or the default."""
-        return self.allreduce or ("ring" if self.is_measured else "tasks")
+        return self.allreduce or ("ring" if isinstance(self.traffic, str) else "tasks")
 
     def round(self, exact: Iteration, slot_ms: int, hyperperiod: int | None) -> Rounded:
         """Return its iteration in slots; if it is too long, the error names the field to change."""
         try:
             return exact.to_slots(slot_ms, hyperperiod)
         except InputError as error:
-            field = f"model: {quote(self.model)}" if self.is_measured else f"batch: {self.batch}"
+            by_model = isinstance(self.traffic, str)
+            field = f"model: {quote(self.model)}" if by_model else f"batch: {self.batch}"
             if self.stated is not None:
                 field = f"traffic.period_ms: {float(self.stated.period_ms):g}"
             raise error.within(field) from None
@@ -338,13 +349,14 @@ class Scenario(Record):
             return data
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
-        for taken in (COMPUTED, MEASURED):
-            if taken in known:
-                refuse(f"patterns.{taken}", f"{quote(taken)} is taken; rename the pattern")
+        taken = (COMPUTED, MEASURED, *find_files("published", None))
+        for name in taken:
+            if name in known:
+                refuse(f"patterns.{name}", f"{quote(name)} is taken; rename the pattern")
         shared = []
         for index, job in enumerate(jobs):
             name = job.get("traffic") if isinstance(job, Mapping) else None
-            if isinstance(name, str) and name not in (*known, COMPUTED, MEASURED):
+            if isinstance(name, str) and name not in (*known, *taken):
                 there = f"there are {', '.join(map(str, known))}" if known else "write patterns"
                 refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {there}")
             is_pattern = isinstance(name, str) and name in known
@@ -447,10 +459,27 @@ class Sources:
     def __init__(self, workloads: str | None = None, measured: str | None = None) -> None:
         self._files = find_workloads(workloads), find_files("measured", measured)
         self._read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
+        self._published: dict[str, Published] = {}
 
     def of(self, job: DescribedJob, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
-        return job.stated or self.named(job.model or "", job.is_measured, where)
+        if not isinstance(job.traffic, str) or job.is_measured:
+            return job.stated or self.named(job.model or "", job.is_measured, where)
+        from metronome_opt.scenario.published import read_published
+
+        if job.traffic not in self._published:
+            self._published[job.traffic] = read_published(job.traffic)
+        table = self._published[job.traffic]
+        try:
+            step = table.step(job.model or "", job.gpus, job.batch)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        if not step.gpus <= _NEAR * job.gpus <= _NEAR**2 * step.gpus:
+            raise InputError(
+                f"{where}: {quote(job.model)}: {job.traffic} has {step.gpus} GPUs next to the "
+                f"{job.gpus} of the job; state its traffic"
+            )
+        return step.traffic(table.rate_mbps)
 
     def named(self, model: str, is_measured: bool, where: str = "model") -> Workload | MeasuredStep:
         """Return a workload, or a measured step, whatever the case of its name."""

@@ -37,7 +37,7 @@ from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Folder, Sources, in_folder
 from metronome_opt.scenario.workload import data_folder
-from metronome_opt.simulate.draws import Draw, Given, Setup
+from metronome_opt.simulate.draws import Draw, Given, Setup, Trace
 from metronome_opt.simulate.policies import OURS, POLICIES
 
 STUDY_FORMAT = "metronome-study/1"
@@ -177,6 +177,12 @@ class Study(Record):
             measured=scenario.measured,
             draw=Draw(given=Given(work=scenario.jobs)),
         )
+
+    def of_trace(self, file: str) -> Self:
+        """Return the same study with the arrivals of a trace, from a file."""
+        generator = self.draw.generator
+        trace = generator if isinstance(generator, Trace) else Trace()
+        return self.model_copy(update={"draw": Draw(trace=_with(trace, {"file": file}))})
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:

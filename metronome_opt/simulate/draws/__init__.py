@@ -12,8 +12,20 @@ from pydantic import model_validator
 from metronome_opt.records import Record, check_one
 from metronome_opt.simulate.draws.generators import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulate.draws.setup import Generator, Setup
+from metronome_opt.simulate.draws.sweeps import Sweeps
+from metronome_opt.simulate.draws.traces import Trace
 
-__all__ = ["Draw", "Dynamic", "Generator", "Given", "Setup", "Snapshot", "Static"]
+__all__ = [
+    "Draw",
+    "Dynamic",
+    "Generator",
+    "Given",
+    "Setup",
+    "Snapshot",
+    "Static",
+    "Sweeps",
+    "Trace",
+]
 
 
 class Draw(Record):
@@ -23,6 +35,8 @@ class Draw(Record):
     snapshot: Snapshot | None = None
     static: Static | None = None
     dynamic: Dynamic | None = None
+    trace: Trace | None = None
+    sweeps: Sweeps | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from abc import ABC, abstractmethod
@@ -16,8 +17,9 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.model import GPU_HINT, DescribedJob, Sources, read_scenario
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.network import Cluster, Resources
 from metronome_opt.scenario.traffic import (
+    Traffic,
     Training,
     batches_around,
     iteration,
@@ -157,6 +159,35 @@ class Setup:
         if gpu is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
         return Training(workers, batch, gpu.flops, self.cluster.placement(nodes or ()).rate)
+
+
+def published_job(
+    setup: Setup,
+    name: str,
+    traffic: Traffic,
+    gpus: int,
+    *,
+    arrival_s: float,
+    iterations: int,
+    jitter: float | None,
+) -> DescribedJob:
+    """Return a job of so many GPUs with the traffic of a published iteration.
+
+    One that fits on a node is one pod and sends nothing over the network. A larger one has pods of
+    as many GPUs as divide its own and a node's.
+    """
+    widest = max(setup.cluster.gpus_of.values())
+    each = gpus if gpus <= widest else math.gcd(gpus, widest)
+    return DescribedJob(
+        name=name,
+        traffic=traffic,
+        workers=gpus // each,
+        each=Resources(gpus=each),
+        allreduce="ring",
+        arrival_s=arrival_s,
+        iterations=iterations,
+        jitter=jitter,
+    )
 
 
 def stream(seed: int, aspect: str) -> random.Random:

@@ -1,0 +1,130 @@
+"""Published iterations: how long jobs took, and for how long they sent, as others measured it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.records import (
+    FrozenDict,
+    FrozenMap,
+    Name,
+    Positive,
+    Record,
+    build,
+    read_as,
+    refuse,
+)
+from metronome_opt.scenario.traffic import Moment, Traffic
+from metronome_opt.scenario.workload import Quantity, Rational, file_of, find_files
+
+PUBLISHED_FORMAT = "metronome-published/1"
+
+_SHORTEST_MS = Fraction(1, 1000)  # of a burst, of a job that sends nothing
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class PublishedStep(Record):
+    """An iteration of a job.
+
+    Parameters
+    ----------
+    model
+        Its name, in lower case.
+    gpus, nodes
+        How many; None where nodes are not known.
+    batch
+        Samples of one GPU.
+    iteration_ms, network_ms
+        Length of the iteration, and the part of it in which the job sends.
+    """
+
+    model: Name
+    gpus: Positive
+    nodes: Positive | None = None
+    batch: Positive
+    iteration_ms: Rational
+    network_ms: Moment
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.network_ms > self.iteration_ms:
+            sent, whole = float(self.network_ms), float(self.iteration_ms)
+            refuse("network_ms", f"{sent:g}: is longer than the iteration, {whole:g} ms")
+        return self
+
+    def traffic(self, rate_mbps: int) -> Traffic:
+        """Return its traffic, one burst at the end of the iteration, at a rate."""
+        length = max(self.network_ms, _SHORTEST_MS)
+        burst = {"start_ms": self.iteration_ms - length, "length_ms": length}
+        return Traffic(period_ms=self.iteration_ms, phases=[burst | {"rate_mbps": rate_mbps}])
+
+
+class Published(Record):
+    """Iterations of several models on one cluster.
+
+    Parameters
+    ----------
+    name, about
+        What scenarios call them, and what they are.
+    source, cluster
+        Publication with commit and licence; the machines.
+    rate_gbps
+        At which a node sent during a burst.
+    assumed
+        What else was assumed of the traffic.
+    gpu_hours
+        Of a whole job, by model, where that is published.
+    steps
+        The iterations.
+    """
+
+    format: Literal["metronome-published/1"] = "metronome-published/1"
+    name: Name
+    about: _Text
+    source: _Text
+    cluster: _Text
+    rate_gbps: Quantity
+    assumed: _Text
+    gpu_hours: FrozenMap[Name, Rational] = Field(default_factory=FrozenDict)
+    steps: Annotated[tuple[PublishedStep, ...], Field(strict=False, min_length=1)]
+
+    @property
+    def rate_mbps(self) -> int:
+        """The rate of a node during a burst, in Mbit/s."""
+        return int(1000 * self.rate_gbps.value)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of its models, in order."""
+        return tuple(sorted({step.model for step in self.steps}))
+
+    def step(self, model: str, gpus: int, batch: int | None = None) -> PublishedStep:
+        """Return the iteration of a model that is nearest in GPUs, then in batch.
+
+        An `InputError` names the models if that one is not among them.
+        """
+        steps = [step for step in self.steps if step.model == model.lower()]
+        if not steps:
+            raise InputError(f"{quote(model)} is not in {self.name}, {', '.join(self.models)} are")
+
+        def distance(step: PublishedStep) -> tuple[float, float]:
+            of_batch = 0.0 if batch is None else abs(math.log(step.batch / batch))
+            return abs(math.log(step.gpus / gpus)), of_batch
+
+        return min(steps, key=distance)
+
+
+def read_published(name: str) -> Published:
+    """Read the published iterations of a name, such as ``muri``."""
+    path = file_of(name, find_files("published", None), "published", "table")
+    return read_as(path, lambda document: build(Published, document, PUBLISHED_FORMAT))
+
+
+def published_names() -> tuple[str, ...]:
+    """Return the names of all published iterations that are shipped."""
+    return tuple(find_files("published", None))
