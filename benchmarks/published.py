@@ -17,8 +17,8 @@ import yaml
 
 from benchmarks.figures import RESULTS
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.scenario.measured import MEGABIT_PER_BYTE, all_reduce
 from metronome_opt.scenario.published import PUBLISHED_FORMAT, PublishedStep, read_published
+from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, all_reduce
 from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
 
 _MURI = "github.com/Rivendile/Muri, commit 4e69a78 (Apache-2.0); Zhao et al., SIGCOMM 2022"
@@ -47,14 +47,14 @@ def _muri(folder: Path) -> dict[str, Any]:
     rows = rows.drop_duplicates(["model_name", "num_gpu", "batch_size"], keep="last")
     steps = [
         {
-            "model": row.model_name,
-            "gpus": int(row.num_gpu),
-            "nodes": int(row.num_gpu) // 8,
-            "batch": int(row.batch_size),
-            "iteration_ms": float(row.iteration_time),
-            "network_ms": float(row.resource_time_2),
+            "model": row["model_name"],
+            "gpus": row["num_gpu"],
+            "nodes": row["num_gpu"] // 8,
+            "batch": row["batch_size"],
+            "iteration_ms": float(row["iteration_time"]),
+            "network_ms": float(row["resource_time_2"]),
         }
-        for row in rows.sort_values(["model_name", "num_gpu"]).itertuples()
+        for row in rows.sort_values(["model_name", "num_gpu"]).to_dict("records")
     ]
     return {
         "name": "muri",
@@ -88,8 +88,8 @@ def _sia(folder: Path, cluster: str) -> dict[str, Any]:
     return {
         "name": f"sia-{cluster}",
         "about": "Iterations on two nodes by batch, what of communication is not hidden",
-        "source": f"{_SIA}: sia-simulator/traces, step_time and sync_time; GPU hours: sums over clusters "
-        "of its sia-simulator/README.md, commit 2c7ac0f",
+        "source": f"{_SIA}: sia-simulator/traces, step_time and sync_time; GPU hours: sums over "
+        "clusters of its sia-simulator/README.md, commit 2c7ac0f",
         "cluster": f"two nodes of the cluster that the artifact calls {cluster}",
         "rate_gbps": {"value": 50, "assumed": "as in muri; the publication states none per burst"},
         "assumed": f"{_ONE_BURST}, which is what of it comes after the backward pass",

@@ -311,7 +311,7 @@ def _traffic(
     scenario: Scenario, job: DescribedJob, source: Source, placement: Placement
 ) -> JobTraffic:
     """Return the traffic of a placed job in slots; errors begin with the field of the job."""
-    share = source.fastest if isinstance(source, Traffic) else placement.rate
+    share = placement.rate if job.stated is None else job.stated.fastest
     if not share:
         raise InputError(
             f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"

@@ -142,8 +142,8 @@ class DescribedJob(Record):
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
-        How many tasks, at least 2, since a single one sends nothing; a job that states its traffic
-        may have one, which takes room alone.
+        How many tasks, at least 2, since a single one sends nothing; jobs of traces, which state
+        their traffic, may have one, which takes room alone.
     each
         What one worker needs.
     allreduce
@@ -176,7 +176,7 @@ class DescribedJob(Record):
     traffic: _Traffic = None
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
-    workers: Annotated[int, Field(ge=1, le=MAX_TASKS)]
+    workers: Annotated[int, Field(ge=1, le=MAX_TASKS, json_schema_extra={"minimum": _SENDERS})]
     each: Resources = ONE_GPU
     allreduce: AllReduce | None = None
     priority: NonNegative = 1
@@ -350,9 +350,9 @@ class Scenario(Record):
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
         taken = (COMPUTED, MEASURED, *find_files("published", None))
-        for name in taken:
-            if name in known:
-                refuse(f"patterns.{name}", f"{quote(name)} is taken; rename the pattern")
+        for each in taken:
+            if each in known:
+                refuse(f"patterns.{each}", f"{quote(each)} is taken; rename the pattern")
         shared = []
         for index, job in enumerate(jobs):
             name = job.get("traffic") if isinstance(job, Mapping) else None

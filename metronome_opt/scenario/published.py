@@ -60,8 +60,12 @@ class PublishedStep(Record):
     def traffic(self, rate_mbps: int) -> Traffic:
         """Return its traffic, one burst at the end of the iteration, at a rate."""
         length = max(self.network_ms, _SHORTEST_MS)
-        burst = {"start_ms": self.iteration_ms - length, "length_ms": length}
-        return Traffic(period_ms=self.iteration_ms, phases=[burst | {"rate_mbps": rate_mbps}])
+        burst = {
+            "start_ms": self.iteration_ms - length,
+            "length_ms": length,
+            "rate_mbps": rate_mbps,
+        }
+        return Traffic.model_validate({"period_ms": self.iteration_ms, "phases": [burst]})
 
 
 class Published(Record):

@@ -108,3 +108,16 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
     assert metronome("simulate endless.yaml --output out --resume --cells horizon_s=1") == 0
     assert records(output) == [record]
     assert len(pd.read_csv(output / "jobs.csv")) == 2
+
+
+def test_trace_in_place_of_jobs(folder: Path, capsys: Captured) -> None:
+    (folder / "trace.csv").write_text("timestamp,duration,num_gpus\n2017-10-03 23:40:02,9,16\n")
+    options = "--policy nearest --seeds 1 --cells sharing=fair,jitter=0.01"
+    assert metronome(f"simulate muri --trace trace.csv {options} --output one") == 0
+    (record,) = records(folder / "one")
+    assert record.jobs is not None
+    assert record.jobs["workers"] == (2,)
+    error = error_of(capsys, f"simulate muri {options} --output two")
+    assert "draw.trace.file: missing; name the trace with --trace FILE" in error
+    error = error_of(capsys, f"simulate muri --trace none.csv {options} --output two")
+    assert "none.csv: cannot be read" in error

@@ -17,7 +17,9 @@ from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
 
 STUDIES = Path(__file__).parents[2] / "benchmarks" / "studies"
-NAMES = sorted(path.stem for path in STUDIES.iterdir())
+NAMES = sorted(
+    path.stem for path in STUDIES.iterdir() if path.stem not in ("muri", "sia")
+)  # traces
 NIC = 50_000  # Mbit/s
 
 

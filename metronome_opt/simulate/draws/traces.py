@@ -14,12 +14,13 @@ import lzma
 import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, Annotated, NamedTuple
 
 from pydantic import Field
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.records import Jitter, Name
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.published import Published, PublishedStep, read_published
@@ -70,8 +71,8 @@ def _muri(row: _Row) -> Arrival:
         model=row["model_name"].lower(),
         gpus=int(_number(row, "num_gpu", 1)),
         batch=int(_number(row, "batch_size", 1)),
-        iteration_ms=_number(row, "iteration_time", 1e-3),
-        network_ms=_number(row, "resource_time_2"),
+        iteration_ms=Fraction(repr(_number(row, "iteration_time", 1e-3))),
+        network_ms=Fraction(repr(_number(row, "resource_time_2"))),
     )
     iterations = int(_number(row, "iterations", 1))
     at_s = _number(row, "submit_time") / 1000
@@ -111,40 +112,41 @@ def read_trace(path: str | Path) -> list[Arrival]:
     InputError
         If the file cannot be read, is none of the known forms, or a line of it is damaged.
     """
-    number = 1
+    arrivals: list[Arrival] = []
     try:
         with _open(Path(path)) as file:
             rows = csv.DictReader(_lines(file), restval="")
-            columns = rows.fieldnames or ()
-            form = next((form for form in _FORMS if set(form) <= set(columns)), None)
+            columns = set(rows.fieldnames or ())
+            form = next((form for form in _FORMS if set(form) <= columns), None)
             if form is None:
                 known = "; ".join(", ".join(form) for form in _FORMS)
-                raise InputError(f"columns are none of a known trace; known are {known}")
-            arrivals = []
-            for number, row in enumerate(rows, start=2):
-                if len(arrivals) >= _MAX_ARRIVALS:
-                    raise InputError(f"more than {_MAX_ARRIVALS:,} arrivals; cut the file")
-                if any(row[column] for column in form):
+                raise InputError(f"{path}: line 1: columns of no known trace; known are {known}")
+            for row in rows:
+                with naming(f"{path}: line {rows.line_num}"):
+                    if len(arrivals) >= _MAX_ARRIVALS:
+                        raise InputError(f"more than {_MAX_ARRIVALS:,} arrivals; cut the file")
                     arrivals.append(_FORMS[form](row))
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read ({error}); get the file anew") from None
-    except InputError as error:
-        raise InputError(f"{path}: line {number}: {error}") from None
     if not arrivals:
         raise InputError(f"{path}: holds no arrivals")
     return sorted(arrivals, key=lambda arrival: arrival.at_s)
 
 
 def _open(path: Path) -> IO[str]:
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    file: IO[str] = opened(path, "rt", encoding="utf-8")
-    return file
+    match path.suffix:
+        case ".gz":
+            return gzip.open(path, "rt", encoding="utf-8")
+        case ".xz":
+            return lzma.open(path, "rt", encoding="utf-8")
+        case _:
+            return path.open(encoding="utf-8")
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
     while line := file.readline(_MAX_LINE):
         if len(line) == _MAX_LINE:
-            raise InputError(f"has more than {_MAX_LINE:,} characters; this is no trace")
+            raise csv.Error(f"a line of more than {_MAX_LINE:,} characters")
         yield line
 
 

@@ -1,0 +1,76 @@
+"""Published iterations as traffic of scenarios."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.published import PublishedStep, published_names, read_published
+
+
+def scenario(**changes: Any) -> Scenario:
+    job = {"name": "a", "model": "VGG19", "traffic": "muri", "workers": 2, "each": {"gpus": 8}}
+    cluster = {"topology": "single-switch", "nodes": 4, "gpus": 8, "nic_gbps": 25}
+    return Scenario.from_dict(
+        {
+            "format": "metronome-scenario/1",
+            "name": "published",
+            "slot_ms": 1,
+            "cluster": cluster,
+            "jobs": [{**job, "nodes": ["node-00", "node-01"], **changes}],
+        }
+    )
+
+
+def test_job_by_model_sends_what_was_published() -> None:
+    (entry,) = build_scenario(scenario()).traffic
+    assert entry.title == "VGG19, muri"
+    (burst,) = entry.rounded.phases  # half as fast as published: 179 ms, then twice 123 ms
+    assert (burst.start, burst.length, entry.rounded.period) == (179, 246, 425)
+
+
+def test_document_keeps_name() -> None:
+    document = scenario().model_dump(mode="json")
+    assert document["jobs"][0]["traffic"] == "muri"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"model": "GPT3"}, r"jobs\[0\]\.model: 'GPT3' is not in muri, a2c, "),
+        ({"workers": 1, "nodes": ["node-00"]}, r"workers: must be at least 2, got 1"),
+        ({"each": {"gpus": 2}}, r"'VGG19': muri has 16 GPUs next to the 4 of the job"),
+        ({"model": None}, "model: missing"),
+        ({"traffic": "murix"}, "there is no pattern 'murix'"),
+    ],
+)
+def test_what_is_not_published_is_refused(changes: dict[str, Any], error: str) -> None:
+    with pytest.raises(InputError, match=error):
+        scenario(**changes).sources()
+
+
+def test_batch_chooses_among_equal_sizes() -> None:
+    table = read_published("sia-rtx")
+    batches = {step.batch for step in table.steps if (step.model, step.gpus) == ("bert", 8)}
+    assert len(batches) > 1
+    assert {table.step("BERT", 8, batch).batch for batch in batches} == batches
+
+
+@pytest.mark.parametrize("name", published_names())
+def test_tables_state_source_and_assumptions(name: str) -> None:
+    table = read_published(name)
+    assert table.name == name
+    assert "commit" in table.source
+    assert table.rate_gbps.assumed or table.rate_gbps.source
+    keys = [(step.model, step.gpus, step.batch) for step in table.steps]
+    assert len(set(keys)) == len(keys)
+
+
+def test_network_time_is_within_iteration() -> None:
+    length, network = Fraction(99), Fraction(100)
+    with pytest.raises(InputError, match="network_ms: 100: is longer than the iteration, 99 ms"):
+        PublishedStep(model="a", gpus=8, batch=1, iteration_ms=length, network_ms=network)

@@ -1,0 +1,167 @@
+"""Arrivals of published traces, and groups of alike jobs."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.model import DescribedJob
+from metronome_opt.simulate import simulate
+from metronome_opt.simulate.draws.traces import read_trace
+from tests.simulate.studies import study
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+MURI = """job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,\
+iteration_time,resource_time_0,resource_time_1,resource_time_2,priority
+0,16,2000,600,VGG19,16,1,1,302,102,78,123,1
+1,4,1000,50,gpt2,4,1,1,430,0.6,419,49,0
+"""
+SIA = """name,time,application,num_replicas,batch_size
+bert-2,811.5,bert,12,384
+"""
+PHILLY = """timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:55,66.0,1,66.0,11cb48
+2017-10-03 23:40:02,2951.0,16,47216.0,6214e9
+"""
+
+
+def _jobs(file: Path, seed: int = 0, **parameters: Any) -> tuple[DescribedJob, ...]:
+    made = study(
+        hyperperiod_ms=None,
+        cluster={"topology": "single-switch", "nodes": 4, "gpus": 8, "nic_gbps": 50},
+        draw={"trace": {"file": str(file), **parameters}},
+    )
+    return made.scenario(made.cells[0], seed).jobs
+
+
+def test_trace_that_states_iterations(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(MURI)
+    small, large = _jobs(tmp_path / "trace.csv", faster=10, jitter=0.03)
+    assert (small.workers, small.each.gpus, small.arrival_s, small.iterations) == (1, 4, 0, 5)
+    assert (large.workers, large.each.gpus, large.iterations) == (2, 8, 60)
+    assert large.arrival_s == pytest.approx(0.1)
+    assert large.jitter == 0.03
+    assert large.stated is not None
+    (burst,) = large.stated.phases
+    times = map(int, (large.stated.period_ms, burst.start_ms, burst.length_ms))
+    assert tuple(times) == (302, 302 - 123, 123)
+    assert burst.rate == 50_000
+
+
+def test_trace_without_lengths_takes_published_gpu_hours(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(SIA)
+    (job,) = _jobs(tmp_path / "trace.csv", published="sia-rtx")
+    assert (job.workers, job.each.gpus) == (3, 4)  # 4 divides 12 and a node's 8
+    assert job.stated is not None
+    seconds = (job.iterations or 0) * float(job.stated.period_ms) / 1000
+    assert 12 * seconds == pytest.approx(2.42 * 3600, rel=1e-3)
+    with pytest.raises(InputError, match="GPU hours of 'bert'"):
+        _jobs(tmp_path / "trace.csv", published="muri")
+
+
+def test_trace_without_models_draws_them(tmp_path: Path) -> None:
+    with lzma.open(tmp_path / "trace.csv.xz", "wt") as file:
+        file.write(PHILLY)
+    drawn = [_jobs(tmp_path / "trace.csv.xz", seed) for seed in range(10)]
+    assert len({job.stated for jobs in drawn for job in jobs}) > 2
+    large, small = drawn[0]  # in the order of time
+    assert (large.workers, small.workers) == (2, 1)
+    assert large.stated is not None
+    seconds = (large.iterations or 0) * float(large.stated.period_ms) / 1000
+    assert seconds == pytest.approx(2951, abs=1)
+
+
+def test_seeds_take_windows(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(MURI)
+    first, second, third = (_jobs(tmp_path / "trace.csv", seed, count=1) for seed in range(3))
+    assert [jobs[0].iterations for jobs in (first, second, third)] == [50, 600, 50]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "line 1: columns of no known trace"),
+        ("a,b\n1,2\n", "line 1: columns of no known trace"),
+        (SIA.splitlines()[0] + "\n", "holds no arrivals"),
+        (SIA.replace("811.5", "-1"), "line 2: time: must be a number from 0 on, got '-1'"),
+        (SIA.replace("811.5", "nan"), "line 2: time: must be a number"),
+        (SIA.replace("12,384", ""), "line 2: num_replicas: must be a number from 1 on, got ''"),
+        (MURI.replace("123,1", "400,1"), "line 2: .*network_ms: 400: is longer than"),
+        (PHILLY.replace("2017-10-03 23:40:02", "soon"), "line 3: timestamp: must be a time"),
+        ("x" * 20_000, "cannot be read .a line of more than"),
+        ("name,time\0", "cannot be read|columns of no known"),
+    ],
+)
+def test_damaged_trace_is_one_line(tmp_path: Path, text: str, error: str) -> None:
+    (tmp_path / "trace.csv").write_text(text)
+    with pytest.raises(InputError, match=error) as raised:
+        read_trace(tmp_path / "trace.csv")
+    assert str(tmp_path / "trace.csv") in str(raised.value)
+
+
+def test_compressed_files_that_are_none_or_cut_off(tmp_path: Path) -> None:
+    (tmp_path / "none.csv.gz").write_text(SIA)
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(SIA.encode())[:-12])
+    (tmp_path / "none.csv.xz").write_text(SIA)
+    for path in (*tmp_path.iterdir(), tmp_path / "missing.csv"):
+        with pytest.raises(InputError, match=r"cannot be read .*; get the file anew"):
+            read_trace(path)
+
+
+def test_sweeps_are_groups_of_alike_jobs() -> None:
+    made = study(
+        hyperperiod_ms=None,
+        cluster={"topology": "single-switch", "nodes": 8, "gpus": 8, "nic_gbps": 50},
+        draw={"sweeps": {"count": 50, "groups": {"2": 1, "5": 1}, "gpus": {"16": 3, "32": 1}}},
+    )
+    jobs = made.scenario(made.cells[0], 1).jobs
+    assert len(jobs) == 50
+    sizes: Counter[int] = Counter()
+    for _, group in groupby(jobs, key=lambda job: job.arrival_s):
+        members = list(group)
+        assert len({(job.stated, job.gpus, job.iterations) for job in members}) == 1
+        sizes[len(members)] += 1
+    assert sum(sizes[size] for size in (2, 5)) >= sizes.total() - 1  # the last one may be cut
+    lengths = [float(job.stated.period_ms) for job in jobs if job.stated is not None]
+    gpu_ms = [job.gpus * (job.iterations or 0) for job in jobs]
+    load = sum(gpus * length for gpus, length in zip(gpu_ms, lengths, strict=True))
+    assert jobs[-1].arrival_s <= load / 1000 / 64 / 0.8
+
+
+def test_sweeps_refuse_sizes_that_are_none() -> None:
+    made = study(draw={"sweeps": {"groups": {"two": 1}, "gpus": {"2": 1}}})
+    with pytest.raises(InputError, match=r"draw\.sweeps\.groups: must map numbers"):
+        made.scenario(made.cells[0], 0)
+
+
+def test_job_of_one_task_takes_room_and_no_network() -> None:
+    traffic = {"period_ms": 100, "phases": [{"start_ms": 50, "length_ms": 50, "rate_gbps": 50}]}
+    job = {"workers": 1, "each": {"gpus": 4}, "traffic": traffic, "iterations": 10}
+    made = study(draw={"given": {"work": [{"name": name, **job} for name in "abcde"]}})
+    run = simulate(made.scenario(made.cells[0], 0), "nearest")
+    ends = sorted(run.jobs["end_s"])
+    assert ends == pytest.approx([1, 1, 1, 1, 2])  # four nodes of four GPUs
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the public data")
+@pytest.mark.parametrize(
+    ("file", "count", "large"),
+    [
+        ("muri/trace1.csv", 1494, 32),
+        ("muri/trace3.csv", 992, 32),
+        ("sia/newtrace-2.csv", 960, 16),
+        ("philly/philly.csv.xz", 82_247, 128),
+    ],
+)
+def test_published_traces(file: str, count: int, large: int) -> None:
+    arrivals = read_trace(DATA / file)
+    assert len(arrivals) == count
+    assert max(arrival.gpus for arrival in arrivals) == large
