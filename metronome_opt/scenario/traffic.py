@@ -193,7 +193,7 @@ def _beside(compute: Fraction, volume: Fraction, rate: int) -> Burst:
 
 def _moment(value: Any) -> Fraction:
     """Read a time, which unlike a length may be 0."""
-    is_zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
+    is_zero = isinstance(value, (int, float, Fraction)) and value is not False and value == 0
     return Fraction(0) if is_zero else rational(value)
 
 

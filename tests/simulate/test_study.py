@@ -37,7 +37,10 @@ from tests.simulate.studies import (
         ({"policies": ["default", "best"]}, "policies[1]: must be 'default', 'nearest'"),
         ({"policies": ["ideal", "ideal"]}, "policies[1]: 'ideal' is named twice"),
         ({"hyperperiod_ms": 7}, "hyperperiod_ms: 7: must be a multiple of slot_ms, 5"),
-        ({"draw": {}}, "draw.given: give exactly one of given, snapshot, static, dynamic, got 0"),
+        (
+            {"draw": {}},
+            "draw.given: give exactly one of given, snapshot, static, dynamic, trace, sweeps, got 0",
+        ),
         ({"draw": {"dynamic": {"count": 1}, "static": {}}}, "draw.dynamic: give exactly one of"),
         ({"draw": {"poisson": {}}}, "draw.poisson: unknown field"),
         ({"draw": {"dynamic": {}}}, "draw.dynamic.count: missing"),
@@ -125,7 +128,7 @@ def test_study_is_found_by_name_or_file(tmp_path: Path) -> None:
     assert find_study(tmp_path / "file.yaml").name == "by-file"
     assert find_study("paper-24").name == "paper-24"
     assert find_study("snapshot").name == "snapshot"
-    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, static-24$"):
+    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, sweeps$"):
         find_study("yours")
 
 
