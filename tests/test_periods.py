@@ -26,7 +26,12 @@ def near(length: int, *periods: int, rate: int = 100) -> Instance:
 
 
 @pytest.mark.parametrize(
-    ("length", "periods"), [(80, NEAR), (90, NEAR), (45, (*NEAR, 391, 398, 401, 408))]
+    ("length", "periods"),
+    [
+        (80, NEAR),
+        (90, NEAR),
+        pytest.param(45, (*NEAR, 391, 398, 401, 408), marks=pytest.mark.slow),
+    ],
 )
 def test_nearly_equal_periods_are_stretched_to_one(length: int, periods: tuple[int, ...]) -> None:
     instance = near(length, *periods)

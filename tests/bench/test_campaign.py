@@ -69,6 +69,7 @@ def outcomes(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {record.solver: record for record in written}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDINGS)
 def test_every_ending_is_a_record_of_its_own(name: str, outcomes: dict[str, SolverRecord]) -> None:
     kind, status, words = ENDINGS[name]

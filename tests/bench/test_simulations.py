@@ -94,6 +94,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SimulationRe
     return {record.policy: record for record in written}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDINGS)
 def test_every_ending_is_a_record_of_its_own(
     name: str, outcomes: dict[str, SimulationRecord]

@@ -74,6 +74,7 @@ def test_jobs_are_placed_where_they_need_no_network(capsys: Captured) -> None:
     assert output == ["s.json: a schedule of six: 6 jobs placed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "nodes"),
     [
@@ -215,6 +216,7 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
 BUSY = {"period_ms": 300, "phases": [{"start_ms": 50, "length_ms": 250, "rate_gbps": 100}]}
 
 
+@pytest.mark.slow
 def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     """Alone bert and vgg would run for 300 s; together each takes about 200 s longer."""
     tree = {"topology": "single-switch", "nodes": 4, "gpus": 2, "nic_gbps": 100}

@@ -110,6 +110,7 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
     assert len(pd.read_csv(output / "jobs.csv")) == 2
 
 
+@pytest.mark.slow
 def test_trace_in_place_of_jobs(folder: Path, capsys: Captured) -> None:
     (folder / "trace.csv").write_text("timestamp,duration,num_gpus\n2017-10-03 23:40:02,9,16\n")
     options = "--policy nearest --seeds 1 --cells sharing=fair,jitter=0.01"

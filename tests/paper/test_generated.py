@@ -22,6 +22,7 @@ def macros(found: Generated) -> dict[str, str]:
     return {match[1]: match[2] for match in matches if match}
 
 
+@pytest.mark.slow
 def test_generated_files_are_up_to_date(generated: Generated) -> None:
     # If this fails, run `python -m paper generate`.
     assert list(differences(generated, HOME / FOLDER)) == []

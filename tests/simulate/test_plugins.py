@@ -111,7 +111,8 @@ SIMULATED = {
 }
 
 
-@pytest.mark.parametrize("cases", [AT_ONCE, pytest.param(SIMULATED, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", [AT_ONCE, SIMULATED])
 def test_broken_plug_in_fails_only_where_used_in_one_line(
     cases: dict[str, str], folder: Path
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_class_helps_the_heavy_job_where_slots_do_not() -> None:
     assert list(result.to_frame()["class"]) == [1, 0]
 
 
+@pytest.mark.slow
 def test_lighter_jobs_lose_no_more_than_tolerance() -> None:
     assert set((minimum(served(LIGHT, 4)).schedule.classes or {}).values()) == {0}
     result = minimum(served(LIGHT, 4), tolerance="1/20")

@@ -100,6 +100,7 @@ def test_cpsat_model_agrees_with_enumeration(
     check_model(drawn, in_process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solve_with", PROGRAMS.values(), ids=PROGRAMS)
 @given(modelled())
 @examples(10, suppress_health_check=OFTEN_PROVED)

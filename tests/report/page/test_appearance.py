@@ -14,6 +14,8 @@ from metronome_opt.verify import evaluate
 from tests.builders import job, network, tangle, two_jobs
 from tests.report.page.making import open_page, page_of, schedule_of, shown, wait_for_frames
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",

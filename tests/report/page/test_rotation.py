@@ -92,6 +92,7 @@ def test_page_shows_exact_values_of_any_offsets(
     assert check(instance, taken) == ()
 
 
+@pytest.mark.slow
 def test_cushion_is_dash_slots_or_no_limit(lasting: Page, tmp_path: Path) -> None:
     two = network(job("a", 10, (0, 3, 60)), job("b", 10, (0, 3, 60)))
     alone = network(job("a", 10, (0, 3, 60)))
@@ -228,6 +229,7 @@ def test_changed_schedule_keeps_true_values_only(page: Page, tmp_path: Path) -> 
     assert page.is_hidden("#refuted")
 
 
+@pytest.mark.slow
 def test_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     schedule = schedule_of(
@@ -253,6 +255,7 @@ def test_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> 
     assert page.is_hidden("#refuted")
 
 
+@pytest.mark.slow
 def test_refuted_bound_is_dropped_with_notice(page: Page, tmp_path: Path) -> None:
     instance = network(job("a", 8, (0, 4, 60), ready=2), job("b", 8, (0, 4, 60)))
     offsets = {"a": 2, "b": 0}
@@ -266,6 +269,7 @@ def test_refuted_bound_is_dropped_with_notice(page: Page, tmp_path: Path) -> Non
     assert taken_schedule(page).lower_bound is None
 
 
+@pytest.mark.slow
 def test_javascript_properties_are_valid_names(page: Page, tmp_path: Path) -> None:
     names = ["__proto__", "10", "9", "constructor", "toString"]
     instance = network(*(job(name, 6, (0, 2, 60)) for name in names))
@@ -278,6 +282,7 @@ def test_javascript_properties_are_valid_names(page: Page, tmp_path: Path) -> No
 # ------------------------------------------------------------------ several schedules
 
 
+@pytest.mark.slow
 def test_page_of_several_schedules_offers_choice(page: Page, tmp_path: Path) -> None:
     instance = shared()
     choices = [
