@@ -9,7 +9,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.kinds import KINDS, workload_kinds
+from metronome_opt.kubernetes.kinds import KINDS, OF_JOBS, workload_kinds
 from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.pods import Pod
 
@@ -49,6 +49,12 @@ class Objects:
         """Yield the workloads, kind by kind."""
         for each in workload_kinds():
             yield from self.of(each.kind, each.group)
+
+    @property
+    def are_of_jobs(self) -> bool:
+        """Whether there are workloads, gangs or claims."""
+        kinds = {*((each.kind, each.group) for each in workload_kinds()), *OF_JOBS}
+        return any((each.kind, each.group) in kinds for each in self._objects.values())
 
     def add(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Take objects in. Two objects of one name are one if they are equal.
@@ -103,8 +109,14 @@ def _stated(item: KubernetesObject) -> dict[str, Any]:
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:
     """Yield the objects of a list one by one, anything else as it is."""
     items = document.get("items") if isinstance(document, dict) else None
-    if not isinstance(items, list) or document.get("kind") != "List":
+    kind = str(document.get("kind")) if isinstance(items, list) else ""
+    if not isinstance(items, list) or not kind.endswith("List"):
         yield where, document
         return
+    # Items of a NodeList, say, leave out what it says already.
+    stated = {} if kind == "List" else {**document, "kind": kind.removesuffix("List")}
+    stated.pop("items", None)
+    stated.pop("metadata", None)
     for index, item in enumerate(items):
-        yield from _unpack(f"{where}: items[{index}]", item)
+        whole = stated | item if isinstance(item, dict) else item
+        yield from _unpack(f"{where}: items[{index}]", whole)

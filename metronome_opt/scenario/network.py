@@ -29,7 +29,7 @@ from metronome_opt.scenario.workload import Speed
 
 MAX_NODES = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
-_MAX_TIERS = 16
+MAX_TIERS = 16
 _MAX_PARTS = 1024  # into which what a task sends is divided
 _TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
 _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
@@ -253,7 +253,7 @@ class Cluster(Record):
         for rack in self.racks:
             way, above = ways.setdefault(rack.name, {}), rack
             way[rack.name] = rack.uplink
-            while above.within is not None and len(way) < _MAX_TIERS:
+            while above.within is not None and len(way) < MAX_TIERS:
                 above = racks[above.within]
                 if above.name in way:
                     break
@@ -468,7 +468,7 @@ def _check_tiers(fabric: Cluster) -> None:
             refuse(
                 f"racks[{index}].within",
                 f"{quote(rack.within)}: stands in itself, or a rack in more than "
-                f"{_MAX_TIERS - 1} others; name one of the next tier",
+                f"{MAX_TIERS - 1} others; name one of the next tier",
             )
 
 
