@@ -92,11 +92,11 @@ def _numbers(ranges: str, where: str) -> list[str]:
     for each in ranges.split(","):
         found = _RANGE.fullmatch(each)
         first, last = (found[1], found[2] or found[1]) if found else ("1", "0")
-        if not 0 <= int(last) - int(first) < MAX_NODES:
+        if int(last) < int(first):
             raise InputError(f"{where}: must be a range such as 08-12, got {quote(each)}")
-        numbers += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
-        if len(numbers) > MAX_NODES:
+        if len(numbers) + int(last) - int(first) >= MAX_NODES:
             raise InputError(f"{where}: more than {MAX_NODES} names, got {quote(ranges)}")
+        numbers += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
     return numbers
 
 
@@ -174,7 +174,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
         first = first if begun else number
         begun.append(line.removesuffix("\\"))
         if not line.endswith("\\"):
-            whole = " ".join(begun).strip()
+            whole = re.sub(r",\s+", ",", "".join(begun)).strip()
             if whole:
                 yield f"line {first}", whole
             begun = []
@@ -193,7 +193,8 @@ def _of_slurm(topologies: Sequence[Field]) -> dict[str, Way]:
         for item in (chosen / kind / items).items():
             above, nodes = (item / name).text(), _names(item / "nodes")
             wiring.add(item.position, above, nodes, _names(item / "children"))
-    return wiring.ways()
+    with naming(chosen.where):
+        return wiring.ways()
 
 
 # ------------------------------------------------------------------ Topograph
@@ -214,7 +215,8 @@ def _of_topograph(model: Field) -> dict[str, Way]:
     for item in (model / "blocks").items():
         wiring.add(item.position, (item / "switch").text(alone), _held(item))
     wiring.add(model.where, alone, chain(*left.values()))
-    return {node: () if way == (alone,) else way for node, way in wiring.ways().items()}
+    with naming(model.where):
+        return {node: () if way == (alone,) else way for node, way in wiring.ways().items()}
 
 
 def _held(block: Field) -> list[str]:

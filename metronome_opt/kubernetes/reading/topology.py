@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from metronome_opt.errors import naming
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.kinds import HYPER_NODE, TOPOLOGY
 from metronome_opt.kubernetes.objects import Objects
@@ -72,7 +73,8 @@ def _by_hyper_nodes(objects: Objects, nodes: _Known) -> Mapping[str, Way]:
             names = _selected(member / "selector", known[kind.value])
             below = "nodes" if kind.value == "Node" else "switches"
             wiring.add(member.position, above.name, **{below: names})
-    return wiring.ways()
+    with naming("HyperNodes"):
+        return wiring.ways()
 
 
 def _selected(selector: Field, known: _Known) -> Collection[str]:
