@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metronome_opt.errors import counted, first_few
+from metronome_opt.errors import InputError, counted, first_few, quote
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.quantities import parse_positive
 from metronome_opt.kubernetes.reading.topology import switches_of
-from metronome_opt.kubernetes.reading.tree import Uplink, Way, make_tree
+from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
 from metronome_opt.kubernetes.resources import has_of
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.network import Resources
@@ -166,9 +166,17 @@ def cluster_document(
     """Return a cluster of topology ``listed``."""
     stated = {name: machine.uplinks for name, machine in machines.items()}
     tree = make_tree(_ways(machines), choices.tier_mbps, stated)
-    if any(machine.switches for machine in machines.values()):
-        notes += tree.notes
+    if tree.unlimited and any(machine.switches for machine in machines.values()):
+        lacking = " and ".join(map(str, sorted(tree.unlimited)))
+        notes.append(
+            f"uplinks of tier {lacking} limit nothing, since none states what they carry; "
+            "--tier-gbps gives it, from the lowest tier up"
+        )
     links = dict(link for machine in machines.values() for link in machine.interfaces)
+    for uplink in tree.uplinks:
+        if uplink in links:
+            raise InputError(DOUBLE.format(quote(uplink)))
+    links |= tree.uplinks
     nodes = []
     for name, machine in machines.items():
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
@@ -180,7 +188,7 @@ def cluster_document(
     document = {
         "topology": "listed",
         "nodes": nodes,
-        "links": tree.with_uplinks(links),
+        "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
         "racks": list(tree.racks),
         "gpu": _read_gpu(machines),
         "background": {

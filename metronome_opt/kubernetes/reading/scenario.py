@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from metronome_opt.errors import InputError, counted, first_few, quote, sanitize
+from metronome_opt.kubernetes.fields import KubernetesObject
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
@@ -22,14 +23,14 @@ from metronome_opt.kubernetes.reading.machines import (
     cluster_document,
     read_machines,
 )
-from metronome_opt.kubernetes.reading.tree import Way, make_tree
+from metronome_opt.kubernetes.reading.tree import Way
 from metronome_opt.records import dump_document
 from metronome_opt.scenario.build import Problem, build_scenario, spread
 from metronome_opt.scenario.cluster import (
     CLUSTER_FORMAT,
     ClusterSpec,
-    UniformCluster,
     find_room,
+    room_of,
 )
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.network import Resources
@@ -90,7 +91,7 @@ def make_cluster(objects: Objects, choices: Choices) -> ImportedCluster:
     machines = _machines(objects, choices, notes)
     _note_passed(objects, notes)
     has = _has(machines, _held(machines, []), [], objects.pods())
-    return _cluster(cluster_document(machines, has, choices, notes), choices, notes)
+    return _cluster(machines, has, choices, notes)
 
 
 def make_fabric(ways: Mapping[str, Way], choices: Choices) -> ImportedCluster:
@@ -99,39 +100,34 @@ def make_fabric(ways: Mapping[str, Way], choices: Choices) -> ImportedCluster:
     Raises
     ------
     InputError
-        If there are no nodes, or nothing says what they have.
+        If there are no nodes, or nothing says what they send.
     """
     if not ways:
         raise InputError("no nodes: the fabric names none; is it cut off?")
     if choices.nic_mbps is None:
         raise InputError("--nic-gbps: missing; a fabric does not state the interface of its nodes")
-    tree = make_tree(ways, choices.tier_mbps)
-    notes = list(tree.notes)
+    notes = []
     if choices.gpus is None:
         notes.append(f"{_GPUS} GPUs in each node are assumed; --gpus states them")
-    fabric = UniformCluster(
-        topology="single-switch",
-        nodes=1,
-        gpus=choices.gpus or _GPUS,
-        nic_mbps=choices.nic_mbps,
-    )
-    has = fabric.listed.nodes[0].has.model_dump()
-    nodes = [
-        {"name": name, "has": has, "interface": name}
-        | ({"rack": tree.rack_of[name]} if name in tree.rack_of else {})
-        for name in ways
-    ]
-    links = tree.with_uplinks(dict.fromkeys(ways, choices.nic_mbps))
-    cluster = {"nodes": nodes, "racks": tree.racks, "links": links}
-    return _cluster(cluster, choices, notes)
+    machines = {}
+    for name, way in ways.items():
+        source = KubernetesObject({}, name, kind="Node", group="", namespace="", name=name)
+        interface = ((name, choices.nic_mbps),)
+        machines[name] = Machine(source, None, interface, (), None, None, way)
+    return _cluster(machines, dict.fromkeys(ways, room_of(choices.gpus or _GPUS)), choices, notes)
 
 
-def _cluster(cluster: Mapping[str, Any], choices: Choices, notes: list[str]) -> ImportedCluster:
-    tree = {name: value for name, value in cluster.items() if name != "topology"}
+def _cluster(
+    machines: Mapping[str, Machine],
+    has: Mapping[str, Resources],
+    choices: Choices,
+    notes: list[str],
+) -> ImportedCluster:
+    tree = cluster_document(machines, has, choices, notes)
+    del tree["topology"]
     head = {"format": CLUSTER_FORMAT, "name": choices.name, "slot_ms": choices.slot_ms}
-    document = {**head, **tree}
-    ClusterSpec.from_dict(document)
-    return ImportedCluster(document, _short(notes))
+    ClusterSpec.from_dict({**head, **tree})
+    return ImportedCluster({**head, **tree}, _short(notes))
 
 
 def _machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str, Machine]:

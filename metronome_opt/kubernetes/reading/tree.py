@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import NamedTuple
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.network import MAX_NODES, MAX_TIERS
@@ -17,7 +16,7 @@ Way = tuple[str, ...]
 Uplink = tuple[str, int]
 """Name and Mbit/s."""
 
-_DOUBLE = "link {name}: connects two nodes or zones to the others; give each its own"
+DOUBLE = "link {}: connects two nodes or zones to the others; give each its own"
 
 
 class Wiring:
@@ -64,42 +63,22 @@ class Wiring:
         return tuple(way)
 
 
-@dataclass(frozen=True)
-class Tree:
-    """Racks as a cluster has them.
+class Tree(NamedTuple):
+    """The rack of each node that has a switch, racks as documents, and Mbit/s of their uplinks.
 
-    Attributes
-    ----------
-    rack_of
-        The rack of each node that has a switch.
-    racks
-        Documents, those of the lowest tier first.
-    uplinks
-        Their Mbit/s.
-    notes
-        A line if nothing says what some uplinks carry.
+    Nothing says what uplinks of the tiers in `unlimited` carry.
     """
 
     rack_of: Mapping[str, str]
     racks: Sequence[Mapping[str, str]]
     uplinks: Mapping[str, int]
-    notes: Sequence[str]
-
-    def with_uplinks(self, interfaces: Mapping[str, int]) -> list[dict[str, Any]]:
-        """Return the links of a cluster with such interfaces; no uplink is one of them."""
-        for name in self.uplinks:
-            if name in interfaces:
-                raise InputError(_DOUBLE.format(name=quote(name)))
-        both = {**interfaces, **self.uplinks}
-        return [{"name": name, "capacity": capacity} for name, capacity in both.items()]
+    unlimited: Collection[int]
 
 
 def make_tree(
-    ways: Mapping[str, Way],
-    tiers: Sequence[int] = (),
-    stated: Mapping[str, Sequence[Uplink]] | None = None,
+    ways: Mapping[str, Way], tiers: Sequence[int], stated: Mapping[str, Sequence[Uplink]]
 ) -> Tree:
-    """Return the racks of nodes.
+    """Return the racks of nodes, those of the lowest tier first.
 
     Switches are told apart by their whole way up: a number may come back below another switch. A
     rack has the name of its switch, after those above it as far as that tells it from the others.
@@ -110,37 +89,31 @@ def make_tree(
     tiers
         Mbit/s of the uplink of a switch of each tier, the lowest first; others limit nothing.
     stated
-        Uplinks of nodes that state their own, in the order of their ways.
+        Uplinks that nodes state, in the order of their ways.
     """
     heights: dict[Way, int] = {}
     for way in ways.values():
         for tier in range(len(way)):
             heights[way[tier:]] = max(tier, heights.get(way[tier:], 0))
-    own = _own_uplinks(ways, stated or {})
-    names, leads = _names(heights), len({way[-1:] for way in ways.values()}) > 1
-    racks, links, unlimited = [], {}, set()
+    own, names = _own_uplinks(ways, stated), _names(heights)
+    several = len({way[-1:] for way in ways.values()}) > 1
+    racks, uplinks, unlimited = [], {}, set()
     for path, tier in sorted(heights.items(), key=itemgetter(1)):
-        rack = {"name": names[path]}
-        if path in own:
-            rack["uplink"], capacity = own[path]
-            if rack["uplink"] in links:
-                raise InputError(_DOUBLE.format(name=quote(rack["uplink"])))
-            links[rack["uplink"]] = capacity
-        elif (leads or len(path) > 1) and tier < len(tiers):
-            rack["uplink"] = f"{names[path]}-uplink"
-            links[rack["uplink"]] = tiers[tier]
-        elif leads or len(path) > 1:
-            unlimited.add(tier)
+        rack, uplink = {"name": names[path]}, own.get(path)
+        if uplink is None and (several or len(path) > 1):
+            if tier < len(tiers):
+                uplink = f"{names[path]}-uplink", tiers[tier]
+            else:
+                unlimited.add(tier)
+        if uplink is not None:
+            if uplink[0] in uplinks:
+                raise InputError(DOUBLE.format(quote(uplink[0])))
+            rack["uplink"], uplinks[uplink[0]] = uplink
         if len(path) > 1:
             rack["within"] = names[path[1:]]
         racks.append(rack)
     rack_of = {node: names[way] for node, way in ways.items() if way}
-    lacking = " and ".join(map(str, sorted(unlimited)))
-    note = (
-        f"uplinks of tier {lacking} limit nothing, since none states what they carry; --tier-gbps "
-        "gives it, from the lowest tier up"
-    )
-    return Tree(rack_of, racks, links, [note] if unlimited else [])
+    return Tree(rack_of, racks, uplinks, unlimited)
 
 
 def _own_uplinks(
