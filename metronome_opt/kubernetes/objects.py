@@ -54,7 +54,9 @@ class Objects:
     def are_of_jobs(self) -> bool:
         """Whether there are workloads, gangs or claims."""
         kinds = {*((each.kind, each.group) for each in workload_kinds()), *OF_JOBS}
-        return any((each.kind, each.group) in kinds for each in self._objects.values())
+        objects = self._objects.values()
+        stated = any((each.kind, each.group) in kinds for each in objects)
+        return stated or any(pod.gang for pod in self.pods())
 
     def add(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Take objects in. Two objects of one name are one if they are equal.
@@ -109,14 +111,13 @@ def _stated(item: KubernetesObject) -> dict[str, Any]:
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:
     """Yield the objects of a list one by one, anything else as it is."""
     items = document.get("items") if isinstance(document, dict) else None
-    kind = str(document.get("kind")) if isinstance(items, list) else ""
-    if not isinstance(items, list) or not kind.endswith("List"):
+    if not isinstance(items, list) or not str(document.get("kind")).endswith("List"):
         yield where, document
         return
-    # Items of a NodeList, say, leave out what it says already.
-    stated = {} if kind == "List" else {**document, "kind": kind.removesuffix("List")}
-    stated.pop("items", None)
-    stated.pop("metadata", None)
+    stated = {}
+    if document["kind"] != "List":  # items of a NodeList, say, leave out what it says already
+        kind = document["kind"].removesuffix("List")
+        stated = {"apiVersion": document.get("apiVersion"), "kind": kind}
     for index, item in enumerate(items):
         whole = stated | item if isinstance(item, dict) else item
         yield from _unpack(f"{where}: items[{index}]", whole)

@@ -17,7 +17,7 @@ _COLUMNS, _NARROWEST = 64, 24  # racks side by side
 _COLUMN, _ROW = 0.17, 0.13  # inches of a rack and of a node
 _MARGIN = 2.8  # inches around all, with a legend
 _CELL = 0.85  # width of a node in its column
-_ROWS_OF_NAME = 3  # below a rack
+_ROWS_OF_NAME = 4  # below a rack
 _Band = tuple[str, list[tuple[str, list[str]]]]  # a title, and racks with their nodes
 _GAP = 2.0  # rows between bands, with their title
 
@@ -49,7 +49,7 @@ def plot_tree(
         for column, (rack, nodes) in enumerate(racks):
             place |= {node: (column, top + row) for row, node in enumerate(nodes)}
             at = column + _CELL / 2, top + depth + 0.3
-            ax.text(*at, style.shorten(rack, 8), fontsize=6, rotation=90, ha="center", va="top")
+            ax.text(*at, style.shorten(rack, 12), fontsize=6, rotation=90, ha="center", va="top")
         top += depth + _ROWS_OF_NAME + _GAP
     looks: dict[str, Any] = {"fill": False, "edgecolor": "#888888", "linewidth": 0.4, "zorder": 3}
     for left, row in place.values():

@@ -203,7 +203,11 @@ def _in_gangs(
     A job of its own group keeps its name.
     """
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
-    alone = [_of_pod(pod) for pod in pods if pod.gang and pod.needs.gpus and pod.key not in known]
+    alone = [
+        _of_pod(pod)
+        for pod in sorted(pods, key=lambda pod: pod.rank)
+        if pod.gang and pod.needs.gpus and pod.key not in known
+    ]
     sources = {each.key: each for each in objects.of(POD_GROUP)}
     gangs: dict[tuple[str, str], list[ImportedJob]] = {}
     result = [job for job in jobs if job.group is None]
@@ -214,7 +218,7 @@ def _in_gangs(
         source = sources.get(key, members[0].source)
         if len({job.each.gpus for job in members}) > 1:
             left_out["in a PodGroup with unlike numbers of GPUs"].append(source.title)
-        elif members[0] in jobs and len(members) == 1:
+        elif members[0].source.kind != "Pod" and len(members) == 1:
             result += members
         else:
             result.append(_together(source, key[1], members))

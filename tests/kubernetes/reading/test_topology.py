@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from metronome_opt.errors import InputError
+from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading.machines import Choices
 from metronome_opt.kubernetes.reading.scenario import make_cluster
+from metronome_opt.scenario import Scenario, build_scenario
+from tests.builders import schedule
 from tests.kubernetes.reading.manifests import (
     TRAFFIC,
     Object,
@@ -23,6 +27,8 @@ from tests.kubernetes.reading.manifests import (
     node,
     pod,
 )
+from tests.scenario.test_tiers import TRAFFIC as WORKS
+from tests.scenario.test_tiers import three_tiers
 
 OLDER = "network.topology.nvidia.com/"
 
@@ -157,6 +163,18 @@ def test_items_of_a_typed_list_leave_their_kind_out() -> None:
     bare = [{"metadata": each["metadata"], "status": each["status"]} for each in machines()[::2]]
     listed = {"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": bare}
     assert ways(listed) == {"n0": "", "n1": ""}
+
+
+def test_three_tiers_that_were_exported_come_back() -> None:
+    document = three_tiers()
+    nodes = ["a", "c", "e"]
+    stated = {"name": "j", "traffic": WORKS, "workers": 3, "nodes": nodes}
+    head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 10}
+    problem = build_scenario(Scenario.from_dict({**head, "cluster": document, "jobs": [stated]}))
+    manifests = build_manifests(problem.instance, schedule("s", {"j": 0}), problem.deployment)
+    back = imported(*chain(*manifests.values()), slot_ms=10).problem
+    assert dict(back.instance.jobs[0].links) == dict(problem.instance.jobs[0].links)
+    assert len(problem.instance.jobs[0].links) == 8  # three interfaces, three leaves, two pods
 
 
 # ------------------------------------------------------------------ gangs
