@@ -51,7 +51,12 @@ def import_(
     ] = None,
     gpus: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="GPUs of each node of a fabric.", show_default="8"),
+        typer.Option(
+            min=1,
+            max=1024,
+            help="GPUs of each node, where none states its own.",
+            show_default="8 in a fabric",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> int:

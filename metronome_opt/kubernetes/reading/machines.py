@@ -32,7 +32,7 @@ class Choices:
     slot_ms: int = 5
     nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
     tier_mbps: tuple[int, ...] = ()  # of uplinks that none states, from the lowest tier up
-    gpus: int | None = None  # of each node of a fabric, which states none
+    gpus: int | None = None  # of each node, where none states its own
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,10 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
     """
     capacities = {each.name: each for each in objects.of(CAPACITY)}
     links = _read_links(capacities.values())
-    has: dict[str, Resources | None] = {}
-    nodes = {}
-    for node in objects.of("Node"):
-        resources = has_of(node)
-        if resources.gpus:
-            nodes[node.name], has[node.name] = node, resources
-    nodes = nodes or capacities
+    has = {node.name: has_of(node) for node in objects.of("Node")}
+    if choices.gpus is not None and not any(each.gpus for each in has.values()):
+        has = {name: each.model_copy(update={"gpus": choices.gpus}) for name, each in has.items()}
+    nodes = {node.name: node for node in objects.of("Node") if has[node.name].gpus} or capacities
     machines = {}
     switches = switches_of(objects, nodes)
     for name, source in nodes.items():

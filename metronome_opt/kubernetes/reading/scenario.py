@@ -134,8 +134,8 @@ def _machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str,
     machines = read_machines(objects, choices, notes)
     if not machines:
         raise InputError(
-            "no nodes: no node with GPUs and an interface was read; "
-            f"read Nodes with their STBandwidthCapacity, or give --nic-gbps{_aside(notes)}"
+            "no nodes: no node with GPUs and an interface was read; read Nodes with their "
+            f"STBandwidthCapacity, or give --nic-gbps and --gpus{_aside(notes)}"
         )
     return machines
 

@@ -217,6 +217,13 @@ def test_a_group_of_unlike_pods_is_left_out() -> None:
     assert "1 left out, in a PodGroup with unlike numbers of GPUs: PodGroup team/gang" in made.notes
 
 
+def test_gpus_of_nodes_of_which_none_states_any() -> None:
+    bare = [node(name, gpus=0) for name in ("n0", "n1")]
+    assert [each["has"]["gpus"] for each in read(*bare, gpus=4).document["nodes"]] == [4, 4]
+    one = read(bare[0], node("n1"), gpus=4).document["nodes"]
+    assert [(each["name"], each["has"]["gpus"]) for each in one] == [("n1", 8)]
+
+
 def test_nodes_alone_are_a_cluster() -> None:
     made = read(*machines())
     assert made.document["format"] == "metronome-cluster/1"
