@@ -54,14 +54,36 @@ def read_document(path: str | Path, *, max_bytes: int | None = None) -> dict[str
 def read_documents(path: str | Path) -> list[dict[str, Any]]:
     """Read a YAML stream, or a JSON file, of mappings: none, one or several.
 
-    Empty ones are left out. Names and errors are as of `read_document`; messages count documents
-    from 0.
+    Empty ones are left out, and a list is the documents in it. Names and errors are as of
+    `read_document`; messages count documents from 0.
     """
-    documents = _read(Path(path), MAX_BYTES, many=True)
+    documents: list[Any] = []
+    for document in _read(Path(path), MAX_BYTES, many=True):
+        documents += document if isinstance(document, list) else [document]
     for index, document in enumerate(documents):
         if document is not None and not isinstance(document, dict):
             raise InputError(f"{path}: document {index}: must be a mapping, got {quote(document)}")
     return [document for document in documents if document is not None]
+
+
+def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+    """Return the text of a file; errors as of `read_document`."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
+    if len(raw) > max_bytes:
+        raise InputError(f"{path}: larger than {max_bytes} bytes, the maximum")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: byte {error.start} is {raw[error.start]:#04x}, not UTF-8 text"
+        ) from None
+    if "\0" in text:
+        raise InputError(f"{path}: character {text.index(chr(0))} is NUL, not text")
+    return text
 
 
 def parse_yaml(text: str) -> Any:
@@ -148,30 +170,11 @@ def _temporary_for(path: Path) -> Path:
 
 def _read(path: Path, max_bytes: int, *, many: bool = False) -> list[Any]:
     """Return the document in a file, or all of a YAML stream."""
-    text = _read_text(path, max_bytes)
+    text = read_text(path, max_bytes)
     is_yaml = path.suffix in {".yaml", ".yml"}
     is_json = path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{")
     with naming(path):
         return [_parse_json(text)] if is_json else _parse_yaml(text, many=many)
-
-
-def _read_text(path: Path, max_bytes: int) -> str:
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(max_bytes + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
-    if len(raw) > max_bytes:
-        raise InputError(f"{path}: larger than {max_bytes} bytes, the maximum")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: byte {error.start} is {raw[error.start]:#04x}, not UTF-8 text"
-        ) from None
-    if "\0" in text:
-        raise InputError(f"{path}: character {text.index(chr(0))} is NUL, not text")
-    return text
 
 
 def _reason(error: OSError) -> str:

@@ -65,7 +65,7 @@ class Outlook:
     exposure
         Of a job all of whose nodes have free GPUs.
     rack
-        For each rack but the first, whose uplinks later jobs cross as well.
+        For each rack of a tier but the first, whose uplinks later jobs cross as well.
     """
 
     exposure: float = 0.3
@@ -167,7 +167,7 @@ class Occupancy:
         later = 0.0
         if placement.links:
             later += self._outlook.exposure * self.room.shared(placement)
-            later += self._outlook.rack * (placement.racks - 1)
+            later += self._outlook.rack * sum(span - 1 for span in placement.spans)
         prospect = job.worth * job.expected_ms * later
         cost = job.worth * (after_ms + job.expected_ms * own) + prospect
         delays = {job.name: own}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,11 @@ from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
 from metronome_opt.scenario.network import Cluster, Placement, Resources
 
-_WHOLE_RACKS = 8  # looked at where several have room for a job
+_WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
 
 _Rack = Mapping[str, int]  # tasks that there is room for, by node
+_Area = Sequence[Sequence[_Rack]]  # racks below a switch, by the switches right below it
 
 
 class Room:
@@ -48,7 +50,7 @@ class Room:
         self._up = np.ones(len(self.free), dtype=np.bool_) if up is None else up
         self._names = [node.name for node in cluster.nodes]
         self._index = {name: index for index, name in enumerate(self._names)}
-        racks: dict[str | None, list[int]] = {}
+        racks: dict[str | None, list[int]] = {}  # nodes of each
         for index, node in enumerate(cluster.nodes):
             racks.setdefault(node.rack, []).append(index)
         self._racks = list(racks.values())
@@ -57,8 +59,7 @@ class Room:
             [min(carries[rail] for rail in node.rails) > 0 for node in cluster.nodes]
         )
         self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
-        uplinks = [cluster.uplinks.get(rack or "") for rack in racks]
-        self._lifted = [uplink is None or carries[uplink] > 0 for uplink in uplinks]
+        self._tiers = _tiers([cluster.ways[rack] for rack in racks], carries)
 
     def copy(self) -> Room:
         """Return a room of its own with the same nodes."""
@@ -149,10 +150,10 @@ class Room:
     def candidates(self, job: Demand, limit: int = 64) -> list[Placement]:
         """Return up to `limit` placements of a job, few racks first.
 
-        One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
-        rack tasks fill as few nodes as possible, or are shared out evenly among the emptiest so
-        many, or among all; several racks get equal shares, or their nodes do. Links that do not
-        carry what each of its tasks needs at least are not used.
+        One rack each, then several below one switch: the fullest ones that have room, and the
+        emptiest ones. In a rack tasks fill as few nodes as possible, or are shared out evenly among
+        the emptiest so many, or among all; several racks get equal shares, or their nodes do. Links
+        that do not carry what each of its tasks needs at least are not used.
         """
         room = self.tasks(job.each)
         room = np.where(self._linked | (room >= job.tasks), room, 0)
@@ -160,8 +161,11 @@ class Room:
             {self._names[node]: int(room[node]) for node in nodes if room[node]}
             for nodes in self._racks
         ]
-        lifted = [rack for rack, up in zip(racks, self._lifted, strict=True) if rack and up]
-        choices = _choices([rack for rack in racks if rack], lifted, job.tasks)
+        tiers = [
+            [[[racks[rack] for rack in part if racks[rack]] for part in area] for area in tier]
+            for tier in self._tiers
+        ]
+        choices = _choices([rack for rack in racks if rack], tiers, job.tasks)
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
         for nodes in (tuple(sorted(each)) for each in choices):
@@ -171,7 +175,7 @@ class Room:
                 allowed.append(placement)
             if len(allowed) == limit:
                 break
-        return sorted(allowed, key=lambda placement: placement.racks)
+        return sorted(allowed, key=lambda placement: placement.spans)
 
     def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
         """Return the placement of a job on nodes; None if links or racks do not allow it."""
@@ -182,22 +186,64 @@ class Room:
         return placement
 
 
-def distance(placement: Placement) -> tuple[int, int]:
-    """Return the network cost of a placement: racks, then nodes.
+def distance(placement: Placement) -> tuple[int, ...]:
+    """Return the network cost of a placement: switches from the top, racks, then nodes.
 
     Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order placements
     of one job in this way.
     """
-    return placement.racks, len(set(placement.nodes))
+    return *placement.spans, len(set(placement.nodes))
+
+
+def _tiers(
+    ways: Sequence[Mapping[str, str | None]], carries: Mapping[str, int]
+) -> list[list[list[list[int]]]]:
+    """Return for each tier, the lowest first, what is below its switches; all is at the top.
+
+    What is below a switch is divided by the switches of the tier below it, down to single racks.
+    Racks that do not reach it are left out.
+    """
+    tiers = []
+    for depth in range(max(map(len, ways)) - 1, -1, -1) or [0]:
+        below: dict[tuple[str, ...], dict[tuple[str, ...], list[int]]] = {}
+        for rack, way in enumerate(ways):
+            own, names = max(0, len(way) - depth), tuple(way)
+            if all(uplink is None or carries[uplink] > 0 for uplink in list(way.values())[:own]):
+                part = names[max(0, own - 1) :]
+                below.setdefault(names[own:], {}).setdefault(part, []).append(rack)
+        tiers.append([list(parts.values()) for parts in below.values()])
+    return tiers
 
 
 def _choices(
-    racks: Sequence[_Rack], lifted: Sequence[_Rack], tasks: int
+    racks: Sequence[_Rack], tiers: Sequence[Sequence[_Area]], tasks: int
 ) -> Iterator[Sequence[str]]:
-    """Yield nodes for tasks in one of some racks and in several that have uplinks, in turn."""
+    """Yield nodes for tasks in one of some racks and in several below a switch, in turn."""
     whole = [rack for rack in sorted(racks, key=_room) if _room(rack) >= tasks]
-    in_turn = zip_longest(_in_one(whole, tasks), _in_several(whole, lifted, tasks))
-    return (nodes for pair in in_turn for nodes in pair if nodes)
+    return _in_turn(
+        _in_one(whole, tasks), *(_in_turn(*_in_areas(whole, tier, tasks)) for tier in tiers)
+    )
+
+
+def _in_turn(*choices: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
+    return (nodes for each in zip_longest(*choices) for nodes in each if nodes)
+
+
+def _in_areas(
+    whole: Sequence[_Rack], tier: Sequence[_Area], tasks: int
+) -> Iterator[Iterator[Sequence[str]]]:
+    """Yield what several racks offer: of the fewest parts of an area that have room, and of all."""
+    areas = [(sum(map(_room, chain(*area))), area) for area in tier]
+    fitting = sorted((each for each in areas if each[0] >= tasks), key=itemgetter(0))
+    for _, area in fitting[:_WHOLE_RACKS]:
+        racks = list(chain(*area))
+        if len(area) < len(racks):
+            parts = sorted(area, key=lambda part: sum(map(_room, part)))
+            rooms = [sum(map(_room, part)) for part in parts]
+            fewest = next(n for n in range(1, len(parts) + 1) if sum(rooms[-n:]) >= tasks)
+            if fewest > 1:
+                yield _in_several(whole, list(chain(*parts[-fewest:])), tasks)
+        yield _in_several(whole, racks, tasks)
 
 
 def _in_one(whole: Sequence[_Rack], tasks: int) -> Iterator[Sequence[str]]:

@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
+
+if TYPE_CHECKING:
+    from metronome_opt.kubernetes.reading.machines import Choices
+    from metronome_opt.kubernetes.reading.scenario import ImportedCluster
+
+_BUNDLE = 10_000  # links that an uplink may be
 
 
 def import_(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE_OR_FOLDER...", help="Manifests, YAML or JSON."),
+        typer.Argument(
+            metavar="FILE_OR_FOLDER...",
+            help="Manifests, YAML or JSON; or a fabric: Slurm's topology, a model of Topograph, a "
+            "table of switches.",
+        ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Write the scenario here (YAML); the name becomes its own."
+            "--output",
+            "-o",
+            help="Write the scenario here, YAML or JSON; without jobs a cluster. The name becomes "
+            "its own.",
         ),
     ] = None,
     slot_ms: Annotated[int, typer.Option(min=1, help="Length of a slot.")] = 5,
     nic_gbps: Annotated[
         str | None,
         typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
+    ] = None,
+    tier_gbps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GBPS,...",
+            help="The uplinks of switches of each tier, from the lowest up, that state none.",
+            show_default="they limit nothing",
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="GPUs of each node, where none states its own.",
+            show_default="8 in a fabric",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> int:
@@ -34,47 +65,62 @@ def import_(
     FILE is what kubectl get -o json prints, or manifests; docs/kubernetes.md lists what is read.
     """
     from metronome_opt.documents import check_targets, write_text
-    from metronome_opt.kubernetes.files import read_manifests
-    from metronome_opt.kubernetes.objects import Objects
     from metronome_opt.kubernetes.reading.machines import Choices
-    from metronome_opt.kubernetes.reading.scenario import make_scenario
 
     if output is None and not as_json:
         raise InputError("--output: missing; name the file to write, or ask for --json")
     check_targets([path for path in files if path.is_file()], [output])
+    tiers = [] if tier_gbps is None else tier_gbps.split(",")
     choices = Choices(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
-        nic_mbps=_megabits("--nic-gbps", nic_gbps),
+        nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
+        tier_mbps=tuple(_megabits("--tier-gbps", each, _BUNDLE) for each in tiers),
+        gpus=gpus,
     )
-    objects = Objects()
-    objects.add(read_manifests(files))
-    imported = make_scenario(objects, choices)
+    imported = _read(files, choices)
     for each in imported.notes:
         options.note(each)
     if output is not None:
-        write_text(output, imported.text())
+        write_text(output, imported.text(output.suffix))
     if as_json:
         written = None if output is None else str(output)
-        options.print_json(
-            {"scenario": imported.document, "notes": imported.notes, "output": written}
-        )
+        what = "scenario" if "jobs" in imported.document else "cluster"
+        options.print_json({what: imported.document, "notes": imported.notes, "output": written})
     else:
         typer.echo(imported.summary)
     options.wrote(output)
     return 0
 
 
-def _megabits(option: str, text: str | None) -> int | None:
-    """Return a bandwidth typed in Gbit/s in whole Mbit/s, rounded down; None if it is not given."""
+def _read(files: Sequence[Path], choices: Choices) -> ImportedCluster:
+    from metronome_opt.kubernetes.files import read_manifests
+    from metronome_opt.kubernetes.objects import Objects
+    from metronome_opt.kubernetes.reading.fabrics import fabric_of, read_fabric
+    from metronome_opt.kubernetes.reading.scenario import make_cluster, make_fabric, make_scenario
+
+    tables = {path: ways for path in files if (ways := read_fabric(path)) is not None}
+    if tables and len(files) > 1:
+        raise InputError(f"{next(iter(tables))}: a fabric beside other files; read it alone")
+    documents = [] if tables else list(read_manifests(files))
+    for ways in (*tables.values(), fabric_of(documents)):
+        if ways is not None:
+            with naming(files[0]):
+                return make_fabric(ways, choices)
+    objects = Objects()
+    objects.add(documents)
+    return (make_scenario if objects.are_of_jobs else make_cluster)(objects, choices)
+
+
+def _megabits(option: str, text: str, links: int = 1) -> int:
+    """Return a bandwidth of so many links, typed in Gbit/s, in whole Mbit/s, rounded down."""
     from metronome_opt.kubernetes.quantities import parse_positive
     from metronome_opt.scenario.workload import FASTEST
 
-    if text is None:
-        return None
     megabits = 1000 * parse_positive(option, text)
-    if not 1 <= megabits <= FASTEST:
+    fastest = links * FASTEST
+    if not 1 <= megabits <= fastest:
         raise InputError(
-            f"{option}: must be from 0.001 to {FASTEST // 1000}, in Gbit/s, got {quote(text)}"
+            f"{option}: must be from 0.001 to {fastest // 1000}, in Gbit/s, got {quote(text)}"
         )
     return int(megabits)

@@ -75,7 +75,8 @@ def place(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw iterations without and with JOB here (.svg, .png or .pdf).",
+            help="Draw iterations without and with JOB here (.svg, .png or .pdf); without a JOB "
+            "the racks, and where jobs run.",
         ),
     ] = None,
     claims: options.ClaimsFolder = None,
@@ -92,8 +93,6 @@ def place(
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
     _check_alone(job is not None, cluster is not None or bool(changes), remove, take, dry_run)
     options.check_outputs(plot, claims)
-    if plot is not None and job is None:
-        raise InputError("--plot: draws iterations with a JOB; name one")
     new = None
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
@@ -110,6 +109,8 @@ def place(
             if remove is not None:
                 _remove(store.state, remove)
             _print_state(store.state, as_json=as_json)
+            if plot is not None:
+                _draw_racks(store.state, plot)
         else:
             placed = _place(
                 store.state, gang, remove=remove, dry_run=dry_run, plot=plot, as_json=as_json
@@ -238,6 +239,21 @@ def _draw(state: ClusterState, decision: Place, path: Path) -> None:
     }
     where = {job: f"{job}\n{on_nodes(claim.nodes, 2)}" for job, claim in claims.items()}
     save_figure(plot_placements(times, labels=where), path)
+    options.wrote(path)
+
+
+def _draw_racks(state: ClusterState, path: Path) -> None:
+    """Draw the racks of a state and where its jobs run."""
+    from collections import Counter
+
+    from metronome_opt.plot import plot_tree, save_figure
+
+    claims = state.claims.values()
+    jobs = {
+        claim.job: {node: n * claim.gang.each.gpus for node, n in Counter(claim.nodes).items()}
+        for claim in claims
+    }
+    save_figure(plot_tree(state.cluster, jobs), path)
     options.wrote(path)
 
 

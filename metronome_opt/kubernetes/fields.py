@@ -43,11 +43,15 @@ class Field:
             value = value.get(name)
         return Field(value, self.where, (*self.path, *names))
 
+    @property
+    def position(self) -> str:
+        """The object and the place in it."""
+        return f"{self.where}: {format_path(list(self.path))}" if self.path else self.where
+
     def fail(self, message: str) -> NoReturn:
         """Refuse the value in one line: the object, the place, `message` and the value."""
-        at = f"{format_path(list(self.path))}: " if self.path else ""
         got = f", got {quote(self.value)}" if self else ""
-        raise InputError(f"{self.where}: {at}{message}{got}")
+        raise InputError(f"{self.position}: {message}{got}")
 
     def text(self, default: str | None = None, longest: int = _MAX_NAME) -> str:
         """Return a name or a word; refuse what is missing if there is no default."""
@@ -92,6 +96,10 @@ class Field:
             Field(value, self.where, (*self.path, index))
             for index, value in enumerate(self.value or ())
         ]
+
+    def fields(self) -> Iterator[tuple[str, Field]]:
+        """Yield the fields of a mapping by name; none if it is missing."""
+        return ((name, self / name) for name in self._mapping())
 
     def texts(self) -> Mapping[str, str]:
         """Return a mapping of text to text, as labels and annotations are."""

@@ -20,6 +20,11 @@ from metronome_opt.scenario.network import Resources
 TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that say what a workload sends."""
 
+HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
+
+OF_JOBS = {(POD_GROUP, "scheduling.k8s.io"), (CLAIM, DEFAULT_GROUP)}
+"""Kinds and groups of what only jobs have, beside workloads."""
+
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
 
 
@@ -179,7 +184,11 @@ _TRAINING_OPERATOR: Mapping[str, Any] = {
 register(
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False),
+    ObjectKind(HYPER_NODE, "topology.volcano.sh", ("v1alpha1",), namespaced=False),
+    ObjectKind(TOPOLOGY, "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), namespaced=False),
+    ObjectKind(TOPOLOGY, "kai.scheduler", ("v1alpha1",), namespaced=False),
     ObjectKind("Pod"),
+    ObjectKind(POD_GROUP, "scheduling.k8s.io", ("v1alpha2", "v1alpha3", "v1beta1")),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
     # Pods also have the labels of the objects that theirs is made of, so that these come last.
     WorkloadKind(

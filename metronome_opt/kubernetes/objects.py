@@ -9,7 +9,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.kinds import KINDS, workload_kinds
+from metronome_opt.kubernetes.kinds import KINDS, OF_JOBS, workload_kinds
 from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.pods import Pod
 
@@ -49,6 +49,14 @@ class Objects:
         """Yield the workloads, kind by kind."""
         for each in workload_kinds():
             yield from self.of(each.kind, each.group)
+
+    @property
+    def are_of_jobs(self) -> bool:
+        """Whether there are workloads, gangs or claims."""
+        kinds = {*((each.kind, each.group) for each in workload_kinds()), *OF_JOBS}
+        objects = self._objects.values()
+        stated = any((each.kind, each.group) in kinds for each in objects)
+        return stated or any(pod.gang for pod in self.pods())
 
     def add(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Take objects in. Two objects of one name are one if they are equal.
@@ -103,8 +111,13 @@ def _stated(item: KubernetesObject) -> dict[str, Any]:
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:
     """Yield the objects of a list one by one, anything else as it is."""
     items = document.get("items") if isinstance(document, dict) else None
-    if not isinstance(items, list) or document.get("kind") != "List":
+    if not isinstance(items, list) or not str(document.get("kind")).endswith("List"):
         yield where, document
         return
+    stated = {}
+    if document["kind"] != "List":  # items of a NodeList, say, leave out what it says already
+        kind = document["kind"].removesuffix("List")
+        stated = {"apiVersion": document.get("apiVersion"), "kind": kind}
     for index, item in enumerate(items):
-        yield from _unpack(f"{where}: items[{index}]", item)
+        whole = stated | item if isinstance(item, dict) else item
+        yield from _unpack(f"{where}: items[{index}]", whole)

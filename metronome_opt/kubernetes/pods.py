@@ -67,6 +67,11 @@ class Pod(KubernetesObject):
         return self.at("spec.nodeName").value and self.at("spec.nodeName").text()
 
     @cached_property
+    def gang(self) -> str | None:
+        """The PodGroup that it is scheduled with; None if it is in none."""
+        return self.at("spec.schedulingGroup.podGroupName").text("") or None
+
+    @cached_property
     def needs(self) -> Resources:
         """Resources that it needs on its node."""
         return needs_of(self / "spec")
@@ -94,10 +99,11 @@ class Pod(KubernetesObject):
 
     @cached_property
     def job(self) -> str:
-        """The job that it is a task of, as an annotation, a label or its owner has it."""
+        """The job that it is a task of, as an annotation, PodGroup, label or owner has it."""
         labels = (label for kind in workload_kinds() for label in kind.job_labels)
         stated = [
             self.annotations.get(f"{DEFAULT_GROUP}/job"),
+            self.gang,
             *map(self.labels.get, labels),
             self.owner and self.owner[1],
         ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from metronome_opt.plot.placements import plot_placements as plot_placements
     from metronome_opt.plot.timeline import plot_link as plot_link
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
+    from metronome_opt.plot.tree import plot_tree as plot_tree
 
 _HOME = {
     "front": ("plot_front",),
@@ -28,6 +29,7 @@ _HOME = {
     "picture": ("check_suffix", "save_figure"),
     "placements": ("plot_placements",),
     "timeline": ("plot_link", "plot_timeline"),
+    "tree": ("plot_tree",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

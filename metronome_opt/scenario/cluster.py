@@ -142,11 +142,7 @@ class UniformCluster(Record):
 
         An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
         """
-        has = Resources(
-            gpus=self.gpus,
-            cpu_millicores=_CPU_PER_GPU * self.gpus,
-            memory_mib=_MEMORY_PER_GPU * self.gpus,
-        )
+        has = room_of(self.gpus)
         racks = [f"rack-{index}" for index in range(self.racks or 0)]
         digits = max(2, len(str(self.nodes - 1)))
         names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
@@ -193,6 +189,12 @@ FullCluster = Annotated[
     Cluster, BeforeValidator(_in_full, json_schema_input_type=UniformCluster | Cluster)
 ]
 """A cluster with its machines one by one, whatever form a file writes."""
+
+
+def room_of(gpus: int) -> Resources:
+    """Return what a node with so many GPUs has, where nothing else says it."""
+    cores, memory = _CPU_PER_GPU * gpus, _MEMORY_PER_GPU * gpus
+    return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
 
 
 def find_room(

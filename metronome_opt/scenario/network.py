@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -29,6 +29,7 @@ from metronome_opt.scenario.workload import Speed
 
 MAX_NODES = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
+MAX_TIERS = 16
 _MAX_PARTS = 1024  # into which what a task sends is divided
 _TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
 _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
@@ -134,10 +135,19 @@ class Host(Record):
 
 
 class Rack(Record):
-    """Nodes that share an uplink, which what leaves them crosses; None if nothing limits it."""
+    """A switch: nodes, or other racks, that share an uplink.
+
+    Parameters
+    ----------
+    uplink
+        The link that all crosses which leaves them; None if nothing limits it.
+    within
+        The rack that it stands in, a switch of the next tier; None at the top.
+    """
 
     name: Name
     uplink: Name | None = None
+    within: Annotated[Name | None, Field(exclude_if=lambda rack: rack is None)] = None
 
 
 class Distance(Record):
@@ -163,8 +173,8 @@ class Placement:
     rate, limit
         The maximum rate of a task if its job has the network to itself, in Mbit/s, and the link
         that limits it; of a job that crosses none what the widest node sends, and None.
-    racks
-        How many racks the job spans.
+    spans
+        How many switches of each tier the job spans, from the top; the racks of its nodes last.
     parts
         Into how many flows of one rate what a task sends is divided, on the interfaces of its node.
     each
@@ -176,9 +186,14 @@ class Placement:
     links: Mapping[str, int]
     rate: int
     limit: str | None
-    racks: int
+    spans: tuple[int, ...]
     parts: int = 1
     each: int = 1
+
+    @property
+    def racks(self) -> int:
+        """How many racks have nodes of the job."""
+        return self.spans[-1]
 
     @property
     def gpus_of(self) -> Mapping[str, int]:
@@ -190,8 +205,9 @@ class Cluster(Record):
     """Machines by name in a tree of interfaces and uplinks.
 
     One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
-    it receives as well, so that both directions carry the same. The core between the racks is taken
-    to be free of contention, so that a rack's uplinks are one link, balanced perfectly.
+    it receives as well, so that both directions carry the same. Racks may stand in racks: leaves,
+    spines and so on. The core above them is taken to be free of contention, and the uplinks of a
+    rack are one link, balanced perfectly.
 
     Parameters
     ----------
@@ -224,14 +240,25 @@ class Cluster(Record):
             check_unique(field, [each.name for each in getattr(self, field)])
         _check_ways(self)
         _check_racks(self)
-        _check_costs(self.zone_costs, set(self.uplinks))
+        _check_tiers(self)
+        _check_costs(self.zone_costs, {rack.name for rack in self.racks})
         check_background(self.background, {link.name: link.capacity for link in self.links})
         return self
 
     @cached_property
-    def uplinks(self) -> Mapping[str, str | None]:
-        """The uplink of each rack."""
-        return {rack.name: rack.uplink for rack in self.racks}
+    def ways(self) -> Mapping[str | None, dict[str, str | None]]:
+        """The uplinks on the way up from each rack, its own first, by rack; none from no rack."""
+        racks = {rack.name: rack for rack in self.racks}
+        ways: dict[str | None, dict[str, str | None]] = {None: {}}
+        for rack in self.racks:
+            way, above = ways.setdefault(rack.name, {}), rack
+            way[rack.name] = rack.uplink
+            while above.within is not None and len(way) < MAX_TIERS:
+                above = racks[above.within]
+                if above.name in way:
+                    break
+                way[above.name] = above.uplink
+        return ways
 
     @cached_property
     def hosts(self) -> Mapping[str, Host]:
@@ -262,8 +289,7 @@ class Cluster(Record):
 
     def links_of(self, node: Host) -> tuple[str, ...]:
         """Return the links that the traffic of a node may cross, its own ones first."""
-        uplink = self.uplinks.get(node.rack or "")
-        return node.rails if uplink is None else (*node.rails, uplink)
+        return (*node.rails, *filter(None, self.ways[node.rack].values()))
 
     def next_rails(
         self, nodes: Sequence[str], gpus: int, taken: Counter[str]
@@ -288,9 +314,9 @@ class Cluster(Record):
     ) -> Placement:
         """Return the flows of a job on links, given the node of each task.
 
-        In full, a task crosses its node's interface if the job has tasks on other nodes, and its
-        rack's uplink if the job has tasks in other racks: as if all its partners were there. In a
-        ring, flat or of nodes, the last task on a node does so if the next one is there. Of several
+        In full, a task crosses its node's interface if the job has tasks on other nodes, and the
+        uplinks up to the lowest rack that all of them share: as if all its partners were there. In
+        a ring, flat or of nodes, the last task on a node does so for the next one. Of several
         interfaces a task uses equally those that it is next to, `rails`, or all; a ring leaves a
         node by those of all its tasks there. A node that is not known is an `InputError`.
         """
@@ -298,14 +324,15 @@ class Cluster(Record):
             if name not in self.hosts:
                 raise InputError(f"there is no node {quote(name)}")
         homes = [self.hosts[name] for name in nodes]
-        racks = len({home.rack for home in homes})
+        ways = [self.ways[home.rack] for home in homes]
         near = [home.rails for home in homes] if rails is None else rails
         if len(set(nodes)) < 2:
             senders = []
         elif allreduce == "tasks":
-            senders = [(task, its, racks > 1) for task, its in enumerate(near)]
+            shared = set(ways[0]).intersection(*ways)
+            senders = [(task, its, shared) for task, its in enumerate(near)]
         else:
-            senders = _around(homes, near)
+            senders = [(task, its, set(ways[to])) for task, its, to in _around(nodes, near)]
         parts = math.lcm(*[len(its) for _, its, _ in senders])
         if parts > _MAX_PARTS:
             raise InputError(
@@ -313,15 +340,27 @@ class Cluster(Record):
                 f"limit of {_MAX_PARTS}; place the job on nodes with like numbers of interfaces"
             )
         routes: list[tuple[str, ...]] = [()] * len(homes)
-        for task, its, is_far in senders:
-            uplink = self.uplinks.get(homes[task].rack or "") if is_far else None
-            shared = () if uplink is None else (uplink,) * parts
-            routes[task] = its * (parts // len(its)) + shared
+        for task, its, shared in senders:
+            uplinks = [link for rack, link in ways[task].items() if link and rack not in shared]
+            routes[task] = its * (parts // len(its)) + tuple(uplinks) * parts
         counts = Counter(link for links in routes for link in links)
         flows = {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
         shares = [(parts * (self.capacities[link] // count), link) for link, count in flows.items()]
         rate, limit = min(shares, default=(self.nic, None))
-        return Placement(tuple(nodes), tuple(routes), flows, rate, limit, racks, parts, each)
+        spans = self._spans({home.rack for home in homes})
+        return Placement(tuple(nodes), tuple(routes), flows, rate, limit, spans, parts, each)
+
+    def _spans(self, racks: Collection[str | None]) -> tuple[int, ...]:
+        """Return how many switches of each tier some racks are in, from the top."""
+        if self.depth == 1:
+            return (len(racks),)
+        ways = [tuple(reversed(self.ways[rack])) for rack in racks]
+        return tuple(len({way[:tier] for way in ways}) for tier in range(1, self.depth + 1))
+
+    @cached_property
+    def depth(self) -> int:
+        """How many tiers of racks there are, at least one."""
+        return max(1, *map(len, self.ways.values()))
 
     @cached_property
     def _order(self) -> Mapping[str, int]:
@@ -329,20 +368,20 @@ class Cluster(Record):
 
 
 def _around(
-    homes: Sequence[Host], near: Sequence[tuple[str, ...]]
-) -> list[tuple[int, tuple[str, ...], bool]]:
-    """Return the tasks that leave a node in a ring, their interfaces, and if they leave the rack.
+    nodes: Sequence[str], near: Sequence[tuple[str, ...]]
+) -> list[tuple[int, tuple[str, ...], int]]:
+    """Return the tasks that leave a node in a ring, their interfaces, and the task on the next one.
 
     A ring visits the tasks of a node one after the other, and nodes in the order of their first
     tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
     """
-    last = {home.name: task for task, home in enumerate(homes)}  # in the order of first tasks
+    last = {node: task for task, node in enumerate(nodes)}  # in the order of first tasks
     rails: dict[str, dict[str, None]] = {}
-    for home, its in zip(homes, near, strict=True):
-        rails.setdefault(home.name, {}).update(dict.fromkeys(its))
+    for node, its in zip(nodes, near, strict=True):
+        rails.setdefault(node, {}).update(dict.fromkeys(its))
     leaving = list(last.values())
     return [
-        (task, tuple(rails[homes[task].name]), homes[task].rack != homes[following].rack)
+        (task, tuple(rails[nodes[task]]), following)
         for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
     ]
 
@@ -394,10 +433,10 @@ def _check_ways(fabric: Cluster) -> None:
 
 
 def _check_racks(fabric: Cluster) -> None:
-    """Refuse racks that are not there, hold no node, or stand in two regions."""
+    """Refuse racks that are not there, hold nothing, or stand in two regions."""
     first: dict[str, int] = {}
     known = {rack.name for rack in fabric.racks}
-    used = {node.rack for node in fabric.nodes}
+    used = {*(node.rack for node in fabric.nodes), *(rack.within for rack in fabric.racks)}
     for index, node in enumerate(fabric.nodes):
         if node.rack is None:
             continue
@@ -415,6 +454,22 @@ def _check_racks(fabric: Cluster) -> None:
     for index, rack in enumerate(fabric.racks):
         if rack.name not in used:
             refuse(f"racks[{index}].name", f"{quote(rack.name)} holds no node; leave it out")
+
+
+def _check_tiers(fabric: Cluster) -> None:
+    """Refuse racks in racks that are not there, in themselves, or in too many others."""
+    within = {rack.name: rack.within for rack in fabric.racks}
+    for index, rack in enumerate(fabric.racks):
+        if rack.within is not None and rack.within not in within:
+            refuse(f"racks[{index}].within", f"there is no rack {quote(rack.within)}")
+    for index, rack in enumerate(fabric.racks):
+        top = next(reversed(fabric.ways[rack.name]))
+        if within[top] is not None:
+            refuse(
+                f"racks[{index}].within",
+                f"{quote(rack.within)}: stands in itself, or a rack in more than "
+                f"{MAX_TIERS - 1} others; name one of the next tier",
+            )
 
 
 def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:

@@ -81,6 +81,7 @@ class _Simulation:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
         sharing = conditions.sharing or "fair"
+        depth, most_uplinks = scenario.cluster.depth, max(1, len(scenario.cluster.racks))
         self._engine = Engine(
             scenario.cluster.capacities,
             [
@@ -89,7 +90,7 @@ class _Simulation:
                     job.ideal,
                     job.work.priority,
                     job.iterations,
-                    job.work.workers + min(job.work.workers, max(1, len(scenario.cluster.racks))),
+                    job.work.workers + min(depth * job.work.workers, most_uplinks),
                 )
                 for job in self._jobs
             ],

@@ -157,7 +157,7 @@ def _flows(
     Tasks get the next GPUs of their nodes, and send equally on the interfaces beside these.
     """
     hosts = {node["name"]: node for node in cluster["nodes"]}
-    uplinks = {rack["name"]: rack["uplink"] for rack in cluster["racks"]}
+    racks = {rack["name"]: rack for rack in cluster["racks"]}
     rails = []
     for node in nodes:
         rails.append(_rails(hosts[node], used[node], job["each"]["gpus"]))
@@ -167,27 +167,43 @@ def _flows(
     if len(ring) == 1:
         return flows
     is_measured = job["traffic"] == "measured"
-    # The rack of each that sends, its interfaces, and whether it sends to another rack.
-    senders: list[tuple[str | None, Sequence[str], bool]] = []
+    # The rack of each that sends, its interfaces, and the racks of those that it sends to.
+    senders: list[tuple[str | None, Sequence[str], set[str | None]]] = []
     if (job["allreduce"] or ("ring" if is_measured else "tasks")) == "tasks":
-        racks = {hosts[node]["rack"] for node in ring}
+        everywhere = {hosts[node]["rack"] for node in ring}
         for node, its in zip(nodes, rails, strict=True):
-            senders.append((hosts[node]["rack"], its, len(racks) > 1))
+            senders.append((hosts[node]["rack"], its, everywhere))
     else:  # a ring: each node sends once, to the next one
         rails_of: dict[str, set[str]] = {node: set() for node in ring}
         for node, its in zip(nodes, rails, strict=True):
             rails_of[node].update(its)
         for node, following in zip(ring, ring[1:] + ring[:1], strict=True):
-            here, there = hosts[node]["rack"], hosts[following]["rack"]
-            senders.append((here, sorted(rails_of[node]), here != there))
+            there = {hosts[following]["rack"]}
+            senders.append((hosts[node]["rack"], sorted(rails_of[node]), there))
     parts = math.lcm(*(len(its) for _, its, _ in senders))
-    for rack, its, is_far in senders:
+    for rack, its, partners in senders:
         for rail in its:
             flows[rail] += parts // len(its)
-        uplink = uplinks.get(rack or "")
-        if is_far and uplink is not None:
+        for uplink in _uplinks(rack, partners, racks):
             flows[uplink] += parts
     return flows
+
+
+def _uplinks(
+    rack: str | None, partners: set[str | None], racks: Mapping[str, Document]
+) -> Iterator[str]:
+    """Yield the uplinks on the way up to the first switch below which all partners are."""
+    while rack is not None and not all(_is_below(each, rack, racks) for each in partners):
+        if racks[rack]["uplink"] is not None:
+            yield racks[rack]["uplink"]
+        rack = racks[rack].get("within")
+
+
+def _is_below(rack: str | None, switch: str, racks: Mapping[str, Document]) -> bool:
+    """Return True if a rack is a switch, or stands in it."""
+    while rack is not None and rack != switch:
+        rack = racks[rack].get("within")
+    return rack is not None
 
 
 def _rails(host: Document, first: int, gpus: int) -> Sequence[str]:

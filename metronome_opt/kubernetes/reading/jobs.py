@@ -12,7 +12,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, KubernetesObject
-from metronome_opt.kubernetes.kinds import PodTemplate, kind_of
+from metronome_opt.kubernetes.kinds import POD_GROUP, PodTemplate, kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.pods import Pod
@@ -26,6 +26,7 @@ LeftOut = dict[str, list[str]]
 """Titles of what is left out, by reason."""
 
 _DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
+_OF_CONTROLLER = {f"{DEFAULT_GROUP}/{name}" for name in ("node", "task", "claim", "slots")}
 _SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its pods
 
 
@@ -59,6 +60,7 @@ class ImportedJob:
     nodes: Sequence[str | None]  # where they run
     each: Resources = ONE_GPU  # what one of them needs; cores and memory of the neediest
     annotations: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None  # the PodGroup of its pods
     claims: list[ClaimInForce] = field(default_factory=list)
     entry: dict[str, Any] = field(default_factory=dict)  # the job of the scenario
 
@@ -72,8 +74,9 @@ def read_jobs(
     objects: Objects, pods: Iterable[Pod], slot_ms: int, left_out: LeftOut
 ) -> list[ImportedJob]:
     """Return the jobs whose traffic is known: of workloads, and of claims on their own."""
-    faults = Faults()
+    faults, pods = Faults(), list(pods)
     candidates = _read_workloads(objects, _PodsByName(pods), left_out, faults)
+    candidates = _in_gangs(objects, candidates, pods, left_out)
     owner: dict[tuple[str, str], ImportedJob] = {}
     for job in candidates:
         for name in (*job.expected, *job.pods):
@@ -175,6 +178,8 @@ def _read_workload(
         for each in holding
         for name in each.names
     ]
+    groups = [each.template.at("spec.schedulingGroup.podGroupName").value for each in holding]
+    groups += [None if pod is None else pod.gang for _, pod in taken]
     return ImportedJob(
         workload,
         workload.name,
@@ -183,6 +188,59 @@ def _read_workload(
         [None if pod is None else pod.node for _, pod in taken],
         neediest(each.needs for each in holding),
         merge(workload.annotations, *stated),
+        next(filter(None, groups), None),
+    )
+
+
+# ------------------------------------------------------------------ gangs
+
+
+def _in_gangs(
+    objects: Objects, jobs: Sequence[ImportedJob], pods: Sequence[Pod], left_out: LeftOut
+) -> list[ImportedJob]:
+    """Return jobs, those whose pods are in one PodGroup as one; pods of a group may have no other.
+
+    A job of its own group keeps its name.
+    """
+    known = {(job.source.namespace, name) for job in jobs for name in job.pods}
+    alone = [
+        _of_pod(pod)
+        for pod in sorted(pods, key=lambda pod: pod.rank)
+        if pod.gang and pod.needs.gpus and pod.key not in known
+    ]
+    sources = {each.key: each for each in objects.of(POD_GROUP)}
+    gangs: dict[tuple[str, str], list[ImportedJob]] = {}
+    result = [job for job in jobs if job.group is None]
+    for job in (*jobs, *alone):
+        if job.group is not None:
+            gangs.setdefault((job.source.namespace, job.group), []).append(job)
+    for key, members in gangs.items():
+        source = sources.get(key, members[0].source)
+        if len({job.each.gpus for job in members}) > 1:
+            left_out["in a PodGroup with unlike numbers of GPUs"].append(source.title)
+        elif members[0].source.kind != "Pod" and len(members) == 1:
+            result += members
+        else:
+            result.append(_together(source, key[1], members))
+    return result
+
+
+def _of_pod(pod: Pod) -> ImportedJob:
+    names = [pod.name]
+    stated = {name: text for name, text in pod.annotations.items() if name not in _OF_CONTROLLER}
+    return ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, stated, pod.gang)
+
+
+def _together(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -> ImportedJob:
+    """Return several workloads and pods as one job."""
+    return ImportedJob(
+        source,
+        name,
+        [name for job in members for name in job.expected],
+        [name for job in members for name in job.pods],
+        [node for job in members for node in job.nodes],
+        neediest(job.each for job in members),
+        merge(source.annotations, *(job.annotations for job in members)),
     )
 
 

@@ -13,6 +13,8 @@ from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.quantities import parse_positive
+from metronome_opt.kubernetes.reading.topology import switches_of
+from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
 from metronome_opt.kubernetes.resources import has_of
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.network import Resources
@@ -20,8 +22,6 @@ from metronome_opt.scenario.network import Resources
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SPEED = f"{DEFAULT_GROUP}/sustained-tflops"
 _BACKGROUND = f"{DEFAULT_GROUP}/background"  # traffic of others on the interfaces of a node
-
-_Link = tuple[str, int]  # name and Mbit/s
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Choices:
     name: str = "cluster"  # of the scenario
     slot_ms: int = 5
     nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
+    tier_mbps: tuple[int, ...] = ()  # of uplinks that none states, from the lowest tier up
+    gpus: int | None = None  # of each node, where none states its own
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,11 @@ class Machine:
 
     source: KubernetesObject  # the Node, or the capacity if there is none
     has: Resources | None  # what pods may take; None without a Node
-    interfaces: tuple[_Link, ...]  # its own
-    uplink: _Link | None  # the one that it shares, if there is one
+    interfaces: tuple[Uplink, ...]  # its own
+    uplinks: tuple[Uplink, ...]  # those that it shares, from the lowest tier up
     zone: str | None
     region: str | None
+    switches: Way = ()  # above it, as far as anything names them
 
     @property
     def is_open(self) -> bool:
@@ -61,17 +64,15 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
     """
     capacities = {each.name: each for each in objects.of(CAPACITY)}
     links = _read_links(capacities.values())
-    has: dict[str, Resources | None] = {}
-    nodes = {}
-    for node in objects.of("Node"):
-        resources = has_of(node)
-        if resources.gpus:
-            nodes[node.name], has[node.name] = node, resources
-    nodes = nodes or capacities
+    has = {node.name: has_of(node) for node in objects.of("Node")}
+    if choices.gpus is not None and not any(each.gpus for each in has.values()):
+        has = {name: each.model_copy(update={"gpus": choices.gpus}) for name, each in has.items()}
+    nodes = {node.name: node for node in objects.of("Node") if has[node.name].gpus} or capacities
     machines = {}
+    switches = switches_of(objects, nodes)
     for name, source in nodes.items():
         if name not in links and choices.nic_mbps is not None:
-            links[name] = ((name, choices.nic_mbps),), None
+            links[name] = ((name, choices.nic_mbps),), ()
         if name in links:
             labels = [each.at("metadata.labels") for each in (source, capacities.get(name, source))]
             zone, region = (
@@ -80,7 +81,8 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
                 )
                 for key in (ZONE_KEY, REGION_KEY)
             )
-            machines[name] = Machine(source, has.get(name), *links[name], zone, region)
+            above = switches.get(name, ())
+            machines[name] = Machine(source, has.get(name), *links[name], zone, region, above)
     without = sorted(set(nodes) - set(machines))
     if without:
         notes.append(
@@ -92,15 +94,15 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
 
 def _read_links(
     capacities: Iterable[KubernetesObject],
-) -> dict[str, tuple[tuple[_Link, ...], _Link | None]]:
-    """Return interfaces and shared link of each node.
+) -> dict[str, tuple[tuple[Uplink, ...], tuple[Uplink, ...]]]:
+    """Return interfaces and shared links of each node.
 
     An interface belongs to one node, and a shared link carries the same for all.
     """
     links = {}
     first: dict[str, tuple[str, int]] = {}
     for each in capacities:
-        scopes: dict[str, list[_Link]] = {"Node": [], "Shared": []}
+        scopes: dict[str, list[Uplink]] = {"Node": [], "Shared": []}
         for link in each.at("spec.links").items():
             name, capacity = (link / "name").text(), _megabits(link / "capacity")
             scope = link / "scope"
@@ -113,12 +115,9 @@ def _read_links(
                 (link / "capacity").fail(f"is not the {known} Mbit/s that {other} states")
             scopes[scope.value].append((name, capacity))
         own, shared = scopes.values()
-        if not own or len(shared) > 1:
-            each.at("spec.links").fail(
-                f"must have links of scope Node, has {len(own)}, and at most one of scope Shared, "
-                f"has {len(shared)}; keep the narrowest of these"
-            )
-        links[each.name] = tuple(own), next(iter(shared), None)
+        if not own:
+            each.at("spec.links").fail("must have links of scope Node, has 0")
+        links[each.name] = tuple(own), tuple(shared)
     return links
 
 
@@ -158,35 +157,36 @@ def _read_gpu(machines: Mapping[str, Machine]) -> dict[str, Any] | None:
 def cluster_document(
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
+    choices: Choices,
+    notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
-    racks = _racks(machines)
-    zones = dict.fromkeys(racks.values())
-    uplinks = {racks[name]: each.uplink for name, each in machines.items() if each.uplink}
+    stated = {name: machine.uplinks for name, machine in machines.items()}
+    tree = make_tree(_ways(machines), choices.tier_mbps, stated)
+    if tree.unlimited and any(machine.switches for machine in machines.values()):
+        lacking = " and ".join(map(str, sorted(tree.unlimited)))
+        notes.append(
+            f"uplinks of tier {lacking} limit nothing, since none states what they carry; "
+            "--tier-gbps gives it, from the lowest tier up"
+        )
     links = dict(link for machine in machines.values() for link in machine.interfaces)
-    for uplink, capacity in (uplinks[rack] for rack in zones if rack in uplinks):
+    for uplink in tree.uplinks:
         if uplink in links:
-            raise InputError(
-                f"link {quote(uplink)}: connects two nodes or zones to the others; give each its "
-                "own"
-            )
-        links[uplink] = capacity
+            raise InputError(DOUBLE.format(quote(uplink)))
+    links |= tree.uplinks
     nodes = []
     for name, machine in machines.items():
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
-        position = {"rack": racks.get(name), "region": machine.region}
+        position = {"rack": tree.rack_of.get(name), "region": machine.region}
         own = [link for link, _ in machine.interfaces]
         interfaces = {"interfaces": own} if len(own) > 1 else {"interface": own[0]}
-        stated = {key: value for key, value in position.items() if value}
-        nodes.append({"name": name, "has": amounts, **interfaces, **stated})
+        known = {key: value for key, value in position.items() if value}
+        nodes.append({"name": name, "has": amounts, **interfaces, **known})
     document = {
         "topology": "listed",
         "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
-        "racks": [
-            {"name": rack, **({"uplink": uplinks[rack][0]} if rack in uplinks else {})}
-            for rack in zones
-        ],
+        "racks": list(tree.racks),
         "gpu": _read_gpu(machines),
         "background": {
             link: machine.source.annotations[_BACKGROUND].strip()
@@ -198,16 +198,20 @@ def cluster_document(
     return {name: value for name, value in document.items() if value}
 
 
-def _racks(machines: Mapping[str, Machine]) -> dict[str, str]:
-    """Return the rack of each node that has one: a zone, or what in a zone shares an uplink."""
+def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:
+    """Return the switches above each node: those that are named, else its zone.
+
+    What in a zone shares an uplink is one of several racks of it; further uplinks are switches.
+    """
     uplinks = defaultdict(set)
     for machine in machines.values():
-        uplinks[machine.zone].add(machine.uplink)
-    racks = {}
+        uplinks[machine.zone].add(machine.uplinks[:1])
+    ways = {}
     for name, machine in machines.items():
-        zone, uplink = machine.zone, machine.uplink and machine.uplink[0]
-        if zone and uplink and len(uplinks[zone]) > 1:
-            racks[name] = f"{zone}/{uplink}"
-        elif zone or uplink:
-            racks[name] = zone or uplink or ""
-    return racks
+        zone, shared = machine.zone, [uplink for uplink, _ in machine.uplinks]
+        way = machine.switches
+        if not way and zone:
+            several = shared and len(uplinks[zone]) > 1
+            way = (f"{zone}/{shared[0]}" if several else zone,)
+        ways[name] = way + tuple(shared[len(way) :])
+    return ways

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from metronome_opt.errors import InputError, counted, first_few, quote, sanitize
+from metronome_opt.kubernetes.fields import KubernetesObject
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
@@ -22,22 +23,50 @@ from metronome_opt.kubernetes.reading.machines import (
     cluster_document,
     read_machines,
 )
+from metronome_opt.kubernetes.reading.tree import Way
+from metronome_opt.records import dump_document
 from metronome_opt.scenario.build import Problem, build_scenario, spread
-from metronome_opt.scenario.cluster import find_room
+from metronome_opt.scenario.cluster import (
+    CLUSTER_FORMAT,
+    ClusterSpec,
+    find_room,
+    room_of,
+)
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.network import Resources
 
 _MAX_NOTE = 500  # characters
+_GPUS = 8  # of a node, where nothing says how many
 _Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedCluster:
+    """A cluster that was read."""
+
+    document: Mapping[str, Any]  # as it is written
+    notes: tuple[str, ...]  # what was passed over, left out or assumed, a line each
+
+    @property
+    def summary(self) -> str:
+        """A line on its size."""
+        kinds = (("nodes", "node"), ("racks", "rack"), ("links", "link"))
+        counts = [counted(len(self.document.get(field, ())), name) for field, name in kinds]
+        return f"a cluster without jobs: {', '.join(counts)}"
+
+    def text(self, suffix: str = ".yaml") -> str:
+        """Return a file: JSON, or YAML with the notes as comments before it."""
+        if suffix == ".json":
+            return dump_document(self.document, spread=["nodes", "racks", "links", "jobs"])
+        header = "\n".join(["Read from a cluster.", *(f"- {note}" for note in self.notes)])
+        return dump_objects([self.document], header, compact=True)
+
+
+@dataclass(frozen=True)
+class Imported(ImportedCluster):
     """A scenario that was made of a cluster's objects."""
 
-    document: Mapping[str, Any]  # the scenario as it is written
     problem: Problem
-    notes: tuple[str, ...]  # what was passed over, left out or assumed, a line each
 
     @property
     def summary(self) -> str:
@@ -49,10 +78,66 @@ class Imported:
         counts = ", ".join(counted(len(items), name) for name, items in sizes.items())
         return f"{counts}, {running} of them running"
 
-    def text(self) -> str:
-        """Return the scenario as a file, its notes as comments before it."""
-        header = "\n".join(["Read from a cluster.", *(f"- {note}" for note in self.notes)])
-        return dump_objects([self.document], header, compact=True)
+
+def make_cluster(objects: Objects, choices: Choices) -> ImportedCluster:
+    """Make a cluster file of the nodes of a cluster, where no objects are of jobs.
+
+    Raises
+    ------
+    InputError
+        If an object cannot be read, or there are no nodes.
+    """
+    notes: list[str] = []
+    machines = _machines(objects, choices, notes)
+    _note_passed(objects, notes)
+    has = _has(machines, _held(machines, []), [], objects.pods())
+    return _cluster(machines, has, choices, notes)
+
+
+def make_fabric(ways: Mapping[str, Way], choices: Choices) -> ImportedCluster:
+    """Make a cluster file of nodes that are alike, by the switches above each.
+
+    Raises
+    ------
+    InputError
+        If there are no nodes, or nothing says what they send.
+    """
+    if not ways:
+        raise InputError("no nodes: the fabric names none; is it cut off?")
+    if choices.nic_mbps is None:
+        raise InputError("--nic-gbps: missing; a fabric does not state the interface of its nodes")
+    notes = []
+    if choices.gpus is None:
+        notes.append(f"{_GPUS} GPUs in each node are assumed; --gpus states them")
+    machines = {}
+    for name, way in ways.items():
+        source = KubernetesObject({}, name, kind="Node", group="", namespace="", name=name)
+        interface = ((name, choices.nic_mbps),)
+        machines[name] = Machine(source, None, interface, (), None, None, way)
+    return _cluster(machines, dict.fromkeys(ways, room_of(choices.gpus or _GPUS)), choices, notes)
+
+
+def _cluster(
+    machines: Mapping[str, Machine],
+    has: Mapping[str, Resources],
+    choices: Choices,
+    notes: list[str],
+) -> ImportedCluster:
+    tree = cluster_document(machines, has, choices, notes)
+    del tree["topology"]
+    head = {"format": CLUSTER_FORMAT, "name": choices.name, "slot_ms": choices.slot_ms}
+    ClusterSpec.from_dict({**head, **tree})
+    return ImportedCluster({**head, **tree}, _short(notes))
+
+
+def _machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str, Machine]:
+    machines = read_machines(objects, choices, notes)
+    if not machines:
+        raise InputError(
+            "no nodes: no node with GPUs and an interface was read; read Nodes with their "
+            f"STBandwidthCapacity, or give --nic-gbps and --gpus{_aside(notes)}"
+        )
+    return machines
 
 
 def make_scenario(objects: Objects, choices: Choices) -> Imported:
@@ -67,21 +152,14 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     left_out: LeftOut = defaultdict(list)
     pods = objects.pods()
     jobs = read_jobs(objects, pods, choices.slot_ms, left_out)
-    machines = read_machines(objects, choices, notes)
-    if not machines:
-        raise InputError(
-            "no nodes: no node with GPUs and an interface was read; "
-            f"read Nodes with their STBandwidthCapacity, or give --nic-gbps{_aside(notes)}"
-        )
+    machines = _machines(objects, choices, notes)
     held = _held(machines, jobs)
     has = _has(machines, held, jobs, pods)
     jobs = _fitting(has, held, jobs, left_out)
-    cluster = cluster_document(machines, has)
+    cluster = cluster_document(machines, has, choices, notes)
     for why, titles in sorted(left_out.items()):
         notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
-    passed = [f"{count} {kind}" for kind, count in sorted(objects.passed.items())]
-    if passed:
-        notes.append(f"passed over, of kinds that say nothing here: {', '.join(passed)}")
+    _note_passed(objects, notes)
     if not jobs:
         raise InputError(
             "no jobs: nothing is left to schedule; annotate workloads with "
@@ -97,7 +175,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
 
 
 def _aside(notes: Sequence[str]) -> str:
-    return f" ({'; '.join(sanitize(note, _MAX_NOTE) for note in notes)})" if notes else ""
+    return f" ({'; '.join(_short(notes))})" if notes else ""
 
 
 # ------------------------------------------------------------------ room
@@ -181,7 +259,17 @@ def _build(
     notes += problem.notes
     if _set_offsets(problem, jobs, choices.slot_ms, notes):
         problem = _problem_of(document, jobs)
-    return Imported(document, problem, tuple(sanitize(note, _MAX_NOTE) for note in notes))
+    return Imported(document, _short(notes), problem)
+
+
+def _note_passed(objects: Objects, notes: list[str]) -> None:
+    passed = [f"{count} {kind}" for kind, count in sorted(objects.passed.items())]
+    if passed:
+        notes.append(f"passed over, of kinds that say nothing here: {', '.join(passed)}")
+
+
+def _short(notes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sanitize(note, _MAX_NOTE) for note in notes)
 
 
 def _set_offsets(

@@ -127,14 +127,12 @@ def test_gpus_of_other_vendors_count() -> None:
 
 
 LINK = {"name": "a", "capacity": "1G", "scope": "Node"}
-SHARED = [LINK | {"name": name, "scope": "Shared"} for name in "bc"]
 
 
 @pytest.mark.parametrize(
     ("links", "message"),
     [
         ([], ": must have links of scope Node, has 0"),
-        ([LINK, *SHARED], ": must have links of scope Node, has 1, and at most one of scope Share"),
         ([LINK | {"capacity": "-1G"}], "[0].capacity: must be a quantity that is not negative"),
         ([LINK | {"capacity": "999999"}], "[0].capacity: must be at least 1 Mbit/s (1M), got '9"),
         ([LINK | {"capacity": None}], "[0].capacity: missing"),

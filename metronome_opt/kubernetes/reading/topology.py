@@ -1,0 +1,115 @@
+"""Switches above the nodes of a cluster, as labels and objects of its schedulers name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from metronome_opt.errors import naming
+from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.kinds import HYPER_NODE, TOPOLOGY
+from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.reading.tree import Way, Wiring
+
+_TIER = re.compile(r"fabric\.topograph\.run/tier-([0-9]{1,4})")
+_OLDER = [  # what Topograph wrote before, in two ways
+    f"network.topology.nvidia.com/{tier}"
+    for tier in ("leaf", "block", "spine", "core", "datacenter")
+]
+_HOST = "kubernetes.io/hostname"  # a level of one node each
+
+_Known = Mapping[str, KubernetesObject]
+
+
+def switches_of(objects: Objects, nodes: _Known) -> dict[str, Way]:
+    """Return the switches above each node that has any, from its own one up.
+
+    The first that knows a node counts: HyperNodes, Topologies, the labels of Topograph.
+    """
+    wired = _by_hyper_nodes(objects, nodes)
+    levels = [_levels(topology) for topology in objects.of(TOPOLOGY)]
+    ways = {}
+    for name, node in nodes.items():
+        labels = node.labels
+        by_level = max((_labelled(labels, keys) for keys in levels), key=len, default=())
+        way = wired.get(name) or by_level or _by_topograph(labels)
+        if way:
+            ways[name] = way
+    return ways
+
+
+def _labelled(labels: Mapping[str, str], keys: Collection[str]) -> Way:
+    return tuple(labels[key] for key in keys if labels.get(key))
+
+
+def _by_topograph(labels: Mapping[str, str]) -> Way:
+    tiers = sorted((int(found[1]), key) for key in labels if (found := _TIER.fullmatch(key)))
+    return _labelled(labels, [key for _, key in tiers] or _OLDER)
+
+
+def _levels(topology: KubernetesObject) -> list[str]:
+    """Return the labels of a Topology of Kueue or KAI, that of the lowest level first."""
+    levels = topology.at("spec.levels")
+    keys = [(level / "nodeLabel").text() for level in levels.items()]
+    if not keys:
+        levels.fail("missing; a Topology names the labels of its levels")
+    return [key for key in reversed(keys) if key != _HOST]
+
+
+# ------------------------------------------------------------------ HyperNodes
+
+
+def _by_hyper_nodes(objects: Objects, nodes: _Known) -> Mapping[str, Way]:
+    wiring = Wiring()
+    known: Mapping[str, _Known] = {
+        "Node": nodes,
+        "HyperNode": {each.name: each for each in objects.of(HYPER_NODE)},
+    }
+    for above in known["HyperNode"].values():
+        for member in above.at("spec.members").items():
+            kind = member / "type"
+            if kind.text() not in known:
+                kind.fail("must be Node or HyperNode")
+            names = _selected(member / "selector", known[kind.value])
+            below = "nodes" if kind.value == "Node" else "switches"
+            wiring.add(member.position, above.name, **{below: names})
+    with naming("HyperNodes"):
+        return wiring.ways()
+
+
+def _selected(selector: Field, known: _Known) -> Collection[str]:
+    """Return the names that a selector of members chooses."""
+    exact, pattern, labels = (selector / f"{way}Match" for way in ("exact", "regex", "label"))
+    if exact:
+        return [(exact / "name").text()]
+    if pattern:
+        text = (pattern / "pattern").text()
+        try:
+            regex = re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            (pattern / "pattern").fail(f"must be a regular expression ({error})")
+        return [name for name in known if regex.search(name)]
+    if not labels:
+        selector.fail("must have exactMatch, regexMatch or labelMatch")
+    return [name for name, each in known.items() if _matches(labels, each.labels)]
+
+
+def _matches(selector: Field, labels: Mapping[str, str]) -> bool:
+    """Return True if labels match a label selector."""
+    wanted = (selector / "matchLabels").texts()
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    for each in (selector / "matchExpressions").items():
+        key, operator = (each / "key").text(), each / "operator"
+        values = [value.value for value in (each / "values").items()]
+        holds = {
+            "In": labels.get(key) in values,
+            "NotIn": labels.get(key) not in values,
+            "Exists": key in labels,
+            "DoesNotExist": key not in labels,
+        }
+        if operator.text() not in holds:
+            operator.fail(f"must be one of {', '.join(holds)}")
+        if not holds[operator.value]:
+            return False
+    return True

@@ -1,0 +1,190 @@
+"""Fabrics of Slurm and Topograph, and tables of switches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from metronome_opt.kubernetes.files import read_manifests
+from metronome_opt.kubernetes.reading.fabrics import expand, fabric_of, read_fabric
+from tests.cli.typed import Captured, error_of, metronome, printed
+
+FABRICS = Path(__file__).parents[4] / "shared" / "data" / "fabrics"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def ways(tmp_path: Path, name: str, text: str) -> dict[str, str]:
+    """Return the switches above each node, from its own one up, with blanks between."""
+    path = tmp_path / name
+    path.write_text(dedent(text))
+    found = read_fabric(path)
+    found = fabric_of(list(read_manifests([path]))) if found is None else found
+    assert found is not None
+    return {node: " ".join(way) for node, way in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n1", "n1"),
+        ("n[1-3],m", "n1 n2 n3 m"),
+        ("n[08-10,1]", "n08 n09 n10 n1"),
+        ("r[1-2]n[3-4]x", "r1n3x r1n4x r2n3x r2n4x"),
+        ("[11-12]", "11 12"),
+    ],
+)
+def test_short_forms_of_names(text: str, names: str) -> None:
+    assert expand(text, "x") == names.split()
+
+
+SLURM = {
+    "topology.conf": """
+        # Two leaves.
+        SwitchName=s0 Nodes=n[01-02] # and more
+        switchname=s1 nodes=n03,\\
+        n04
+        SwitchName=top Switches=s[0-1] LinkSpeed=100
+        """,
+    "topology.txt": """
+        BlockSizes=2,4
+        BlockName=b0 Nodes=n1
+        """,
+    "topology.yaml": """
+        - topology: flat
+          flat: true
+        - topology: other
+          block: {block_sizes: [2], blocks: [{block: b, nodes: x}]}
+        - topology: tree
+          cluster_default: true
+          tree:
+            switches:
+              - {switch: top, children: "s[0-1]"}
+              - {switch: s0, nodes: "n[1-2]"}
+        """,
+}
+
+
+def test_topologies_of_slurm(tmp_path: Path) -> None:
+    found = {name: ways(tmp_path, name, text) for name, text in SLURM.items()}
+    assert found == {
+        "topology.conf": {"n01": "s0 top", "n02": "s0 top", "n03": "s1 top", "n04": "s1 top"},
+        "topology.txt": {"n1": "b0"},
+        "topology.yaml": {"n1": "s0 top", "n2": "s0 top"},
+    }
+
+
+def test_models_of_topograph(tmp_path: Path) -> None:
+    model = """
+        switches:
+          top: {labels: {x: y}, switches: [s0, s1, unused]}
+        blocks:
+        - {switch: s0, nodes: ["n[1-2]", 7]}
+        - {nodes: [alone]}
+        """
+    above = {"n1": "s0 top", "n2": "s0 top", "7": "s0 top", "alone": ""}
+    assert ways(tmp_path, "model.yaml", model) == above
+    older = """
+        topology: topology/tree
+        switches:
+        - {name: top, switches: [s0]}
+        - {name: s0, capacity_blocks: [b0]}
+        capacity_blocks:
+        - {name: b0, type: H100, nodes: [n1]}
+        - {name: b1, nodes: [n2]}
+        """
+    assert ways(tmp_path, "older.yaml", older) == {"n1": "s0 top", "n2": ""}
+
+
+def test_tables_of_switches(tmp_path: Path) -> None:
+    table = "ip,DSW,PSW,ASW\nx,G,P1,S1\ny,G,P2,S1\nz,G,P2,\n"
+    assert ways(tmp_path, "t.csv", table) == {"x": "S1 P1 G", "y": "S1 P2 G", "z": "P2 G"}
+
+
+BAD = [
+    ("a.conf", "SwitchName=a Nod", "line 1: must be SwitchName=NAME with Nodes=LIST or Switches="),
+    ("a.conf", "\n\nSwitchName=a Nodes=n[1-", "line 3: must be names such as n[1-4,7],m1, got 'n"),
+    ("a.conf", "SwitchName=a Nodes=n[9-1]", "line 1: must be a range such as 08-12, got '9-1'"),
+    ("a.conf", "SwitchName=a Nodes=n[1-999999999]", "line 1: more than 100000 names, got '1-9"),
+    ("a.conf", "SwitchName=a Nodes=n[1-999]m[1-999]", "line 1: more than 100000 names, got 'n"),
+    ("a.conf", "SwitchName=a", "line 1: Nodes or Switches: missing, got 'SwitchName=a'"),
+    ("a.conf", "SwitchName=a \\", "line 1: ends in a backslash, and no line follows"),
+    ("a.conf", "SwitchName=a Nodes=n\nSwitchName=b Nodes=n", "line 2: node 'n' is below 'a' and"),
+    ("a.conf", "SwitchName=a Switches=a Nodes=n", "switches above themselves: 'a', 'a'; take one"),
+    ("a.conf", "# nothing", "no nodes: the fabric names none; is it cut off?"),
+    ("a.csv", "", "line 1: must name the columns ip and ASW, PSW or DSW, got ''"),
+    ("a.csv", "ip,rack\na,b", "line 1: must name the columns ip and ASW, PSW or DSW, got 'ip,rack"),
+    ("a.csv", "ip,ASW\na,b\nc", "line 3: must have 2 columns as line 1 has, got 1"),
+    ("a.csv", "ip,ASW\na,b\na,c", "line 3: host 'a' is below other switches in a line before"),
+    ("a.csv", 'ip,ASW\n"a,b', "line 2: not a table (unexpected end of data)"),
+    ("a.yaml", "switches: 5\nblocks: []", "switches: must be a mapping, got 5"),
+    ("a.yaml", "blocks: [{switch: a}]", "blocks[0].nodes: missing; a block names its nodes"),
+    ("a.yaml", "blocks: [{switch: a, nodes: ['n[']}]", "blocks[0].nodes[0]: must be names such as"),
+    (
+        "a.yaml",
+        "switches: [{name: a, capacity_blocks: [b]}]",
+        "switches[0].capacity_blocks: there ",
+    ),
+    ("a.yaml", "- topology: t\n  flat: true", "must have a tree or blocks; a flat topology names"),
+    ("a.yaml", "blocks: []\n---\nkind: Node", ": document 1: a fabric beside other documents; re"),
+]
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("name", "text", "line"), BAD)
+def test_bad_fabrics(name: str, text: str, line: str, capsys: Captured) -> None:
+    Path(name).write_text(text)
+    said = error_of(capsys, f"import {name} --nic-gbps 1 -o o.yaml")
+    assert f"{name}{'' if line.startswith(':') else ': '}{line}" in said
+
+
+@pytest.mark.usefixtures("here")
+def test_a_fabric_needs_an_interface_and_stands_alone(capsys: Captured) -> None:
+    Path("a.conf").write_text("SwitchName=a Nodes=n")
+    Path("b.yaml").write_text("kind: Node")
+    assert "a.conf: --nic-gbps: missing" in error_of(capsys, "import a.conf -o o.yaml")
+    both = error_of(capsys, "import a.conf b.yaml --nic-gbps 1 -o o.yaml")
+    assert "a.conf: a fabric beside other files; read it alone" in both
+
+
+@pytest.mark.skipif(not FABRICS.is_dir(), reason="needs the shared data")
+@pytest.mark.parametrize(
+    ("name", "nodes", "tops"),
+    [
+        ("lingjun-topo.csv", 847, {"G6": 847}),
+        ("topograph-dual-xclr-irregular.yaml", 255, {"core": 255}),
+        ("topograph-dual-xclr-regular.yaml", 96, {"core": 96}),
+        ("topograph-large.yaml", 96, {"core": 96}),
+        ("topograph-medium.yaml", 8, {"sw3": 8}),
+        ("topograph-nvl72.yaml", 72, {"core": 72}),
+        ("topograph-small-tree.yaml", 6, {"S1": 6}),
+    ],
+)
+def test_fabrics_of_others(name: str, nodes: int, tops: dict[str, int]) -> None:
+    found = read_fabric(FABRICS / name) or fabric_of(list(read_manifests([FABRICS / name])))
+    assert found is not None
+    assert len(found) == nodes
+    assert Counter(way[-1] for way in found.values()) == tops
+
+
+@pytest.mark.usefixtures("here")
+def test_a_job_is_placed_in_a_pod_and_drawn(capsys: Captured) -> None:
+    rows = [f"h{n},G,P{n // 8},S{n // 4 % 2}" for n in range(16)]
+    Path("t.csv").write_text("\n".join(["ip,DSW,PSW,ASW", *rows]))
+    assert metronome("import t.csv --nic-gbps 100 --tier-gbps 100,100 --gpus 2 -o t.json") == 0
+    phases = "[{start_ms: 0, length_ms: 10, rate_mbps: 1000}]"
+    Path("job.yaml").write_text(
+        "format: metronome-job/1\nname: a\nworkers: 12\n"
+        f"traffic: {{period_ms: 100, phases: {phases}}}\n"
+    )
+    lines = printed(capsys, "place state --cluster t.json job.yaml")
+    assert lines[0].endswith("; 2 racks")
+    assert metronome("place state --plot racks.svg") == 0
+    drawn = Path("racks.svg").read_text()
+    assert "P0 in G: 8 nodes, 2 racks" in drawn

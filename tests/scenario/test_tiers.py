@@ -1,0 +1,218 @@
+"""Racks that stand in racks: which uplinks a job crosses, and that the judge agrees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.places import Room
+from metronome_opt.engine.runner import Pattern
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import ONE_GPU, Cluster
+from metronome_opt.verify import check_flows
+from tests.tiers import examples
+
+TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mbps": 1}]}
+
+# Two pods of two leaves of two nodes, and a node beside them.
+POD_OF = {"l0": "p0", "l1": "p0", "l2": "p1", "l3": "p1"}
+LEAF_OF = dict(zip("abcdefgh", (leaf for leaf in POD_OF for _ in "12"), strict=True))
+
+
+def tree(
+    leaf_of: dict[str, str | None], above: dict[str, str | None], narrow: set[str] | None = None
+) -> dict[str, Any]:
+    """Return a document; racks in `narrow`, all if None, have an uplink ``NAME-up``."""
+    lifted = [rack for rack in above if narrow is None or rack in narrow]
+    return {
+        "topology": "listed",
+        "nodes": [
+            {"name": node, "has": {"gpus": 2}, "interface": node, "rack": leaf}
+            for node, leaf in leaf_of.items()
+        ],
+        "racks": [
+            {"name": rack}
+            | ({"uplink": f"{rack}-up"} if rack in lifted else {})
+            | ({"within": outer} if outer else {})
+            for rack, outer in above.items()
+        ],
+        "links": [
+            *({"name": node, "capacity": 100} for node in leaf_of),
+            *({"name": f"{rack}-up", "capacity": 400} for rack in lifted),
+        ],
+    }
+
+
+def three_tiers(**changes: Any) -> dict[str, Any]:
+    document = tree({**LEAF_OF, "z": None}, {**POD_OF, "p0": None, "p1": None})
+    return {**document, **changes}
+
+
+def flows(nodes: str, allreduce: Any = "tasks") -> dict[str, int]:
+    links = Cluster.model_validate(three_tiers()).placement([*nodes], allreduce).links
+    return {link: count for link, count in links.items() if len(link) > 1}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "uplinks", "ring"),
+    [
+        ("ab", {}, {}),
+        ("ac", {"l0-up": 1, "l1-up": 1}, {"l0-up": 1, "l1-up": 1}),
+        # The way to the lowest shared switch: the pods of `a` and `e` meet in the core alone.
+        (
+            "ae",
+            {"l0-up": 1, "l2-up": 1, "p0-up": 1, "p1-up": 1},
+            {"l0-up": 1, "l2-up": 1, "p0-up": 1, "p1-up": 1},
+        ),
+        # In full all three go to the core; around the ring `a` sends to `c`, inside the pod.
+        (
+            "ace",
+            {"l0-up": 1, "l1-up": 1, "l2-up": 1, "p0-up": 2, "p1-up": 1},
+            {"l0-up": 1, "l1-up": 1, "l2-up": 1, "p0-up": 1, "p1-up": 1},
+        ),
+        ("az", {"l0-up": 1, "p0-up": 1}, {"l0-up": 1, "p0-up": 1}),
+    ],
+)
+def test_flows_go_up_to_the_lowest_switch_that_is_shared(
+    nodes: str, uplinks: dict[str, int], ring: dict[str, int]
+) -> None:
+    assert (flows(nodes), flows(nodes, "ring")) == (uplinks, ring)
+
+
+def test_a_placement_counts_switches_from_the_top() -> None:
+    cluster = Cluster.model_validate(three_tiers())
+    spans = {nodes: cluster.placement([*nodes]).spans for nodes in ("ab", "ac", "ae", "acf", "acz")}
+    assert spans == {"ab": (1, 1), "ac": (1, 2), "ae": (2, 2), "acf": (2, 3), "acz": (2, 3)}
+
+
+def test_only_racks_in_racks_are_written_so() -> None:
+    document = three_tiers()
+    head = {"format": "metronome-cluster/1", "name": "c", "slot_ms": 5}
+    spec = ClusterSpec.from_dict({**head, **{k: v for k, v in document.items() if k != "topology"}})
+    written = spec.to_dict()
+    assert [("within" in rack) for rack in written["racks"]] == [True] * 4 + [False] * 2
+    assert ClusterSpec.from_dict(written) == spec
+
+
+DEEP = {f"r{n}": f"r{n + 1}" for n in range(16)} | {"r16": None}
+
+
+@pytest.mark.parametrize(
+    ("leaf_of", "above", "line"),
+    [
+        ({"a": "x"}, {"x": "y"}, "racks[0].within: there is no rack 'y'"),
+        ({"a": "x"}, {"x": "y", "y": "x"}, "racks[0].within: 'y': stands in itself"),
+        ({"a": "x"}, {"x": "x"}, "racks[0].within: 'x': stands in itself"),
+        ({"a": "x"}, {"x": None, "y": None}, "racks[1].name: 'y' holds no node"),
+        ({"a": "r0"}, DEEP, "racks[0].within: 'r1': stands in itself, or a rack in more than 15"),
+    ],
+)
+def test_bad_trees(leaf_of: Any, above: Any, line: str) -> None:
+    head = {"format": "metronome-cluster/1", "name": "c", "slot_ms": 5}
+    document = {**head, **tree(leaf_of, above)}
+    del document["topology"]
+    with pytest.raises(InputError) as caught:
+        ClusterSpec.from_dict(document)
+    assert str(caught.value).startswith(line)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """Draw the rack of each node and the rack above each rack; each rack holds a node."""
+    racks = [f"r{index}" for index in range(draw(st.integers(1, 6)))]
+    above = {
+        rack: draw(st.sampled_from([None, *racks[:index]])) for index, rack in enumerate(racks)
+    }
+    leaves = [*racks, *(draw(st.sampled_from([None, *racks])) for _ in range(3))]
+    return {f"n{index}": leaf for index, leaf in enumerate(leaves)}, above
+
+
+@examples(100)
+@given(trees(), st.sampled_from(("tasks", "ring")), st.data())
+def test_the_judge_finds_the_same_flows(
+    drawn: tuple[dict[str, str | None], dict[str, str | None]],
+    allreduce: str,
+    data: st.DataObject,
+) -> None:
+    leaf_of, above = drawn
+    narrow = data.draw(st.sets(st.sampled_from([*above])))
+    nodes = data.draw(st.lists(st.sampled_from([*leaf_of]), min_size=2, max_size=6))
+    nodes = sorted(node for node in nodes if nodes.count(node) <= 2)
+    if len(nodes) < 2:
+        return
+    job = {"name": "j", "traffic": TRAFFIC, "workers": len(nodes), "nodes": nodes}
+    head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 10}
+    document = {**head, "cluster": tree(leaf_of, above, narrow)}
+    scenario = Scenario.from_dict({**document, "jobs": [{**job, "allreduce": allreduce}]})
+    instance = build_scenario(scenario).instance
+    assert check_flows(scenario.model_dump(mode="json"), {"j": nodes}, instance) == ()
+
+
+# ------------------------------------------------------------------ places
+
+
+def job(tasks: int) -> Demand:
+    return Demand("j", tasks, ONE_GPU, traffic=lambda _: Pattern((), (), ()))
+
+
+def nearest(taken: str, tasks: int) -> set[str]:
+    """Return the racks of a job where each letter of `taken` is a GPU in use."""
+    room = Room(Cluster.model_validate(three_tiers()))
+    room.take([*taken], ONE_GPU)
+    placement = room.nearest(job(tasks))
+    assert placement is not None
+    return {LEAF_OF[node] for node in placement.nodes}
+
+
+@pytest.mark.parametrize(
+    ("taken", "tasks", "racks"),
+    [
+        ("", 4, {"l0"}),
+        ("aab", 4, {"l1"}),
+        # Free are 4 in `l0`, 3 in `l2` and 2 in `l3`: a pod has room for all.
+        ("ccddeggzz", 5, {"l2", "l3"}),
+        # Now it has not, and the two racks with most room are of two pods.
+        ("ccddegghzz", 6, {"l0", "l2"}),
+        # Free are 2 and 1 in `p0`, 1 in `p1` and 2 beside them: three tasks fit in a pod.
+        ("aacddeffgh" + "gh", 3, {"l0", "l1"}),
+    ],
+)
+def test_nearest_takes_few_pods_before_few_racks(taken: str, tasks: int, racks: set[str]) -> None:
+    assert nearest(taken, tasks) == racks
+
+
+@examples(60)
+@given(st.data())
+def test_a_top_tier_that_limits_nothing_leaves_flows_as_they_are(data: st.DataObject) -> None:
+    nodes = data.draw(st.lists(st.sampled_from([*LEAF_OF]), min_size=2, max_size=6))
+    allreduce: Any = data.draw(st.sampled_from(("tasks", "ring")))
+    flat = Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))
+    high = Cluster.model_validate(
+        tree(dict(LEAF_OF), {**POD_OF, "p0": None, "p1": None}, set(POD_OF))
+    )
+    one, two = (cluster.placement(nodes, allreduce) for cluster in (flat, high))
+    assert (one.links, one.routes, one.rate) == (two.links, two.routes, two.rate)
+    assert one.racks == two.racks
+
+
+@examples(40)
+@given(st.integers(2, 16), st.data())
+def test_one_pod_of_all_racks_has_the_places_of_two_tiers(tasks: int, data: st.DataObject) -> None:
+    above: dict[str, str | None] = dict.fromkeys(POD_OF, "p")
+    rooms = [
+        Room(Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))),
+        Room(Cluster.model_validate(tree(dict(LEAF_OF), {**above, "p": None}, set(POD_OF)))),
+    ]
+    free = data.draw(st.lists(st.integers(0, 2), min_size=8, max_size=8))
+    best = []
+    for room in rooms:
+        room.free[:, 0] = free
+        placement = room.nearest(job(tasks))
+        best.append(placement and (placement.nodes, placement.links, placement.spans[-1]))
+    assert best[0] == best[1]
