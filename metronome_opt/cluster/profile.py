@@ -1,9 +1,10 @@
-"""Traffic profiles: period, bursts and rates of a job, from samples or from the record of a gate.
+"""Traffic profiles: period, bursts and rates of a job, from samples, traces or records of gates.
 
 Bursts of sampled throughput begin and end where the rate crosses a threshold. Cycles are found by
 autocorrelation and followed from burst to burst, since their lengths vary. So throughput has to be
 sampled at least eight times a period. Means over cycles, and their errors, are then those of a
-record, which has every burst as it was.
+record, which has every burst as it was. Collectives of a trace are one burst where less than a
+hundredth of the period lies between them.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import correlate, find_peaks
+from scipy.special import stdtrit
 
 from metronome_opt.cluster.recorded import RecordedBurst
+from metronome_opt.cluster.traces import Trace
 from metronome_opt.errors import InputError
 
 _Floats = NDArray[np.float64]
 _Burst = tuple[float, float, float]  # start, length, volume
 
-_NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
+_SIDE = 0.975  # quantile of Student's distribution: 95 % lie between it and its negative
 _MIN_SAMPLES = 32
 _MIN_CYCLES = 4
 _MIN_SAMPLES_A_PERIOD = 8
@@ -38,6 +41,10 @@ _MIN_WHOLE = 0.6  # share of the cycles that are about as long as the pattern
 _PAUSE = 3  # times the usual length: a longer iteration is a checkpoint or a restart
 _BLUR = 0.25  # of a sample, by which edges of bursts are off at best
 _CENT = 100  # parts of a millisecond that are printed
+_GAP = 0.01  # of the period: collectives that are closer are one burst
+_SLIGHT = 0.02  # of the longest burst: shorter ones count with the one before
+_ALIKE = 0.9  # share of the cycles of a trace that are about as long as its usual one
+_MIN_BINS, _MAX_BINS, _BINS = 128, 2**18, 16  # of time, in all and for each collective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +58,17 @@ class Profile:
         period was found.
     period_error_ms, burst_error_ms, rate_error
         Of the period, of the beginnings and lengths of bursts, and of rates as a share of them.
-    cycles
-        Number of cycles that were seen.
+    cycles, cycle_ms
+        Number of cycles that were seen, and the lengths of the shortest and the longest.
     jitter
         Standard deviation of computing times as a share of them, as files of jobs state it; None if
         it is not known.
+    message_bytes
+        Of all collectives of a period, as a trace tells them; None if it is not known. What a
+        worker sends for them follows from rates.
+    skew_ms
+        Longest time from the first rank to the last that entered a collective; None if one rank
+        was seen. Bursts begin with the last.
     reason
         Why there is no period; None if there is one.
     """
@@ -63,9 +76,12 @@ class Profile:
     traffic: dict[str, Any] | None = None
     period_error_ms: float = 0.0
     burst_error_ms: float = 0.0
-    rate_error: float = 0.0
+    rate_error: float | None = 0.0
     cycles: int = 0
+    cycle_ms: tuple[float, float] | None = None
     jitter: float | None = None
+    message_bytes: float | None = None
+    skew_ms: float | None = None
     reason: str | None = None
 
 
@@ -77,7 +93,8 @@ def _averaged(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
     """Return the profile of cycles: the length of each, then starts, lengths (ms), Mbit/s * ms."""
     table = np.array(rows)
     means = table.mean(axis=0)
-    errors = _NORMAL * table.std(axis=0, ddof=1) / math.sqrt(len(table))
+    wide = float(stdtrit(len(table) - 1, _SIDE))
+    errors = wide * table.std(axis=0, ddof=1) / math.sqrt(len(table))
     starts, lengths, sent = np.split(means[1:], 3)
     edges = np.hypot(errors[1 : 1 + 2 * len(starts)], blur_ms)
     of_lengths, of_sent = edges[len(starts) :], errors[1 + 2 * len(starts) :]
@@ -87,6 +104,7 @@ def _averaged(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
         burst_error_ms=float(edges.max()),
         rate_error=float((of_lengths / lengths + of_sent / sent).max()),
         cycles=len(table),
+        cycle_ms=(float(table[:, 0].min()), float(table[:, 0].max())),
     )
 
 
@@ -269,3 +287,195 @@ def _iterations(bursts: Sequence[RecordedBurst]) -> list[list[float]]:
             ]
         )
     return rows
+
+
+# ------------------------------------------------------------------ traces
+
+
+def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> Profile:
+    """Find the period of a job and its bursts in the trace of one rank, or of several.
+
+    Cycles are the steps that a trace marks, from one beginning to the next, moved into the longest
+    silence; where it marks none, they are found as those of samples are. A collective begins when
+    the last rank enters it.
+
+    Parameters
+    ----------
+    traces
+        A trace of each rank, of the same steps.
+    rate_mbps
+        The rate of bursts if a trace does not tell bytes; rates are None without it.
+
+    Raises
+    ------
+    InputError
+        If ranks entered different numbers of collectives, or nothing is sent.
+    """
+    table, steps, skew_ms = _together(traces)
+    try:
+        borders = _marked(table, steps) if steps.size else _repeated(table)
+        lengths = np.diff(borders)
+        usual = float(np.median(lengths))
+        alike = abs(lengths - usual) <= _MAX_SPREAD * usual
+        if alike.mean() < _ALIKE:
+            kind = "steps" if steps.size else "cycles"
+            raise _NoPeriodError(
+                f"not periodic: {len(lengths)} {kind} of {lengths.min():,.1f} to "
+                f"{lengths.max():,.1f} ms"
+            )
+        rows, message_bytes = _of_cycles(table, borders, alike, usual)
+    except _NoPeriodError as error:
+        return Profile(reason=str(error), skew_ms=skew_ms)
+    count = len(rows[0]) // 3
+    unknown = bool(np.isnan(rows).any())
+    if unknown:
+        rows[:, -count:] = rows[:, 1 + count : 1 + 2 * count] * (rate_mbps or 1.0)
+    result = _averaged(rows.tolist(), 0.0)
+    if unknown:
+        rate = None if rate_mbps is None else max(1, round(rate_mbps))
+        for phase in (result.traffic or {})["phases"]:
+            phase["rate_mbps"] = rate
+        result = replace(result, rate_error=None if rate is None else 0.0)
+    jitter = _jitter(rows) if len(rows) >= _MIN_CYCLES else None
+    return replace(result, jitter=jitter, message_bytes=message_bytes, skew_ms=skew_ms)
+
+
+def _together(traces: Sequence[Trace]) -> tuple[_Floats, _Floats, float | None]:
+    """Return collectives and steps of all ranks together, and their skew.
+
+    Rows are beginnings and ends in ms, and of collectives the bytes of the message and those sent,
+    NaN where unknown; steps of several ranks are in a row for each rank and step.
+    """
+    counts = {len(trace.collectives) for trace in traces}
+    if len(counts) > 1:
+        raise InputError(
+            f"ranks entered {min(counts)} to {max(counts)} collectives; give ranks of the same "
+            "steps that take part in the same collectives, or one rank"
+        )
+    stack = np.array([sorted(trace.collectives) for trace in traces], dtype=np.float64)
+    zero = stack[:, :, 0].min()
+    stack[:, :, 1] += stack[:, :, 0]
+    stack[:, :, :2] = (stack[:, :, :2] - zero) / 1000
+    starts, ends, *sizes = np.moveaxis(stack, 2, 0)
+    table = np.array(
+        [starts.max(axis=0), ends.max(axis=0), *(size.mean(axis=0) for size in sizes)]
+    ).T
+    marked = {len(trace.steps) for trace in traces}
+    steps = np.array([sorted(trace.steps) for trace in traces if len(marked) == 1]) - zero
+    skew = float(np.ptp(starts, axis=0).max()) if len(traces) > 1 else None
+    return table[np.argsort(table[:, 0], kind="stable")], steps / 1000, skew
+
+
+def _marked(table: _Floats, steps: _Floats) -> _Floats:
+    """Return borders between cycles, as far from marked steps as leaves bursts whole."""
+    if steps.shape[1] < 2:
+        spans = np.diff(steps, axis=2)
+        raise _NoPeriodError(
+            f"too short: 1 step of {spans.min():,.1f} to {spans.max():,.1f} ms, not 2; trace more"
+            if len(spans) > 1
+            else f"too short: 1 step of {spans.min():,.1f} ms, not 2; trace more"
+        )
+    means = steps.mean(axis=0)
+    # The last step is as long as the profiler takes to stop, too, so it counts if there are two.
+    begins = means[:, 0] if len(means) > 2 else np.append(means[:, 0], means[-1, 1])
+    inside = table[(table[:, 0] >= begins[0]) & (table[:, 0] < means[-1, 1])]
+    if not len(inside):
+        raise _NoPeriodError("not periodic: no collective begins within whole steps")
+    before = begins[np.searchsorted(begins, inside[:, 0], side="right") - 1]
+    folded = inside[:, :2] - before[:, np.newaxis]
+    folded = folded[np.argsort(folded[:, 0])]
+    silences = folded[1:, 0] - np.maximum.accumulate(folded[:, 1])[:-1]
+    around = float(np.median(np.diff(begins))) - folded[:, 1].max() + folded[0, 0]
+    at = int(np.argmax(np.append(around, silences)))
+    return np.asarray(begins + folded[at, 0] - 1e-6)
+
+
+def _repeated(table: _Floats) -> _Floats:
+    """Return borders between cycles that are not marked: collectives after long silences."""
+    starts, ends = table[:, 0], np.maximum.accumulate(table[:, 1])
+    bins = int(np.clip(_BINS * len(table), _MIN_BINS, _MAX_BINS))
+    while True:
+        grid = np.linspace(0.0, ends[-1], bins + 1)
+        rates = np.diff(_since(starts, grid) - _since(np.sort(table[:, 1]), grid))
+        try:
+            if np.ptp(rates) <= _STEADY * rates.mean():
+                raise _NoPeriodError
+            period = _first_lag(rates) * ends[-1] / bins
+            break
+        except _NoPeriodError:
+            bins //= 2
+        if bins < _MIN_BINS:
+            raise _NoPeriodError(
+                f"not periodic: no pattern of {len(table):,} collectives repeats within a quarter "
+                f"of {ends[-1]:,.1f} ms; trace more steps, and mark them or their times"
+            )
+    silences = np.append(0.0, starts[1:] - ends[:-1])
+    borders = [float(starts[np.argmax(np.where(starts <= 1.5 * period, silences, -np.inf))])]
+    while True:
+        late = starts - borders[-1] - period
+        near = abs(late) <= _MAX_SPREAD * period
+        if near.any():
+            score = np.where(near, silences - abs(late), -np.inf)
+            borders.append(float(starts[np.argmax(score)]))
+        elif (late > 0).any():  # a pause, such as a checkpoint
+            borders.append(float(starts[np.argmax(late > 0)]))
+        else:
+            break
+    if len(borders) <= _MIN_CYCLES:
+        raise _NoPeriodError(f"too short: {len(borders) - 1} whole cycles, not {_MIN_CYCLES}")
+    return np.array(borders) - 1e-6
+
+
+def _since(events: _Floats, times: _Floats) -> _Floats:
+    """Return how long ago all events were, in sum, at each time."""
+    count = np.searchsorted(events, times)
+    return np.asarray(count * times - np.append(0.0, np.cumsum(events))[count])
+
+
+def _of_cycles(
+    table: _Floats, borders: _Floats, alike: NDArray[np.bool_], usual: float
+) -> tuple[_Floats, float | None]:
+    """Return a row for each cycle, as `_averaged` takes them, and the bytes of messages in one."""
+    at = np.searchsorted(table[:, 0], borders)
+    parts = [table[low:high] for low, high in zip(at, at[1:], strict=False)]
+    lengths = np.diff(borders)[alike]
+    parts = [part for part, like in zip(parts, alike, strict=True) if like]
+    if len({len(part) for part in parts}) > 1:
+        parts = [_joined(part[np.newaxis], usual)[0] for part in parts if len(part)]
+    counts = [len(part) for part in parts]
+    count = max(sorted(set(counts), reverse=True), key=counts.count, default=0)
+    same = np.array([each == count for each in counts])
+    if count == 0 or same.sum() < max(2, _MIN_WHOLE * len(lengths)):
+        raise _NoPeriodError(
+            f"not periodic: {len(lengths)} cycles of about {usual:,.1f} ms have "
+            f"{min(counts, default=0)} to {max(counts, default=0)} bursts"
+        )
+    cube = _joined(np.array([part for part in parts if len(part) == count]), usual)
+    taken = cube[:, :, 1] - cube[:, :, 0]
+    mean = taken.mean(axis=0)
+    kept = np.flatnonzero((mean >= _SLIGHT * mean.max()) & ~(cube[:, :, 3].mean(axis=0) == 0))
+    if not len(kept):
+        raise InputError("nothing is sent: all collectives are empty, or of one rank")
+    owner = np.maximum(0, np.searchsorted(kept, np.arange(len(mean)), side="right") - 1)
+    sent = np.array([cube[:, owner == each, 3].sum(axis=1) for each in range(len(kept))]).T
+    starts = cube[:, kept, 0] - cube[:, kept[:1], 0]
+    message = float(cube[:, :, 2].sum(axis=1).mean())
+    return np.hstack(
+        [lengths[same][:, np.newaxis], starts, np.maximum(taken[:, kept], 1e-6), 8e-3 * sent]
+    ), None if math.isnan(message) else message
+
+
+def _joined(cube: _Floats, usual: float) -> _Floats:
+    """Return bursts instead of collectives, of cycles with as many collectives each."""
+    ends = np.maximum.accumulate(cube[:, :, 1], axis=1)
+    silences = (cube[:, 1:, 0] - ends[:, :-1]).mean(axis=0)
+    first = np.append(0, 1 + np.flatnonzero(silences >= _GAP * usual))
+    last = np.append(first[1:], cube.shape[1]) - 1
+    return np.stack(
+        [
+            cube[:, first, 0],
+            ends[:, last],
+            *(np.add.reduceat(cube[:, :, each], first, axis=1) for each in (2, 3)),
+        ],
+        axis=2,
+    )

@@ -1,0 +1,454 @@
+"""Traces of jobs: the collectives that each rank entered, when, and what they sent.
+
+Read are Kineto's JSON, the JSON lines of NCCL's and RCCL's Inspector, and Chakra execution traces
+in JSON and protobuf, all of them also with gzip, or of several ranks in a tar file. Values of JSON
+are read one at a time, and text is taken for Latin-1, a byte each, so that memory is bounded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import re
+import struct
+import tarfile
+import zlib
+from bisect import bisect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from metronome_opt.errors import InputError, naming, quote
+
+MAX_BYTES = 400 * 10**6  # of a file, unpacked, or of all in a tar file
+_GZIP, _CHUNK, _HEAD = b"\x1f\x8b", 2**20, 4096
+_NAMES = {".json", ".et", ".gz", ".tgz", ".tar"}
+_LIBRARY = re.compile("[nrs]ccl", re.IGNORECASE)  # NCCL, RCCL, MSCCL
+_LIST = re.compile(r'"(?:traceEvents|nodes)"\s*:\s*\[|^\s*\[')
+_WORLD = re.compile(r'"world_size"\s*:\s*"?(\d{1,9})')
+_BETWEEN = re.compile(r"[\s,]*")
+_SENDING = (5, 6, 7)  # types of Chakra nodes: sends, receives, collectives
+_PAIRS = {5: "send", 6: "recv"}
+_KINDS = "allreduce reduce allgather gather scatter broadcast alltoall reducescatter".split()
+_WIDTHS = {
+    **dict.fromkeys("byte char bool unsignedchar signedchar int8 uint8 floate4m3fn".split(), 1),
+    **dict.fromkeys("floate5m2 float8_e4m3fn float8_e5m2".split(), 1),
+    **dict.fromkeys("half bfloat16 float16 short shortint int16".split(), 2),
+    **dict.fromkeys("float float32 int int32".split(), 4),
+    **dict.fromkeys("double float64 long longint int64 complexfloat".split(), 8),
+}
+
+
+class Collective(NamedTuple):
+    """A collective or a send of one rank; bytes are None where its trace does not tell them."""
+
+    start_us: float
+    length_us: float
+    message_bytes: float | None = None
+    sent_bytes: float | None = None  # by this rank, in a ring
+
+
+@dataclass
+class Trace:
+    """One rank: its collectives, and beginnings and ends (us) of the steps that are marked."""
+
+    collectives: list[Collective] = field(default_factory=list)
+    steps: list[tuple[float, float]] = field(default_factory=list)
+
+
+def holds_trace(path: Path) -> bool:
+    """Return whether a file is a trace, rather than the record of a gate or samples."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if path.suffix == ".jsonl":
+        return b'"header"' in head
+    is_binary = any(byte < 9 or 13 < byte < 32 for byte in head)
+    return path.suffix in _NAMES or is_binary or head.lstrip()[:1] in (b"{", b"[")
+
+
+def read_traces(path: Path) -> list[Trace]:
+    """Read the trace of a rank, or of several.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is damaged, unpacks to more than `MAX_BYTES`, or has no
+        collectives or none with times.
+    """
+    with naming(path):
+        try:
+            with path.open("rb") as stream:
+                raw = _unpacked(stream, path.suffix in {".gz", ".tgz"})
+            if raw[257:262] != b"ustar":
+                return _read(raw)
+            traces = []
+            with tarfile.open(fileobj=io.BytesIO(raw)) as files:
+                del raw
+                for member in files:
+                    stored = files.extractfile(member)
+                    if stored is not None:
+                        with naming(member.name):
+                            traces += _read(_unpacked(stored, member.name.endswith(".gz")))
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})") from None
+        except tarfile.TarError as error:
+            raise InputError(f"damaged tar file ({error}); pack it again") from None
+        if not traces:
+            raise InputError("a tar file without files; pack the traces of all ranks")
+        return traces
+
+
+def _unpacked(stream: Any, packed: bool) -> bytearray:
+    """Return what is in a stream, no more than is allowed."""
+    begin = stream.read(len(_GZIP))
+    stream.seek(0)
+    if packed and begin != _GZIP:
+        raise InputError(f"is no gzip file, it begins with {quote(begin)}; name it otherwise")
+    source = gzip.GzipFile(fileobj=stream) if begin == _GZIP else stream
+    raw = bytearray()
+    try:
+        while chunk := source.read(_CHUNK):
+            raw += chunk
+            if len(raw) > MAX_BYTES:
+                raise InputError(
+                    f"more than {MAX_BYTES:,} bytes, the maximum, once unpacked; trace fewer steps"
+                )
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"cut off or damaged gzip after {len(raw):,} bytes ({error})") from None
+    return raw
+
+
+def _read(raw: bytearray) -> list[Trace]:
+    """Return the traces in an unpacked file."""
+    is_text = raw[:_HEAD].lstrip()[:1] in (b"{", b"[")
+    if not is_text and not any(byte < 9 or 13 < byte < 32 for byte in raw[:_HEAD]):
+        raise InputError(
+            f"begins with {quote(bytes(raw[:20]).decode('latin-1'))}: neither JSON nor protobuf; "
+            "give a trace of Kineto, Chakra or an Inspector"
+        )
+    reader = _Reader()
+    if is_text:
+        text = raw.decode("latin-1")
+        raw.clear()
+        world = _WORLD.search(text)
+        reader.world = int(world[1]) if world else None
+        _take_values(text, reader)
+    else:
+        _take_messages(raw, reader)
+    return reader.traces()
+
+
+def _take_values(text: str, reader: _Reader) -> None:
+    """Let a reader take the values of a list in JSON, or of lines."""
+    decoder = json.JSONDecoder(strict=False)
+    opening = _LIST.search(text)
+    at, count = opening.end() if opening else 0, 0
+    while True:
+        between = _BETWEEN.match(text, at)
+        at = between.end() if between else at
+        if opening and text[at : at + 1] == "]" or not opening and at == len(text):
+            return
+        try:
+            value, end = decoder.raw_decode(text, at)
+            reader.take(value)
+        except (ValueError, RecursionError) as error:
+            if not opening and count and text.find("\n", at) < 0:
+                return  # the job was killed in the midst of a line
+            line = text.count("\n", 0, at) + 1
+            what = str(error) if isinstance(error, InputError) else "cut off, or not JSON"
+            raise InputError(f"line {line}, entry {count}: {what}") from None
+        at, count = end, count + 1
+
+
+# ------------------------------------------------------------------ what entries say
+
+
+class _Reader:
+    """Collects what entries of any format say; those that it does not know say nothing."""
+
+    def __init__(self) -> None:
+        self.world: int | None = None
+        self._ranks: dict[Any, Trace] = {}
+        self._untimed: dict[Any, list[tuple[int, float]]] = {}  # index, when it was over at last
+        self._members: dict[Any, Any] = {}  # rank in a communicator of a process
+        self._context: dict[str, Any] = {}
+        self._kernels: list[tuple[Any, Collective]] = []  # with the correlation to their launch
+        self._launches: dict[Any, tuple[Any, float]] = {}  # thread and time
+        self._calls: dict[Any, list[tuple[float, float, tuple[float, float]]]] = {}
+        self._sizes: dict[Any, tuple[float, float] | None] = {}  # of Chakra nodes
+        self._plain: list[float] = []  # messages of nodes without times
+        self._plain_steps = 0
+
+    def take(self, value: Any) -> None:
+        """Take an event of Kineto, a node of Chakra or a line of an Inspector."""
+        if not isinstance(value, dict):
+            raise InputError(f"must be a mapping, got {quote(value)}")
+        if "ph" in value:
+            self._event(value)
+        elif "name" in value and "id" in value:
+            self._node(value)
+        else:
+            self._line(value)
+
+    def traces(self) -> list[Trace]:
+        """Return the ranks that were seen."""
+        for calls in self._calls.values():
+            calls.sort()
+        for correlation, kernel in self._kernels:
+            size = kernel[2:] if kernel.message_bytes is not None else self._called(correlation)
+            self._rank().collectives.append(Collective(*kernel[:2], *size))
+        for key, ends in self._untimed.items():
+            following, found = math.inf, self._ranks[key].collectives
+            for index, end in reversed(ends):
+                following = min(end, following) - found[index].length_us
+                found[index] = found[index]._replace(start_us=following)
+        ranks = [trace for trace in self._ranks.values() if trace.collectives]
+        if self._plain and not ranks:
+            raise InputError(
+                f"collectives without times: {len(self._plain)} in {self._plain_steps} steps, "
+                f"{sum(self._plain) / 1e6 / max(1, self._plain_steps):,.1f} MB a step; give the "
+                "Kineto trace of the same run, or link the two"
+            )
+        if not ranks:
+            raise InputError(
+                "holds no collectives, such as kernels called nccl; trace several ranks, with CUDA"
+            )
+        return ranks
+
+    def _rank(self, key: Any = None) -> Trace:
+        return self._ranks.setdefault(key, Trace())
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        """Take an event of Kineto."""
+        if event["ph"] != "X":
+            return
+        name, kind = str(event.get("name")), str(event.get("cat")).lower()
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        if kind == "kernel" and _LIBRARY.search(name):
+            span = _number(event, "ts"), _number(event, "dur")
+            size = _told(args, name, self.world) or (None, None)
+            self._kernels.append((args.get("correlation"), Collective(*span, *size)))
+        elif "gpu" in kind:
+            return
+        elif name.startswith("ProfilerStep"):
+            start = _number(event, "ts")
+            self._rank().steps.append((start, start + _number(event, "dur")))
+        elif "launch" in name.lower() and "correlation" in args:
+            self._launches[args["correlation"]] = event.get("tid"), _number(event, "ts")
+        elif "comms" in name or _LIBRARY.search(name):
+            told = _told(args, name, self.world) or _shaped(args, name, self.world)
+            if told is not None:
+                start = _number(event, "ts")
+                span = start, start + _number(event, "dur")
+                self._calls.setdefault(event.get("tid"), []).append((*span, told))
+
+    def _called(self, correlation: Any) -> tuple[float, float] | tuple[None, None]:
+        """Return the size that the innermost call around the launch of a kernel tells."""
+        thread, at = self._launches.get(correlation, (None, 0.0))
+        calls = self._calls.get(thread, [])
+        index = bisect(calls, at, key=lambda call: call[0]) - 1
+        inside = index >= 0 and at <= calls[index][1]
+        return calls[index][2] if inside else (None, None)
+
+    def _node(self, node: Mapping[str, Any]) -> None:
+        """Take a node of Chakra: a collective, or one of PyTorch's, linked with Kineto or not."""
+        name, attrs = str(node["name"]), _attributes(node)
+        length = node.get("exclusive_dur", node.get("dur"))
+        timed = node.get("ts") is not None and length is not None
+        if name.startswith("ProfilerStep"):
+            self._plain_steps += 1
+            if timed:
+                start = _number(node, "ts")
+                whole = _number({"dur": node.get("inclusive_dur", length)}, "dur")
+                self._rank().steps.append((start, start + whole))
+            return
+        above = node.get("ctrl_deps")
+        above = above[0] if isinstance(above, list) and above else above
+        size = _told(attrs, _PAIRS.get(node.get("type"), name), self.world)
+        if size is None and isinstance(above, (int, str)):
+            size = self._sizes.get(above)
+        if _LIBRARY.search(name) or "comms" in name or node.get("type") in _SENDING:
+            self._sizes[node["id"]] = size
+        on_gpu = str(node.get("cat")).lower() == "kernel" and _LIBRARY.search(name)
+        if timed and (on_gpu or node.get("type") in _SENDING and not attrs.get("is_cpu_op")):
+            span = _number(node, "ts"), _number({"dur": length}, "dur")
+            self._rank().collectives.append(Collective(*span, *(size or (None, None))))
+        elif size is not None and (name == "record_param_comms" or node.get("type") in _SENDING):
+            self._plain.append(size[0])
+
+    def _line(self, line: Mapping[str, Any]) -> None:
+        """Take a line of an Inspector; one without a header is of the header before."""
+        self._context.update({key: line[key] for key in ("header", "metadata") if key in line})
+        for kind in ("coll", "p2p"):
+            performed = line.get(f"{kind}_perf")
+            if performed is None:
+                continue
+            header, metadata = self._context.get("header"), self._context.get("metadata", {})
+            if not all(isinstance(each, dict) for each in (performed, header, metadata)):
+                raise InputError(f"{kind}_perf: must be a mapping, after a header and metadata")
+            process = metadata.get("hostname"), metadata.get("pid")
+            member = self._members.setdefault((*process, header.get("id")), header.get("rank"))
+            if header.get("rank") != member:
+                continue  # of the GPUs of one process the first speaks for all
+            name, ranks = str(performed.get(kind)), header.get("n_ranks")
+            sent = _number(performed, f"{kind}_msg_size_bytes")
+            if _letters(name) in {"allgather", "reducescatter"}:  # a rank's part of the message
+                sent *= _number(header, "n_ranks")
+            length = _number(performed, f"{kind}_exec_time_us")
+            found = self._rank(process).collectives
+            start = _traced(performed.get("event_trace_ts", line.get("event_trace_ts")), kind)
+            if start is None:
+                end = _number(metadata, "dump_timestamp_us")
+                self._untimed.setdefault(process, []).append((len(found), end))
+            found.append(Collective(start or 0.0, length, *_sized(sent, name, ranks)))
+
+
+def _traced(events: Any, kind: str) -> float | None:
+    """Return when a collective began by the trace of its events, None without one."""
+    if not isinstance(events, dict):
+        return None
+    kernels = [each for each in events.get("kernel_events") or [] if isinstance(each, dict)]
+    begins = [_number(each, "kernel_start_ts") for each in kernels if each.get("kernel_start_ts")]
+    asked = events.get(f"{kind}_start_ts")
+    return min(begins) if begins else _number(events, f"{kind}_start_ts") if asked else None
+
+
+def _number(values: Mapping[str, Any], key: str) -> float:
+    """Return a number that is not negative; some tools write it as text."""
+    value = values.get(key)
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 <= number < 1e18:
+        raise InputError(f"{key}: {quote(value)}: must be a number that is not negative")
+    return number
+
+
+def _letters(name: str) -> str:
+    return re.sub("[^a-z]", "", name.lower())
+
+
+def _sized(message: float, kind: str, ranks: Any) -> tuple[float, float]:
+    """Return the bytes of a message, and what a rank sends for it in a ring of so many."""
+    letters = _letters(kind)
+    passed = 1.0 if ranks is None else 1 - 1 / max(1.0, _number({"ranks": ranks}, "ranks"))
+    if "allreduce" in letters and ranks is not None:
+        return message, 2 * passed * message
+    if any(kind in letters for kind in ("allgather", "reducescatter", "alltoall")):
+        return message, passed * message
+    return message, 0.0 if "recv" in letters and "send" not in letters else message
+
+
+def _told(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
+    """Return the size of a collective by the arguments that PyTorch or Chakra gives it."""
+    if "comm_size" in args:
+        kind = args.get("comm_type")
+        name = _KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_KINDS) else name
+        return _sized(_number(args, "comm_size"), name, args.get("pg_size", world))
+    told = {_letters(key): value for key, value in args.items()}
+    width = _WIDTHS.get(str(told.get("dtype")).lower())
+    if width is None or "inmsgnelems" not in told or told.get("collectivename") == "wait":
+        return None
+    count = max(_number({"outmsgnelems": 0, **told}, f"{way}msgnelems") for way in ("in", "out"))
+    ranks = told.get("groupsize", told.get("pgsize", world))
+    return _sized(count * width, str(told.get("collectivename") or name), ranks)
+
+
+def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
+    """Return the size of a collective by the shapes of its inputs, as older traces give them."""
+    shapes, types = args.get("Input Dims"), args.get("Input type")
+    if not (isinstance(shapes, list) and isinstance(types, list)):
+        return None
+    total = 0.0
+    for shape, kind in zip(shapes, types, strict=False):
+        width = _WIDTHS.get(str(kind).replace("c10::", "").replace(" ", "").lower())
+        if shape and width and all(isinstance(length, int) for length in shape):
+            total += width * math.prod(shape)
+    if "allgather" in _letters(name):
+        total *= world or 1
+    return _sized(total, name, world) if total > 0 else None
+
+
+# ------------------------------------------------------------------ protobuf
+
+
+def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
+    attrs = node.get("attrs")
+    if isinstance(attrs, dict):
+        return attrs
+    pairs = attrs if isinstance(attrs, list) else []
+    return {str(each.get("name")): each.get("value") for each in pairs if isinstance(each, dict)}
+
+
+def _take_messages(raw: bytearray, reader: _Reader) -> None:
+    """Let a reader take the nodes of a Chakra trace: metadata, then nodes, each with its length."""
+    data, at, count = memoryview(raw), 0, 0
+    while at < len(data):
+        try:
+            length, begin = _varint(data, at)
+            if begin + length > len(data):
+                raise ValueError
+            if count:
+                reader.take(_decoded(data[begin : begin + length]))
+        except (ValueError, IndexError, struct.error) as error:
+            what = str(error) if isinstance(error, InputError) else "cut off, or no Chakra trace"
+            raise InputError(f"byte {at}, message {count}: {what}") from None
+        at, count = begin + length, count + 1
+
+
+def _decoded(message: memoryview) -> dict[str, Any]:
+    """Return the fields of a node that a reader asks for."""
+    node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "dur": 0, "attrs": {}}
+    for number, value in _fields(message):
+        if number in (1, 3):
+            node[{1: "id", 3: "type"}[number]] = value
+        elif number in (6, 7):
+            node[{6: "ts", 7: "dur"}[number]] = value
+        elif number == 2:
+            node["name"] = bytes(value).decode("latin-1")
+        elif number == 10:
+            inside = dict(_fields(value))
+            told = next((inside[key] for key in inside if key > 2), None)
+            told = bytes(told).decode("latin-1") if isinstance(told, memoryview) else told
+            node["attrs"][bytes(inside.get(1, b"")).decode("latin-1")] = told
+    return node
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each field of a message."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        value: Any
+        if tag & 7 == 0:
+            value, at = _varint(message, at)
+        elif tag & 7 == 2:
+            length, at = _varint(message, at)
+            value, at = message[at : at + length], at + length
+        elif tag & 7 in (1, 5):
+            form = "<d" if tag & 7 == 1 else "<f"
+            (value,), at = struct.unpack_from(form, message, at), at + struct.calcsize(form)
+        else:
+            raise ValueError
+        if at > len(message):
+            raise ValueError
+        yield tag >> 3, value
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Return a number of a variable length, and where it ends."""
+    value = 0
+    for index in range(10):
+        byte = data[at + index]
+        value |= (byte & 127) << 7 * index
+        if byte < 128:
+            return value, at + index + 1
+    raise ValueError
