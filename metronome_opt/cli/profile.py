@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
 from metronome_opt.errors import InputError, naming
+
+if TYPE_CHECKING:
+    from metronome_opt.cluster.profile import Profile
 
 
 def profile(
@@ -53,28 +57,33 @@ def profile(
         raise InputError(f"{file}: tells what was sent; leave out --rate-mbps")
     if as_json:
         options.print_json(asdict(result))
-        return 1 if result.traffic is None else 0
+    else:
+        typer.echo("\n".join(_described(result)))
+    return 1 if result.traffic is None else 0
+
+
+def _described(result: Profile) -> Iterator[str]:
+    """Yield the lines that say what was found."""
     if result.traffic is None:
-        typer.echo(result.reason)
+        yield str(result.reason)
     else:
         error_ms = f"± {result.burst_error_ms:.2g} ms"
         shortest, longest = result.cycle_ms or (0.0, 0.0)
-        typer.echo(
+        yield (
             f"period {result.traffic['period_ms']:,.2f} ± {result.period_error_ms:.2g} ms, "
             f"{result.cycles:,} cycles of {shortest:,.1f} to {longest:,.1f} ms"
         )
         if result.jitter is not None:
-            typer.echo(f"jitter {100 * result.jitter:.2g} % of computing times")
+            yield f"jitter {100 * result.jitter:.2g} % of computing times"
         for phase in result.traffic["phases"]:
-            rate = "an unknown rate: the trace tells no bytes; give --rate-mbps"
-            if phase["rate_mbps"] is not None:
+            rate = "an unknown rate: the trace tells no bytes, so give --rate-mbps"
+            if result.rate_error is not None:
                 rate = f"{phase['rate_mbps']:,} ± {result.rate_error:.0%} Mbit/s"
-            typer.echo(
+            yield (
                 f"burst from {phase['start_ms']:,.2f} {error_ms} for {phase['length_ms']:,.2f} "
                 f"{error_ms} at {rate}"
             )
     if result.message_bytes is not None:
-        typer.echo(f"collectives of {result.message_bytes / 1e6:,.1f} MB a period")
+        yield f"collectives of {result.message_bytes / 1e6:,.1f} MB a period"
     if result.skew_ms is not None:
-        typer.echo(f"skew {result.skew_ms:,.2f} ms at most, from the first rank to the last")
-    return 1 if result.traffic is None else 0
+        yield f"skew of ranks {result.skew_ms:,.2f} ms at most, as they enter a collective"

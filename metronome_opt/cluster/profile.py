@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +45,7 @@ _CENT = 100  # parts of a millisecond that are printed
 _GAP = 0.01  # of the period: collectives that are closer are one burst
 _SLIGHT = 0.02  # of the longest burst: shorter ones count with the one before
 _ALIKE = 0.9  # share of the cycles of a trace that are about as long as its usual one
+_ROUNDED = 1e-6  # ms, by which floats may round
 _MIN_BINS, _MAX_BINS, _BINS = 128, 2**18, 16  # of time, in all and for each collective
 
 
@@ -314,116 +316,103 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
     table, steps, skew_ms = _together(traces)
     try:
         borders = _marked(table, steps) if steps.size else _repeated(table)
-        lengths = np.diff(borders)
-        usual = float(np.median(lengths))
-        alike = abs(lengths - usual) <= _MAX_SPREAD * usual
-        if alike.mean() < _ALIKE:
-            kind = "steps" if steps.size else "cycles"
-            raise _NoPeriodError(
-                f"not periodic: {len(lengths)} {kind} of {lengths.min():,.1f} to "
-                f"{lengths.max():,.1f} ms"
-            )
-        rows, message_bytes = _of_cycles(table, borders, alike, usual)
+        rows, message_bytes = _of_cycles(table, borders)
     except _NoPeriodError as error:
         return Profile(reason=str(error), skew_ms=skew_ms)
     count = len(rows[0]) // 3
     unknown = bool(np.isnan(rows).any())
     if unknown:
-        rows[:, -count:] = rows[:, 1 + count : 1 + 2 * count] * (rate_mbps or 1.0)
+        rows[:, -count:] = rows[:, -2 * count : -count] * (rate_mbps or 1.0)
     result = _averaged(rows.tolist(), 0.0)
-    if unknown:
-        rate = None if rate_mbps is None else max(1, round(rate_mbps))
-        for phase in (result.traffic or {})["phases"]:
-            phase["rate_mbps"] = rate
-        result = replace(result, rate_error=None if rate is None else 0.0)
+    if result.traffic is not None and unknown and rate_mbps is None:
+        for phase in result.traffic["phases"]:
+            phase["rate_mbps"] = None
+        result = replace(result, rate_error=None)
     jitter = _jitter(rows) if len(rows) >= _MIN_CYCLES else None
     return replace(result, jitter=jitter, message_bytes=message_bytes, skew_ms=skew_ms)
 
 
 def _together(traces: Sequence[Trace]) -> tuple[_Floats, _Floats, float | None]:
-    """Return collectives and steps of all ranks together, and their skew.
+    """Return collectives, and beginnings and ends of steps by rank, in ms, and the skew of ranks.
 
-    Rows are beginnings and ends in ms, and of collectives the bytes of the message and those sent,
-    NaN where unknown; steps of several ranks are in a row for each rank and step.
+    Rows of collectives are their beginning and end, and the bytes of the message and those sent.
     """
     counts = {len(trace.collectives) for trace in traces}
     if len(counts) > 1:
         raise InputError(
-            f"ranks entered {min(counts)} to {max(counts)} collectives; give ranks of the same "
-            "steps that take part in the same collectives, or one rank"
+            f"ranks entered {min(counts)} to {max(counts)} collectives; give ranks that take part "
+            "in the same ones of the same steps, or one rank"
         )
     stack = np.array([sorted(trace.collectives) for trace in traces], dtype=np.float64)
     zero = stack[:, :, 0].min()
     stack[:, :, 1] += stack[:, :, 0]
     stack[:, :, :2] = (stack[:, :, :2] - zero) / 1000
     starts, ends, *sizes = np.moveaxis(stack, 2, 0)
-    table = np.array(
-        [starts.max(axis=0), ends.max(axis=0), *(size.mean(axis=0) for size in sizes)]
-    ).T
+    columns = [starts.max(axis=0), ends.max(axis=0), *(size.mean(axis=0) for size in sizes)]
+    table = np.array(columns).T[np.argsort(columns[0], kind="stable")]
     marked = {len(trace.steps) for trace in traces}
-    steps = np.array([sorted(trace.steps) for trace in traces if len(marked) == 1]) - zero
-    skew = float(np.ptp(starts, axis=0).max()) if len(traces) > 1 else None
-    return table[np.argsort(table[:, 0], kind="stable")], steps / 1000, skew
+    steps = [sorted(trace.steps) for trace in traces if len(marked) == 1]
+    skew_ms = float(np.ptp(starts, axis=0).max()) if len(traces) > 1 else None
+    return table, (np.array(steps) - zero) / 1000, skew_ms
 
 
 def _marked(table: _Floats, steps: _Floats) -> _Floats:
-    """Return borders between cycles, as far from marked steps as leaves bursts whole."""
+    """Return the beginnings of marked steps, put off into the longest silence of each."""
     if steps.shape[1] < 2:
         spans = np.diff(steps, axis=2)
-        raise _NoPeriodError(
-            f"too short: 1 step of {spans.min():,.1f} to {spans.max():,.1f} ms, not 2; trace more"
-            if len(spans) > 1
-            else f"too short: 1 step of {spans.min():,.1f} ms, not 2; trace more"
-        )
+        raise _NoPeriodError(f"too short: 1 step of {_from_to(spans)} ms, not 2; trace more steps")
     means = steps.mean(axis=0)
-    # The last step is as long as the profiler takes to stop, too, so it counts if there are two.
+    # The last step is as long as the profiler takes to stop, too, so it counts only beside one.
     begins = means[:, 0] if len(means) > 2 else np.append(means[:, 0], means[-1, 1])
     inside = table[(table[:, 0] >= begins[0]) & (table[:, 0] < means[-1, 1])]
     if not len(inside):
-        raise _NoPeriodError("not periodic: no collective begins within whole steps")
+        raise _NoPeriodError("not periodic: no collective begins within a step")
     before = begins[np.searchsorted(begins, inside[:, 0], side="right") - 1]
     folded = inside[:, :2] - before[:, np.newaxis]
     folded = folded[np.argsort(folded[:, 0])]
-    silences = folded[1:, 0] - np.maximum.accumulate(folded[:, 1])[:-1]
     around = float(np.median(np.diff(begins))) - folded[:, 1].max() + folded[0, 0]
-    at = int(np.argmax(np.append(around, silences)))
-    return np.asarray(begins + folded[at, 0] - 1e-6)
+    at = int(np.argmax(np.append(around, _silences(folded))))
+    return np.asarray(begins + folded[at, 0])
 
 
 def _repeated(table: _Floats) -> _Floats:
-    """Return borders between cycles that are not marked: collectives after long silences."""
-    starts, ends = table[:, 0], np.maximum.accumulate(table[:, 1])
+    """Return where cycles begin that are not marked, by a pattern that fills most of the time."""
+    end = float(table[:, 1].max())
     bins = int(np.clip(_BINS * len(table), _MIN_BINS, _MAX_BINS))
-    while True:
-        grid = np.linspace(0.0, ends[-1], bins + 1)
-        rates = np.diff(_since(starts, grid) - _since(np.sort(table[:, 1]), grid))
-        try:
-            if np.ptp(rates) <= _STEADY * rates.mean():
-                raise _NoPeriodError
-            period = _first_lag(rates) * ends[-1] / bins
-            break
-        except _NoPeriodError:
-            bins //= 2
-        if bins < _MIN_BINS:
-            raise _NoPeriodError(
-                f"not periodic: no pattern of {len(table):,} collectives repeats within a quarter "
-                f"of {ends[-1]:,.1f} ms; trace more steps, and mark them or their times"
-            )
-    silences = np.append(0.0, starts[1:] - ends[:-1])
+    while bins >= _MIN_BINS:
+        grid = np.linspace(0.0, end, bins + 1)
+        rates = np.diff(_since(table[:, 0], grid) - _since(np.sort(table[:, 1]), grid))
+        bins //= 2
+        with suppress(_NoPeriodError):
+            if np.ptp(rates) > _STEADY * rates.mean():
+                period = _first_lag(rates) * end / len(rates)
+                lengths = np.diff(borders := _followed(table, period))
+                alike = lengths[abs(lengths - period) <= _MAX_SPREAD * period]
+                if len(alike) >= _MIN_CYCLES and alike.sum() >= _MIN_WHOLE * end:
+                    return borders
+    raise _NoPeriodError(
+        f"not periodic: no pattern of {len(table):,} collectives fills {end:,.1f} ms; trace more "
+        "steps, and mark them, or have times recorded when collectives begin"
+    )
+
+
+def _followed(table: _Floats, period: float) -> _Floats:
+    """Return beginnings of bursts about a period apart, each after a silence as long as can be."""
+    starts, silences = table[:, 0], np.append(0.0, _silences(table))
     borders = [float(starts[np.argmax(np.where(starts <= 1.5 * period, silences, -np.inf))])]
     while True:
         late = starts - borders[-1] - period
-        near = abs(late) <= _MAX_SPREAD * period
-        if near.any():
-            score = np.where(near, silences - abs(late), -np.inf)
-            borders.append(float(starts[np.argmax(score)]))
-        elif (late > 0).any():  # a pause, such as a checkpoint
-            borders.append(float(starts[np.argmax(late > 0)]))
-        else:
-            break
-    if len(borders) <= _MIN_CYCLES:
-        raise _NoPeriodError(f"too short: {len(borders) - 1} whole cycles, not {_MIN_CYCLES}")
-    return np.array(borders) - 1e-6
+        score = np.where(abs(late) <= _MAX_SPREAD * period, silences - abs(late), -np.inf)
+        if score.max() == -np.inf and (late > 0).any():  # a pause, such as a checkpoint
+            score = np.where(late > 0, -late, -np.inf)
+        if score.max() == -np.inf:
+            return np.array(borders)
+        borders.append(float(starts[np.argmax(score)]))
+
+
+def _silences(table: _Floats) -> _Floats:
+    """Return the time from the end of all before to the beginning of each but the first."""
+    return np.asarray(table[1:, 0] - np.maximum.accumulate(table[:, 1])[:-1])
 
 
 def _since(events: _Floats, times: _Floats) -> _Floats:
@@ -432,37 +421,42 @@ def _since(events: _Floats, times: _Floats) -> _Floats:
     return np.asarray(count * times - np.append(0.0, np.cumsum(events))[count])
 
 
-def _of_cycles(
-    table: _Floats, borders: _Floats, alike: NDArray[np.bool_], usual: float
-) -> tuple[_Floats, float | None]:
+def _from_to(lengths: _Floats) -> str:
+    ends = f"{lengths.min():,.1f}", f"{lengths.max():,.1f}"
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _of_cycles(table: _Floats, borders: _Floats) -> tuple[_Floats, float | None]:
     """Return a row for each cycle, as `_averaged` takes them, and the bytes of messages in one."""
-    at = np.searchsorted(table[:, 0], borders)
-    parts = [table[low:high] for low, high in zip(at, at[1:], strict=False)]
-    lengths = np.diff(borders)[alike]
-    parts = [part for part, like in zip(parts, alike, strict=True) if like]
+    lengths = np.diff(borders)
+    usual = float(np.median(lengths))
+    alike = abs(lengths - usual) <= _MAX_SPREAD * usual
+    if alike.mean() < _ALIKE:
+        raise _NoPeriodError(f"not periodic: {len(lengths)} steps of {_from_to(lengths)} ms")
+    at = np.searchsorted(table[:, 0], borders - _ROUNDED)
+    parts = [table[at[each] : at[each + 1]] for each in np.flatnonzero(alike)]
     if len({len(part) for part in parts}) > 1:
-        parts = [_joined(part[np.newaxis], usual)[0] for part in parts if len(part)]
-    counts = [len(part) for part in parts]
-    count = max(sorted(set(counts), reverse=True), key=counts.count, default=0)
-    same = np.array([each == count for each in counts])
-    if count == 0 or same.sum() < max(2, _MIN_WHOLE * len(lengths)):
+        parts = [_joined(part[np.newaxis], usual)[0] if len(part) else part for part in parts]
+    counts = np.array([len(part) for part in parts])
+    count = int(np.bincount(counts).argmax())
+    if not count or (counts == count).sum() < max(2, _MIN_WHOLE * len(parts)):
         raise _NoPeriodError(
-            f"not periodic: {len(lengths)} cycles of about {usual:,.1f} ms have "
-            f"{min(counts, default=0)} to {max(counts, default=0)} bursts"
+            f"not periodic: {len(parts)} steps of about {usual:,.1f} ms have {counts.min()} to "
+            f"{counts.max()} bursts"
         )
     cube = _joined(np.array([part for part in parts if len(part) == count]), usual)
     taken = cube[:, :, 1] - cube[:, :, 0]
     mean = taken.mean(axis=0)
-    kept = np.flatnonzero((mean >= _SLIGHT * mean.max()) & ~(cube[:, :, 3].mean(axis=0) == 0))
+    kept = np.flatnonzero((mean >= _SLIGHT * mean.max()) & (cube[:, :, 3].mean(axis=0) != 0))
     if not len(kept):
-        raise InputError("nothing is sent: all collectives are empty, or of one rank")
+        raise InputError("nothing is sent: collectives are empty, or of one rank alone")
     owner = np.maximum(0, np.searchsorted(kept, np.arange(len(mean)), side="right") - 1)
-    sent = np.array([cube[:, owner == each, 3].sum(axis=1) for each in range(len(kept))]).T
+    sent = [8e-3 * cube[:, owner == each, 3].sum(axis=1) for each in range(len(kept))]
     starts = cube[:, kept, 0] - cube[:, kept[:1], 0]
+    chosen = lengths[alike][counts == count]
     message = float(cube[:, :, 2].sum(axis=1).mean())
-    return np.hstack(
-        [lengths[same][:, np.newaxis], starts, np.maximum(taken[:, kept], 1e-6), 8e-3 * sent]
-    ), None if math.isnan(message) else message
+    rows = np.hstack([chosen[:, np.newaxis], starts, taken[:, kept], np.array(sent).T])
+    return rows, None if math.isnan(message) else message
 
 
 def _joined(cube: _Floats, usual: float) -> _Floats:
@@ -471,11 +465,5 @@ def _joined(cube: _Floats, usual: float) -> _Floats:
     silences = (cube[:, 1:, 0] - ends[:, :-1]).mean(axis=0)
     first = np.append(0, 1 + np.flatnonzero(silences >= _GAP * usual))
     last = np.append(first[1:], cube.shape[1]) - 1
-    return np.stack(
-        [
-            cube[:, first, 0],
-            ends[:, last],
-            *(np.add.reduceat(cube[:, :, each], first, axis=1) for each in (2, 3)),
-        ],
-        axis=2,
-    )
+    sizes = np.add.reduceat(cube[:, :, 2:], first, axis=1)
+    return np.concatenate([cube[:, first, :1], ends[:, last, np.newaxis], sizes], axis=2)

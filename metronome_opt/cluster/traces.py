@@ -23,23 +23,19 @@ from typing import Any, NamedTuple
 
 from metronome_opt.errors import InputError, naming, quote
 
-MAX_BYTES = 400 * 10**6  # of a file, unpacked, or of all in a tar file
-_GZIP, _CHUNK, _HEAD = b"\x1f\x8b", 2**20, 4096
+MAX_BYTES = 400 * 10**6  # of a file, unpacked, or of a tar file with all that is in it
+_GZIP, _CHUNK, _HEAD, _BLANK = b"\x1f\x8b", 2**20, 4096, b"\xef\xbb\xbf \t\r\n"
 _NAMES = {".json", ".et", ".gz", ".tgz", ".tar"}
 _LIBRARY = re.compile("[nrs]ccl", re.IGNORECASE)  # NCCL, RCCL, MSCCL
 _LIST = re.compile(r'"(?:traceEvents|nodes)"\s*:\s*\[|^\s*\[')
 _WORLD = re.compile(r'"world_size"\s*:\s*"?(\d{1,9})')
 _BETWEEN = re.compile(r"[\s,]*")
-_SENDING = (5, 6, 7)  # types of Chakra nodes: sends, receives, collectives
-_PAIRS = {5: "send", 6: "recv"}
-_KINDS = "allreduce reduce allgather gather scatter broadcast alltoall reducescatter".split()
-_WIDTHS = {
-    **dict.fromkeys("byte char bool unsignedchar signedchar int8 uint8 floate4m3fn".split(), 1),
-    **dict.fromkeys("floate5m2 float8_e4m3fn float8_e5m2".split(), 1),
-    **dict.fromkeys("half bfloat16 float16 short shortint int16".split(), 2),
-    **dict.fromkeys("float float32 int int32".split(), 4),
-    **dict.fromkeys("double float64 long longint int64 complexfloat".split(), 8),
-}
+# Of Chakra: types of nodes that send, and kinds of collectives by their number.
+_SENDING = {5: "send", 6: "recv", 7: "collective"}
+_KINDS = {0: "allreduce", 2: "allgather", 6: "alltoall", 7: "reducescatter"}
+_WIDTHS = {"byte": 1, "char": 1, "unsignedchar": 1, "signedchar": 1, "bool": 1, "half": 2}
+_WIDTHS |= {"bfloat16": 2, "short": 2, "float": 4, "int": 4, "double": 8, "long": 8, "longint": 8}
+_WIDTHS |= {"float8_e4m3fn": 1, "float8_e5m2": 1}
 
 
 class Collective(NamedTuple):
@@ -68,8 +64,11 @@ def holds_trace(path: Path) -> bool:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if path.suffix == ".jsonl":
         return b'"header"' in head
-    is_binary = any(byte < 9 or 13 < byte < 32 for byte in head)
-    return path.suffix in _NAMES or is_binary or head.lstrip()[:1] in (b"{", b"[")
+    return path.suffix in _NAMES or _is_binary(head) or head.lstrip(_BLANK)[:1] in (b"{", b"[")
+
+
+def _is_binary(head: bytes) -> bool:
+    return any(byte < 9 or 13 < byte < 32 for byte in head)
 
 
 def read_traces(path: Path) -> list[Trace]:
@@ -126,21 +125,20 @@ def _unpacked(stream: Any, packed: bool) -> bytearray:
 
 def _read(raw: bytearray) -> list[Trace]:
     """Return the traces in an unpacked file."""
-    is_text = raw[:_HEAD].lstrip()[:1] in (b"{", b"[")
-    if not is_text and not any(byte < 9 or 13 < byte < 32 for byte in raw[:_HEAD]):
-        raise InputError(
-            f"begins with {quote(bytes(raw[:20]).decode('latin-1'))}: neither JSON nor protobuf; "
-            "give a trace of Kineto, Chakra or an Inspector"
-        )
-    reader = _Reader()
-    if is_text:
+    head, reader = bytes(raw[:_HEAD]), _Reader()
+    if head.lstrip(_BLANK)[:1] in {b"{", b"["}:
         text = raw.decode("latin-1")
         raw.clear()
         world = _WORLD.search(text)
         reader.world = int(world[1]) if world else None
         _take_values(text, reader)
-    else:
+    elif _is_binary(head):
         _take_messages(raw, reader)
+    else:
+        raise InputError(
+            f"begins with {quote(head[:20].decode('latin-1'))}: neither JSON nor protobuf; "
+            "give a trace of Kineto, Chakra or an Inspector"
+        )
     return reader.traces()
 
 
@@ -148,11 +146,11 @@ def _take_values(text: str, reader: _Reader) -> None:
     """Let a reader take the values of a list in JSON, or of lines."""
     decoder = json.JSONDecoder(strict=False)
     opening = _LIST.search(text)
-    at, count = opening.end() if opening else 0, 0
+    at, count = opening.end() if opening else text.index("{"), 0
     while True:
         between = _BETWEEN.match(text, at)
         at = between.end() if between else at
-        if opening and text[at : at + 1] == "]" or not opening and at == len(text):
+        if text[at : at + 1] == ("]" if opening else ""):
             return
         try:
             value, end = decoder.raw_decode(text, at)
@@ -181,7 +179,6 @@ class _Reader:
         self._kernels: list[tuple[Any, Collective]] = []  # with the correlation to their launch
         self._launches: dict[Any, tuple[Any, float]] = {}  # thread and time
         self._calls: dict[Any, list[tuple[float, float, tuple[float, float]]]] = {}
-        self._sizes: dict[Any, tuple[float, float] | None] = {}  # of Chakra nodes
         self._plain: list[float] = []  # messages of nodes without times
         self._plain_steps = 0
 
@@ -232,22 +229,20 @@ class _Reader:
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
         if kind == "kernel" and _LIBRARY.search(name):
-            span = _number(event, "ts"), _number(event, "dur")
+            start, end = _span(event)
             size = _told(args, name, self.world) or (None, None)
-            self._kernels.append((args.get("correlation"), Collective(*span, *size)))
+            kernel = Collective(start, end - start, *size)
+            self._kernels.append((args.get("correlation"), kernel))
         elif "gpu" in kind:
             return
         elif name.startswith("ProfilerStep"):
-            start = _number(event, "ts")
-            self._rank().steps.append((start, start + _number(event, "dur")))
+            self._rank().steps.append(_span(event))
         elif "launch" in name.lower() and "correlation" in args:
             self._launches[args["correlation"]] = event.get("tid"), _number(event, "ts")
         elif "comms" in name or _LIBRARY.search(name):
             told = _told(args, name, self.world) or _shaped(args, name, self.world)
             if told is not None:
-                start = _number(event, "ts")
-                span = start, start + _number(event, "dur")
-                self._calls.setdefault(event.get("tid"), []).append((*span, told))
+                self._calls.setdefault(event.get("tid"), []).append((*_span(event), told))
 
     def _called(self, correlation: Any) -> tuple[float, float] | tuple[None, None]:
         """Return the size that the innermost call around the launch of a kernel tells."""
@@ -258,30 +253,29 @@ class _Reader:
         return calls[index][2] if inside else (None, None)
 
     def _node(self, node: Mapping[str, Any]) -> None:
-        """Take a node of Chakra: a collective, or one of PyTorch's, linked with Kineto or not."""
-        name, attrs = str(node["name"]), _attributes(node)
-        length = node.get("exclusive_dur", node.get("dur"))
-        timed = node.get("ts") is not None and length is not None
+        """Take a node of Chakra; PyTorch's own have no times until they are linked and converted.
+
+        Nodes on the CPU only launch those that send.
+        """
+        name, attrs, kind = (
+            str(node["name"]),
+            node.get("attrs"),
+            str(_SENDING.get(node.get("type", 0))),
+        )
+        if isinstance(attrs, list):
+            attrs = {str(each.get("name")): each.get("value") for each in attrs}
         if name.startswith("ProfilerStep"):
             self._plain_steps += 1
-            if timed:
-                start = _number(node, "ts")
-                whole = _number({"dur": node.get("inclusive_dur", length)}, "dur")
-                self._rank().steps.append((start, start + whole))
-            return
-        above = node.get("ctrl_deps")
-        above = above[0] if isinstance(above, list) and above else above
-        size = _told(attrs, _PAIRS.get(node.get("type"), name), self.world)
-        if size is None and isinstance(above, (int, str)):
-            size = self._sizes.get(above)
-        if _LIBRARY.search(name) or "comms" in name or node.get("type") in _SENDING:
-            self._sizes[node["id"]] = size
-        on_gpu = str(node.get("cat")).lower() == "kernel" and _LIBRARY.search(name)
-        if timed and (on_gpu or node.get("type") in _SENDING and not attrs.get("is_cpu_op")):
-            span = _number(node, "ts"), _number({"dur": length}, "dur")
-            self._rank().collectives.append(Collective(*span, *(size or (None, None))))
-        elif size is not None and (name == "record_param_comms" or node.get("type") in _SENDING):
-            self._plain.append(size[0])
+            if node.get("ts"):
+                self._rank().steps.append(_span(node))
+        elif name == "record_param_comms" or (kind != "None" and not attrs.get("is_cpu_op")):
+            size = _told(attrs, name if kind in {"None", "collective"} else kind, self.world)
+            if node.get("ts"):
+                start, end = _span(node)
+                known = size or (None, None)
+                self._rank().collectives.append(Collective(start, end - start, *known))
+            elif size is not None:
+                self._plain.append(size[0])
 
     def _line(self, line: Mapping[str, Any]) -> None:
         """Take a line of an Inspector; one without a header is of the header before."""
@@ -290,9 +284,13 @@ class _Reader:
             performed = line.get(f"{kind}_perf")
             if performed is None:
                 continue
-            header, metadata = self._context.get("header"), self._context.get("metadata", {})
-            if not all(isinstance(each, dict) for each in (performed, header, metadata)):
-                raise InputError(f"{kind}_perf: must be a mapping, after a header and metadata")
+            header, metadata = (self._context.get(key) for key in ("header", "metadata"))
+            if not (
+                isinstance(performed, dict)
+                and isinstance(header, dict)
+                and isinstance(metadata, dict)
+            ):
+                raise InputError(f"{kind}_perf: must be a mapping, with a header and metadata")
             process = metadata.get("hostname"), metadata.get("pid")
             member = self._members.setdefault((*process, header.get("id")), header.get("rank"))
             if header.get("rank") != member:
@@ -332,6 +330,12 @@ def _number(values: Mapping[str, Any], key: str) -> float:
     return number
 
 
+def _span(event: Mapping[str, Any]) -> tuple[float, float]:
+    """Return beginning and end."""
+    start = _number(event, "ts")
+    return start, start + _number(event, "dur")
+
+
 def _letters(name: str) -> str:
     return re.sub("[^a-z]", "", name.lower())
 
@@ -351,7 +355,7 @@ def _told(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float,
     """Return the size of a collective by the arguments that PyTorch or Chakra gives it."""
     if "comm_size" in args:
         kind = args.get("comm_type")
-        name = _KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_KINDS) else name
+        name = _KINDS.get(kind, "") if isinstance(kind, int) else name
         return _sized(_number(args, "comm_size"), name, args.get("pg_size", world))
     told = {_letters(key): value for key, value in args.items()}
     width = _WIDTHS.get(str(told.get("dtype")).lower())
@@ -380,14 +384,6 @@ def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> tuple[floa
 # ------------------------------------------------------------------ protobuf
 
 
-def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
-    attrs = node.get("attrs")
-    if isinstance(attrs, dict):
-        return attrs
-    pairs = attrs if isinstance(attrs, list) else []
-    return {str(each.get("name")): each.get("value") for each in pairs if isinstance(each, dict)}
-
-
 def _take_messages(raw: bytearray, reader: _Reader) -> None:
     """Let a reader take the nodes of a Chakra trace: metadata, then nodes, each with its length."""
     data, at, count = memoryview(raw), 0, 0
@@ -404,14 +400,15 @@ def _take_messages(raw: bytearray, reader: _Reader) -> None:
         at, count = begin + length, count + 1
 
 
+_FIELDS = {1: "id", 3: "type", 6: "ts", 7: "dur"}
+
+
 def _decoded(message: memoryview) -> dict[str, Any]:
     """Return the fields of a node that a reader asks for."""
     node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "dur": 0, "attrs": {}}
     for number, value in _fields(message):
-        if number in (1, 3):
-            node[{1: "id", 3: "type"}[number]] = value
-        elif number in (6, 7):
-            node[{6: "ts", 7: "dur"}[number]] = value
+        if number in _FIELDS:
+            node[_FIELDS[number]] = value
         elif number == 2:
             node["name"] = bytes(value).decode("latin-1")
         elif number == 10:
