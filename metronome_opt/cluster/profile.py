@@ -343,7 +343,10 @@ def _together(traces: Sequence[Trace]) -> tuple[_Floats, _Floats, float | None]:
             f"ranks entered {min(counts)} to {max(counts)} collectives; give ranks that take part "
             "in the same ones of the same steps, or one rank"
         )
-    stack = np.array([sorted(trace.collectives) for trace in traces], dtype=np.float64)
+    stack = np.array(
+        [sorted(trace.collectives, key=lambda each: each[:2]) for trace in traces],
+        dtype=np.float64,
+    )
     zero = stack[:, :, 0].min()
     stack[:, :, 1] += stack[:, :, 0]
     stack[:, :, :2] = (stack[:, :, :2] - zero) / 1000
@@ -445,7 +448,7 @@ def _of_cycles(table: _Floats, borders: _Floats) -> tuple[_Floats, float | None]
             f"{counts.max()} bursts"
         )
     cube = _joined(np.array([part for part in parts if len(part) == count]), usual)
-    taken = cube[:, :, 1] - cube[:, :, 0]
+    taken = np.maximum(_ROUNDED, cube[:, :, 1] - cube[:, :, 0])
     mean = taken.mean(axis=0)
     kept = np.flatnonzero((mean >= _SLIGHT * mean.max()) & (cube[:, :, 3].mean(axis=0) != 0))
     if not len(kept):

@@ -27,7 +27,7 @@ MAX_BYTES = 400 * 10**6  # of a file, unpacked, or of a tar file with all that i
 _GZIP, _CHUNK, _HEAD, _BLANK = b"\x1f\x8b", 2**20, 4096, b"\xef\xbb\xbf \t\r\n"
 _NAMES = {".json", ".et", ".gz", ".tgz", ".tar"}
 _LIBRARY = re.compile("[nrs]ccl", re.IGNORECASE)  # NCCL, RCCL, MSCCL
-_LIST = re.compile(r'"(?:traceEvents|nodes)"\s*:\s*\[|^\s*\[')
+_LIST = re.compile(r'"(?:traceEvents|nodes)"\s*:\s*\[|^[\sï»¿]*\[')
 _WORLD = re.compile(r'"world_size"\s*:\s*"?(\d{1,9})')
 _BETWEEN = re.compile(r"[\s,]*")
 # Of Chakra: types of nodes that send, and kinds of collectives by their number.
@@ -172,13 +172,13 @@ class _Reader:
 
     def __init__(self) -> None:
         self.world: int | None = None
-        self._ranks: dict[Any, Trace] = {}
-        self._untimed: dict[Any, list[tuple[int, float]]] = {}  # index, when it was over at last
-        self._members: dict[Any, Any] = {}  # rank in a communicator of a process
+        self._ranks: dict[str, Trace] = {}
+        self._untimed: dict[str, list[tuple[int, float]]] = {}  # index, when it was over at last
+        self._members: dict[str, Any] = {}  # rank in a communicator of a process
         self._context: dict[str, Any] = {}
-        self._kernels: list[tuple[Any, Collective]] = []  # with the correlation to their launch
-        self._launches: dict[Any, tuple[Any, float]] = {}  # thread and time
-        self._calls: dict[Any, list[tuple[float, float, tuple[float, float]]]] = {}
+        self._kernels: list[tuple[str, Collective]] = []  # with the correlation to their launch
+        self._launches: dict[str, tuple[str, float]] = {}  # thread and time
+        self._calls: dict[str, list[tuple[float, float, tuple[float, float]]]] = {}
         self._plain: list[float] = []  # messages of nodes without times
         self._plain_steps = 0
 
@@ -218,7 +218,7 @@ class _Reader:
             )
         return ranks
 
-    def _rank(self, key: Any = None) -> Trace:
+    def _rank(self, key: str = "") -> Trace:
         return self._ranks.setdefault(key, Trace())
 
     def _event(self, event: Mapping[str, Any]) -> None:
@@ -232,21 +232,22 @@ class _Reader:
             start, end = _span(event)
             size = _told(args, name, self.world) or (None, None)
             kernel = Collective(start, end - start, *size)
-            self._kernels.append((args.get("correlation"), kernel))
+            self._kernels.append((str(args.get("correlation")), kernel))
         elif "gpu" in kind:
             return
         elif name.startswith("ProfilerStep"):
             self._rank().steps.append(_span(event))
         elif "launch" in name.lower() and "correlation" in args:
-            self._launches[args["correlation"]] = event.get("tid"), _number(event, "ts")
+            launch = str(event.get("tid")), _number(event, "ts")
+            self._launches[str(args["correlation"])] = launch
         elif "comms" in name or _LIBRARY.search(name):
             told = _told(args, name, self.world) or _shaped(args, name, self.world)
             if told is not None:
-                self._calls.setdefault(event.get("tid"), []).append((*_span(event), told))
+                self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), told))
 
-    def _called(self, correlation: Any) -> tuple[float, float] | tuple[None, None]:
+    def _called(self, correlation: str) -> tuple[float, float] | tuple[None, None]:
         """Return the size that the innermost call around the launch of a kernel tells."""
-        thread, at = self._launches.get(correlation, (None, 0.0))
+        thread, at = self._launches.get(correlation, ("", 0.0))
         calls = self._calls.get(thread, [])
         index = bisect(calls, at, key=lambda call: call[0]) - 1
         inside = index >= 0 and at <= calls[index][1]
@@ -257,20 +258,19 @@ class _Reader:
 
         Nodes on the CPU only launch those that send.
         """
-        name, attrs, kind = (
-            str(node["name"]),
-            node.get("attrs"),
-            str(_SENDING.get(node.get("type", 0))),
-        )
-        if isinstance(attrs, list):
-            attrs = {str(each.get("name")): each.get("value") for each in attrs}
+        name, attrs, kind = str(node["name"]), node.get("attrs"), node.get("type")
+        kind = kind if isinstance(kind, int) else None
+        pairs = attrs if isinstance(attrs, list) else []
+        told = {
+            str(each.get("name")): each.get("value") for each in pairs if isinstance(each, dict)
+        }
         if name.startswith("ProfilerStep"):
             self._plain_steps += 1
             if node.get("ts"):
                 self._rank().steps.append(_span(node))
-        elif name == "record_param_comms" or (kind != "None" and not attrs.get("is_cpu_op")):
-            size = _told(attrs, name if kind in {"None", "collective"} else kind, self.world)
-            if node.get("ts"):
+        elif name == "record_param_comms" if kind is None else kind in _SENDING:
+            size = _told(told, _SENDING.get(kind or 0, name), self.world)
+            if node.get("ts") and not told.get("is_cpu_op"):
                 start, end = _span(node)
                 known = size or (None, None)
                 self._rank().collectives.append(Collective(start, end - start, *known))
@@ -291,8 +291,8 @@ class _Reader:
                 and isinstance(metadata, dict)
             ):
                 raise InputError(f"{kind}_perf: must be a mapping, with a header and metadata")
-            process = metadata.get("hostname"), metadata.get("pid")
-            member = self._members.setdefault((*process, header.get("id")), header.get("rank"))
+            process = f"{metadata.get('hostname')} {metadata.get('pid')}"
+            member = self._members.setdefault(f"{process} {header.get('id')}", header.get("rank"))
             if header.get("rank") != member:
                 continue  # of the GPUs of one process the first speaks for all
             name, ranks = str(performed.get(kind)), header.get("n_ranks")
@@ -312,7 +312,9 @@ def _traced(events: Any, kind: str) -> float | None:
     """Return when a collective began by the trace of its events, None without one."""
     if not isinstance(events, dict):
         return None
-    kernels = [each for each in events.get("kernel_events") or [] if isinstance(each, dict)]
+    kernels = events.get("kernel_events")
+    kernels = kernels if isinstance(kernels, list) else []
+    kernels = [each for each in kernels if isinstance(each, dict)]
     begins = [_number(each, "kernel_start_ts") for each in kernels if each.get("kernel_start_ts")]
     asked = events.get(f"{kind}_start_ts")
     return min(begins) if begins else _number(events, f"{kind}_start_ts") if asked else None
@@ -371,14 +373,14 @@ def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> tuple[floa
     shapes, types = args.get("Input Dims"), args.get("Input type")
     if not (isinstance(shapes, list) and isinstance(types, list)):
         return None
-    total = 0.0
+    total = 0
     for shape, kind in zip(shapes, types, strict=False):
         width = _WIDTHS.get(str(kind).replace("c10::", "").replace(" ", "").lower())
         if shape and width and all(isinstance(length, int) for length in shape):
             total += width * math.prod(shape)
     if "allgather" in _letters(name):
         total *= world or 1
-    return _sized(total, name, world) if total > 0 else None
+    return _sized(_number({"Input Dims": total}, "Input Dims"), name, world) if total else None
 
 
 # ------------------------------------------------------------------ protobuf
@@ -405,7 +407,7 @@ _FIELDS = {1: "id", 3: "type", 6: "ts", 7: "dur"}
 
 def _decoded(message: memoryview) -> dict[str, Any]:
     """Return the fields of a node that a reader asks for."""
-    node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "dur": 0, "attrs": {}}
+    node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "dur": 0, "attrs": []}
     for number, value in _fields(message):
         if number in _FIELDS:
             node[_FIELDS[number]] = value
@@ -415,7 +417,8 @@ def _decoded(message: memoryview) -> dict[str, Any]:
             inside = dict(_fields(value))
             told = next((inside[key] for key in inside if key > 2), None)
             told = bytes(told).decode("latin-1") if isinstance(told, memoryview) else told
-            node["attrs"][bytes(inside.get(1, b"")).decode("latin-1")] = told
+            name = bytes(inside.get(1, b"")).decode("latin-1")
+            node["attrs"].append({"name": name, "value": told})
     return node
 
 
