@@ -402,7 +402,7 @@ def _take_messages(raw: bytearray, reader: _Reader) -> None:
         at, count = begin + length, count + 1
 
 
-_FIELDS = {1: "id", 3: "type", 6: "ts", 7: "dur"}
+_FIELDS, _ATTRIBUTE = {1: "id", 2: "name", 3: "type", 6: "ts", 7: "dur"}, 10
 
 
 def _decoded(message: memoryview) -> dict[str, Any]:
@@ -410,16 +410,15 @@ def _decoded(message: memoryview) -> dict[str, Any]:
     node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "dur": 0, "attrs": []}
     for number, value in _fields(message):
         if number in _FIELDS:
-            node[_FIELDS[number]] = value
-        elif number == 2:
-            node["name"] = bytes(value).decode("latin-1")
-        elif number == 10:
-            inside = dict(_fields(value))
-            told = next((inside[key] for key in inside if key > 2), None)
-            told = bytes(told).decode("latin-1") if isinstance(told, memoryview) else told
-            name = bytes(inside.get(1, b"")).decode("latin-1")
-            node["attrs"].append({"name": name, "value": told})
+            node[_FIELDS[number]] = _text(value)
+        elif number == _ATTRIBUTE and isinstance(value, memoryview):
+            told = {"name" if key == 1 else "value": _text(each) for key, each in _fields(value)}
+            node["attrs"].append(told)
     return node
+
+
+def _text(value: Any) -> Any:
+    return bytes(value).decode("latin-1") if isinstance(value, memoryview) else value
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:

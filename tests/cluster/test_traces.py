@@ -38,7 +38,11 @@ def kernel(at_ms: float, length_ms: float, millions: float, **others: Any) -> Ev
     """Return an all-reduce of so many million floats among four, as Kineto writes it."""
     count = round(1e6 * millions)
     args = {"Collective name": "allreduce", "In msg nelems": count, "Out msg nelems": count}
-    event = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"}
+    event: Event = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+    }
     event |= {"pid": 0, "tid": 20, "ts": 1e12 + 1000 * at_ms, "dur": 1000 * length_ms}
     return {**event, "args": {**args, "dtype": "Float", "Group size": 4}, **others}
 
@@ -123,7 +127,7 @@ def test_kineto_in_all_its_spellings(tmp_path: Path, name: str, text: str | byte
 
 
 def test_steps_that_are_not_marked_are_found(tmp_path: Path) -> None:
-    assert_found(profiled(tmp_path / "a.json", kineto(run(12))), 11)
+    assert_found(profiled(tmp_path / "a.json", kineto(run(12))), 10)
 
 
 def test_older_traces_tell_bytes_by_the_call_around_a_launch(tmp_path: Path) -> None:
@@ -176,7 +180,7 @@ def test_steps_may_be_too_few_or_unlike(
 
 def test_a_pause_is_left_out(tmp_path: Path) -> None:
     late = [{**event, "ts": event["ts"] + 4e5 * (event["ts"] >= 1e12 + 9e5)} for event in run(20)]
-    assert_found(profiled(tmp_path / "a.json", kineto(late)), 18)
+    assert_found(profiled(tmp_path / "a.json", kineto(late)), 17)
 
 
 def test_a_collective_of_several_ranks_begins_with_the_last(
@@ -293,12 +297,12 @@ def chakra(*, timed: bool = True) -> bytes:
             times = [(6, start), (7, round(1000 * length))] if timed else []
             call = [(1, 1), (2, b"record_param_comms"), (3, 4), *times]
             done = [(1, 2), (2, b"ncclDevKernel_AllReduce"), (3, 7), *times]
-            messages += [coded(*call), coded(*done, *((10, attr) for attr in attrs))]
+            messages += [coded(*call), coded(*done) + b"".join(coded((10, a)) for a in attrs)]
     return b"".join(varint(len(message)) + message for message in messages)
 
 
 def test_chakra_in_protobuf(tmp_path: Path) -> None:
-    assert_found(profiled(tmp_path / "trace.0.et", chakra()), 11)
+    assert_found(profiled(tmp_path / "trace.0.et", chakra()), 10)
 
 
 def test_chakra_without_times_tells_what_a_step_sends(tmp_path: Path) -> None:
@@ -343,9 +347,8 @@ NODE = chakra()
         ("negative.json", kineto([kernel(1, -2, 1)]), "entry 5: dur: -2000: must be a number that"),
         ("early.json", kineto([kernel(1, 2, 1, ts=-1)]), "ts: -1: must be a number that is not"),
         ("nan.json", kineto([kernel(1, 2, 1, ts="soon")]), "ts: 'soon': must be a number"),
-        ("wide.json", kineto([kernel(1, 2, 1, args=[])]), "too short"),
         ("few.json", kineto([kernel(1, 2, -1)]), "inmsgnelems: -1000000: must be a number"),
-        ("alone.json", kineto(written(args=lambda e: e.get("args", {}) | {"Group size": 1})), "rank alone"),
+        ("alone.json", GOOD.replace('"Group size": 4', '"Group size": 1'), "of one rank alone"),
         ("field.jsonl", LINES.replace("coll_exec", "exec"), "line 2, entry 1: coll_exec_time_us"),
         ("value.jsonl", LINES.replace("4000000", "-4"), "coll_msg_size_bytes: -4: must be"),
         ("orphan.log", '{"coll_perf": {}}\n', "entry 0: coll_perf: must be a mapping, with a head"),
@@ -366,13 +369,9 @@ def test_damaged_files_end_in_one_line(
     path = tmp_path / name
     if text is not None:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-    status = main(["profile", str(path)])
+    assert main(["profile", str(path)]) == 2
     out, error = capsys.readouterr()
-    if status == 1:
-        assert said == "too short"
-        assert out.startswith(("too short", "not periodic"))
-        return
-    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert (out, error.count("\n")) == ("", 1)
     assert error.startswith(f"metronome: error: {path}: ")
     assert said in error
     assert [each.name for each in tmp_path.iterdir()] == [name] * (text is not None)
