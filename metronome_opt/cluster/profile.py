@@ -44,9 +44,10 @@ _BLUR = 0.25  # of a sample, by which edges of bursts are off at best
 _CENT = 100  # parts of a millisecond that are printed
 _GAP = 0.01  # of the period: collectives that are closer are one burst
 _SLIGHT = 0.02  # of the longest burst: shorter ones count with the one before
-_ALIKE = 0.9  # share of the cycles of a trace that are about as long as its usual one
+_ALIKE = 0.9  # share of the cycles of a trace, and of its time, that are about as long as usual
 _ROUNDED = 1e-6  # ms, by which floats may round
 _MIN_BINS, _MAX_BINS, _BINS = 128, 2**18, 16  # of time, in all and for each collective
+_SMOOTH = (1.0, 2.0, 3.0, 2.0, 1.0)  # so that borders of bins do not matter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,14 +385,15 @@ def _repeated(table: _Floats) -> _Floats:
     bins = int(np.clip(_BINS * len(table), _MIN_BINS, _MAX_BINS))
     while bins >= _MIN_BINS:
         grid = np.linspace(0.0, end, bins + 1)
-        rates = np.diff(_since(table[:, 0], grid) - _since(np.sort(table[:, 1]), grid))
+        busy = np.diff(_since(table[:, 0], grid) - _since(np.sort(table[:, 1]), grid))
+        rates = np.convolve(busy, _SMOOTH, mode="same")
         bins //= 2
         with suppress(_NoPeriodError):
             if np.ptp(rates) > _STEADY * rates.mean():
                 period = _first_lag(rates) * end / len(rates)
                 lengths = np.diff(borders := _followed(table, period))
                 alike = lengths[abs(lengths - period) <= _MAX_SPREAD * period]
-                if len(alike) >= _MIN_CYCLES and alike.sum() >= _MIN_WHOLE * end:
+                if len(alike) >= _MIN_CYCLES and alike.sum() >= _ALIKE * lengths.sum():
                     return borders
     raise _NoPeriodError(
         f"not periodic: no pattern of {len(table):,} collectives fills {end:,.1f} ms; trace more "

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from metronome_opt.errors import InputError, naming, quote
 
-MAX_BYTES = 400 * 10**6  # of a file, unpacked, or of a tar file with all that is in it
+MAX_BYTES = 256 * 10**6  # of a file, unpacked, or of a tar file with all that is in it
+_MAX_ENTRY = 2**22  # bytes of an event, a node or a line
 _GZIP, _CHUNK, _HEAD, _BLANK = b"\x1f\x8b", 2**20, 4096, b"\xef\xbb\xbf \t\r\n"
 _NAMES = {".json", ".et", ".gz", ".tgz", ".tar"}
 _LIBRARY = re.compile("[nrs]ccl", re.IGNORECASE)  # NCCL, RCCL, MSCCL
@@ -57,6 +58,8 @@ class Trace:
 
 def holds_trace(path: Path) -> bool:
     """Return whether a file is a trace, rather than the record of a gate or samples."""
+    if path.exists() and not path.is_file():
+        return False  # what comes by a pipe can be read once
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
@@ -147,21 +150,26 @@ def _take_values(text: str, reader: _Reader) -> None:
     decoder = json.JSONDecoder(strict=False)
     opening = _LIST.search(text)
     at, count = opening.end() if opening else text.index("{"), 0
+    part, begin = "", 0
     while True:
         between = _BETWEEN.match(text, at)
         at = between.end() if between else at
         if text[at : at + 1] == ("]" if opening else ""):
             return
         try:
-            value, end = decoder.raw_decode(text, at)
+            try:
+                value, end = decoder.raw_decode(part, at - begin)
+            except (ValueError, IndexError):  # it ends in the next part, or nowhere
+                part, begin = text[at : at + _MAX_ENTRY], at
+                value, end = decoder.raw_decode(part)
             reader.take(value)
         except (ValueError, RecursionError) as error:
             if not opening and count and text.find("\n", at) < 0:
                 return  # the job was killed in the midst of a line
+            what = str(error) if isinstance(error, InputError) else "cut off, too long, or not JSON"
             line = text.count("\n", 0, at) + 1
-            what = str(error) if isinstance(error, InputError) else "cut off, or not JSON"
-            raise InputError(f"line {line}, entry {count}: {what}") from None
-        at, count = end, count + 1
+            raise InputError(f"line {line}, entry {count}: {what}; trace again") from None
+        at, count = begin + end, count + 1
 
 
 # ------------------------------------------------------------------ what entries say
@@ -392,13 +400,13 @@ def _take_messages(raw: bytearray, reader: _Reader) -> None:
     while at < len(data):
         try:
             length, begin = _varint(data, at)
-            if begin + length > len(data):
+            if length > min(_MAX_ENTRY, len(data) - begin):
                 raise ValueError
             if count:
                 reader.take(_decoded(data[begin : begin + length]))
         except (ValueError, IndexError, struct.error) as error:
             what = str(error) if isinstance(error, InputError) else "cut off, or no Chakra trace"
-            raise InputError(f"byte {at}, message {count}: {what}") from None
+            raise InputError(f"byte {at}, message {count}: {what}; trace again") from None
         at, count = begin + length, count + 1
 
 
@@ -411,7 +419,7 @@ def _decoded(message: memoryview) -> dict[str, Any]:
     for number, value in _fields(message):
         if number in _FIELDS:
             node[_FIELDS[number]] = _text(value)
-        elif number == _ATTRIBUTE and isinstance(value, memoryview):
+        elif number == _ATTRIBUTE and node["type"] in _SENDING and isinstance(value, memoryview):
             told = {"name" if key == 1 else "value": _text(each) for key, each in _fields(value)}
             node["attrs"].append(told)
     return node
