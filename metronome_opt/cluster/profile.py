@@ -46,7 +46,8 @@ _GAP = 0.01  # of the period: collectives that are closer are one burst
 _SLIGHT = 0.02  # of the longest burst: shorter ones count with the one before
 _ALIKE = 0.9  # share of the cycles of a trace, and of its time, that are about as long as usual
 _ROUNDED = 1e-6  # ms, by which floats may round
-_MIN_BINS, _MAX_BINS, _BINS = 128, 2**18, 16  # of time, in all and for each collective
+_SEARCHED = 2**14  # collectives at the beginning of a trace in which a pattern is looked for
+_MIN_BINS, _BINS = 128, 16  # of time, in all and for each collective
 _SMOOTH = (1.0, 2.0, 3.0, 2.0, 1.0)  # so that borders of bins do not matter
 
 
@@ -381,11 +382,12 @@ def _marked(table: _Floats, steps: _Floats) -> _Floats:
 
 def _repeated(table: _Floats) -> _Floats:
     """Return where cycles begin that are not marked, by a pattern that fills most of the time."""
-    end = float(table[:, 1].max())
-    bins = int(np.clip(_BINS * len(table), _MIN_BINS, _MAX_BINS))
+    head = table[:_SEARCHED]
+    end = float(head[:, 1].max())
+    bins = max(_MIN_BINS, _BINS * len(head))
     while bins >= _MIN_BINS:
         grid = np.linspace(0.0, end, bins + 1)
-        busy = np.diff(_since(table[:, 0], grid) - _since(np.sort(table[:, 1]), grid))
+        busy = np.diff(_since(head[:, 0], grid) - _since(np.sort(head[:, 1]), grid))
         rates = np.convolve(busy, _SMOOTH, mode="same")
         bins //= 2
         with suppress(_NoPeriodError):
@@ -396,7 +398,7 @@ def _repeated(table: _Floats) -> _Floats:
                 if len(alike) >= _MIN_CYCLES and alike.sum() >= _ALIKE * lengths.sum():
                     return borders
     raise _NoPeriodError(
-        f"not periodic: no pattern of {len(table):,} collectives fills {end:,.1f} ms; trace more "
+        f"not periodic: no pattern of {len(head):,} collectives fills {end:,.1f} ms; trace more "
         "steps, and mark them, or have times recorded when collectives begin"
     )
 
@@ -404,15 +406,20 @@ def _repeated(table: _Floats) -> _Floats:
 def _followed(table: _Floats, period: float) -> _Floats:
     """Return beginnings of bursts about a period apart, each after a silence as long as can be."""
     starts, silences = table[:, 0], np.append(0.0, _silences(table))
-    borders = [float(starts[np.argmax(np.where(starts <= 1.5 * period, silences, -np.inf))])]
+    at = int(np.argmax(silences[: np.searchsorted(starts, 1.5 * period)]))
+    borders = [at]
     while True:
-        late = starts - borders[-1] - period
-        score = np.where(abs(late) <= _MAX_SPREAD * period, silences - abs(late), -np.inf)
-        if score.max() == -np.inf and (late > 0).any():  # a pause, such as a checkpoint
-            score = np.where(late > 0, -late, -np.inf)
-        if score.max() == -np.inf:
-            return np.array(borders)
-        borders.append(float(starts[np.argmax(score)]))
+        due = starts[at] + period
+        low, high = np.searchsorted(
+            starts, (due - _MAX_SPREAD * period, due + _MAX_SPREAD * period)
+        )
+        if low < high:
+            at = low + int(np.argmax(silences[low:high] - abs(starts[low:high] - due)))
+        elif high < len(starts):  # after a pause, such as a checkpoint
+            at = high
+        else:
+            return np.asarray(starts[borders])
+        borders.append(at)
 
 
 def _silences(table: _Floats) -> _Floats:
