@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import naming
+from metronome_opt.errors import InputError, naming
+
+if TYPE_CHECKING:
+    from metronome_opt.cluster.profile import Profile
 
 
 def profile(
@@ -17,39 +21,69 @@ def profile(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="The record of a gate (.jsonl), or a CSV file: seconds, Mbit/s.",
+            help="The record of a gate (.jsonl); a CSV file: seconds, Mbit/s; or a trace of "
+            "Kineto, Chakra, NCCL's or RCCL's Inspector, of all ranks if it is a tar file.",
         ),
     ],
+    rate_mbps: Annotated[
+        float | None,
+        typer.Option(
+            help="Mbit/s at which a worker sends its bursts, for a trace that tells no bytes.",
+            min=1,
+            max=1e9,
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Estimate the period and the bursts of a job.
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """
-    from metronome_opt.cluster.profile import profile_record, profile_samples
+    from metronome_opt.cluster.profile import profile_record, profile_samples, profile_traces
     from metronome_opt.cluster.recorded import read_record, read_samples
+    from metronome_opt.cluster.traces import holds_trace, read_traces
 
-    if file.suffix != ".jsonl":
+    if holds_trace(file):
+        traces = read_traces(file)
+        with naming(file):
+            result = profile_traces(traces, rate_mbps)
+    elif file.suffix != ".jsonl":
         result = profile_samples(*read_samples(file))
     else:
         bursts = read_record(file)
         with naming(file):
             result = profile_record(bursts)
+    if rate_mbps is not None and (result.message_bytes is not None or not holds_trace(file)):
+        raise InputError(f"{file}: tells what was sent; leave out --rate-mbps")
     if as_json:
         options.print_json(asdict(result))
-    elif result.traffic is None:
-        typer.echo(result.reason)
+    else:
+        typer.echo("\n".join(_described(result)))
+    return 1 if result.traffic is None else 0
+
+
+def _described(result: Profile) -> Iterator[str]:
+    """Yield the lines that say what was found."""
+    if result.traffic is None:
+        yield str(result.reason)
     else:
         error_ms = f"± {result.burst_error_ms:.2g} ms"
-        typer.echo(
+        shortest, longest = result.cycle_ms or (0.0, 0.0)
+        yield (
             f"period {result.traffic['period_ms']:,.2f} ± {result.period_error_ms:.2g} ms, "
-            f"{result.cycles:,} cycles"
+            f"{result.cycles:,} cycles of {shortest:,.1f} to {longest:,.1f} ms"
         )
         if result.jitter is not None:
-            typer.echo(f"jitter {100 * result.jitter:.2g} % of computing times")
+            yield f"jitter {100 * result.jitter:.2g} % of computing times"
         for phase in result.traffic["phases"]:
-            typer.echo(
+            rate = "an unknown rate: the trace tells no bytes, so give --rate-mbps"
+            if result.rate_error is not None:
+                rate = f"{phase['rate_mbps']:,} ± {result.rate_error:.0%} Mbit/s"
+            yield (
                 f"burst from {phase['start_ms']:,.2f} {error_ms} for {phase['length_ms']:,.2f} "
-                f"{error_ms} at {phase['rate_mbps']:,} ± {result.rate_error:.0%} Mbit/s"
+                f"{error_ms} at {rate}"
             )
-    return 1 if result.traffic is None else 0
+    if result.message_bytes is not None:
+        yield f"collectives of {result.message_bytes / 1e6:,.1f} MB a period"
+    if result.skew_ms is not None:
+        yield f"skew of ranks {result.skew_ms:,.2f} ms at most, as they enter a collective"

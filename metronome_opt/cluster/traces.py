@@ -1,0 +1,461 @@
+"""Traces of jobs: the collectives that each rank entered, when, and what they sent.
+
+Read are Kineto's JSON, the JSON lines of NCCL's and RCCL's Inspector, and Chakra execution traces
+in JSON and protobuf, all of them also with gzip, or of several ranks in a tar file. Values of JSON
+are read one at a time, and text is taken for Latin-1, a byte each, so that memory is bounded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import re
+import struct
+import tarfile
+import zlib
+from bisect import bisect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from metronome_opt.errors import InputError, naming, quote
+
+MAX_BYTES = 256 * 10**6  # of a file, unpacked, or of a tar file with all that is in it
+_MAX_ENTRY = 2**22  # bytes of an event, a node or a line
+_GZIP, _CHUNK, _HEAD, _BLANK = b"\x1f\x8b", 2**20, 4096, b"\xef\xbb\xbf \t\r\n"
+_NAMES = {".json", ".et", ".gz", ".tgz", ".tar"}
+_LIBRARY = re.compile("[nrs]ccl", re.IGNORECASE)  # NCCL, RCCL, MSCCL
+_LIST = re.compile(r'"(?:traceEvents|nodes)"\s*:\s*\[|^[\sï»¿]*\[')
+_WORLD = re.compile(r'"world_size"\s*:\s*"?(\d{1,9})')
+_BETWEEN = re.compile(r"[\s,]*")
+# Of Chakra: types of nodes that send, and kinds of collectives by their number.
+_SENDING = {5: "send", 6: "recv", 7: "collective"}
+_KINDS = {0: "allreduce", 2: "allgather", 6: "alltoall", 7: "reducescatter"}
+_WIDTHS = {"byte": 1, "char": 1, "unsignedchar": 1, "signedchar": 1, "bool": 1, "half": 2}
+_WIDTHS |= {"bfloat16": 2, "short": 2, "float": 4, "int": 4, "double": 8, "long": 8, "longint": 8}
+_WIDTHS |= {"float8_e4m3fn": 1, "float8_e5m2": 1}
+
+
+class Collective(NamedTuple):
+    """A collective or a send of one rank; bytes are None where its trace does not tell them."""
+
+    start_us: float
+    length_us: float
+    message_bytes: float | None = None
+    sent_bytes: float | None = None  # by this rank, in a ring
+
+
+@dataclass
+class Trace:
+    """One rank: its collectives, and beginnings and ends (us) of the steps that are marked."""
+
+    collectives: list[Collective] = field(default_factory=list)
+    steps: list[tuple[float, float]] = field(default_factory=list)
+
+
+def holds_trace(path: Path) -> bool:
+    """Return whether a file is a trace, rather than the record of a gate or samples."""
+    if path.exists() and not path.is_file():
+        return False  # what comes by a pipe can be read once
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if path.suffix == ".jsonl":
+        return b'"header"' in head
+    return path.suffix in _NAMES or _is_binary(head) or head.lstrip(_BLANK)[:1] in (b"{", b"[")
+
+
+def _is_binary(head: bytes) -> bool:
+    return any(byte < 9 or 13 < byte < 32 for byte in head)
+
+
+def read_traces(path: Path) -> list[Trace]:
+    """Read the trace of a rank, or of several.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is damaged, unpacks to more than `MAX_BYTES`, or has no
+        collectives or none with times.
+    """
+    with naming(path):
+        try:
+            with path.open("rb") as stream:
+                raw = _unpacked(stream, path.suffix in {".gz", ".tgz"})
+            if raw[257:262] != b"ustar":
+                return _read(raw)
+            traces = []
+            with tarfile.open(fileobj=io.BytesIO(raw)) as files:
+                del raw
+                for member in files:
+                    stored = files.extractfile(member)
+                    if stored is not None:
+                        with naming(member.name):
+                            traces += _read(_unpacked(stored, member.name.endswith(".gz")))
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})") from None
+        except tarfile.TarError as error:
+            raise InputError(f"damaged tar file ({error}); pack it again") from None
+        if not traces:
+            raise InputError("a tar file without files; pack the traces of all ranks")
+        return traces
+
+
+def _unpacked(stream: Any, packed: bool) -> bytearray:
+    """Return what is in a stream, no more than is allowed."""
+    begin = stream.read(len(_GZIP))
+    stream.seek(0)
+    if packed and begin != _GZIP:
+        raise InputError(f"is no gzip file, it begins with {quote(begin)}; name it otherwise")
+    source = gzip.GzipFile(fileobj=stream) if begin == _GZIP else stream
+    raw = bytearray()
+    try:
+        while chunk := source.read(_CHUNK):
+            raw += chunk
+            if len(raw) > MAX_BYTES:
+                raise InputError(
+                    f"more than {MAX_BYTES:,} bytes, the maximum, once unpacked; trace fewer steps"
+                )
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"cut off or damaged gzip after {len(raw):,} bytes ({error})") from None
+    return raw
+
+
+def _read(raw: bytearray) -> list[Trace]:
+    """Return the traces in an unpacked file."""
+    head, reader = bytes(raw[:_HEAD]), _Reader()
+    if head.lstrip(_BLANK)[:1] in {b"{", b"["}:
+        text = raw.decode("latin-1")
+        raw.clear()
+        world = _WORLD.search(text)
+        reader.world = int(world[1]) if world else None
+        _take_values(text, reader)
+    elif _is_binary(head):
+        _take_messages(raw, reader)
+    else:
+        raise InputError(
+            f"begins with {quote(head[:20].decode('latin-1'))}: neither JSON nor protobuf; "
+            "give a trace of Kineto, Chakra or an Inspector"
+        )
+    return reader.traces()
+
+
+def _take_values(text: str, reader: _Reader) -> None:
+    """Let a reader take the values of a list in JSON, or of lines."""
+    decoder = json.JSONDecoder(strict=False)
+    opening = _LIST.search(text)
+    at, count = opening.end() if opening else text.index("{"), 0
+    part, begin = "", 0
+    while True:
+        between = _BETWEEN.match(text, at)
+        at = between.end() if between else at
+        if text[at : at + 1] == ("]" if opening else ""):
+            return
+        try:
+            try:
+                value, end = decoder.raw_decode(part, at - begin)
+            except (ValueError, IndexError):  # it ends in the next part, or nowhere
+                part, begin = text[at : at + _MAX_ENTRY], at
+                value, end = decoder.raw_decode(part)
+            reader.take(value)
+        except (ValueError, RecursionError) as error:
+            if not opening and count and text.find("\n", at) < 0:
+                return  # the job was killed in the midst of a line
+            what = str(error) if isinstance(error, InputError) else "cut off, too long, or not JSON"
+            line = text.count("\n", 0, at) + 1
+            raise InputError(f"line {line}, entry {count}: {what}; trace again") from None
+        at, count = begin + end, count + 1
+
+
+# ------------------------------------------------------------------ what entries say
+
+
+class _Reader:
+    """Collects what entries of any format say; those that it does not know say nothing."""
+
+    def __init__(self) -> None:
+        self.world: int | None = None
+        self._ranks: dict[str, Trace] = {}
+        self._untimed: dict[str, list[tuple[int, float]]] = {}  # index, when it was over at last
+        self._members: dict[str, Any] = {}  # rank in a communicator of a process
+        self._context: dict[str, Any] = {}
+        self._kernels: list[tuple[str, Collective]] = []  # with the correlation to their launch
+        self._launches: dict[str, tuple[str, float]] = {}  # thread and time
+        self._calls: dict[str, list[tuple[float, float, tuple[float, float]]]] = {}
+        self._plain: list[float] = []  # messages of nodes without times
+        self._plain_steps = 0
+
+    def take(self, value: Any) -> None:
+        """Take an event of Kineto, a node of Chakra or a line of an Inspector."""
+        if not isinstance(value, dict):
+            raise InputError(f"must be a mapping, got {quote(value)}")
+        if "ph" in value:
+            self._event(value)
+        elif "name" in value and "id" in value:
+            self._node(value)
+        else:
+            self._line(value)
+
+    def traces(self) -> list[Trace]:
+        """Return the ranks that were seen."""
+        for calls in self._calls.values():
+            calls.sort()
+        for correlation, kernel in self._kernels:
+            size = kernel[2:] if kernel.message_bytes is not None else self._called(correlation)
+            self._rank().collectives.append(Collective(*kernel[:2], *size))
+        for key, ends in self._untimed.items():
+            following, found = math.inf, self._ranks[key].collectives
+            for index, end in reversed(ends):
+                following = min(end, following) - found[index].length_us
+                found[index] = found[index]._replace(start_us=following)
+        ranks = [trace for trace in self._ranks.values() if trace.collectives]
+        if self._plain and not ranks:
+            raise InputError(
+                f"collectives without times: {len(self._plain)} in {self._plain_steps} steps, "
+                f"{sum(self._plain) / 1e6 / max(1, self._plain_steps):,.1f} MB a step; give the "
+                "Kineto trace of the same run, or link the two"
+            )
+        if not ranks:
+            raise InputError(
+                "holds no collectives, such as kernels called nccl; trace several ranks, with CUDA"
+            )
+        return ranks
+
+    def _rank(self, key: str = "") -> Trace:
+        return self._ranks.setdefault(key, Trace())
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        """Take an event of Kineto."""
+        if event["ph"] != "X":
+            return
+        name, kind = str(event.get("name")), str(event.get("cat")).lower()
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        if kind == "kernel" and _LIBRARY.search(name):
+            start, end = _span(event)
+            size = _told(args, name, self.world) or (None, None)
+            kernel = Collective(start, end - start, *size)
+            self._kernels.append((str(args.get("correlation")), kernel))
+        elif "gpu" in kind:
+            return
+        elif name.startswith("ProfilerStep"):
+            self._rank().steps.append(_span(event))
+        elif "launch" in name.lower() and "correlation" in args:
+            launch = str(event.get("tid")), _number(event, "ts")
+            self._launches[str(args["correlation"])] = launch
+        elif "comms" in name or _LIBRARY.search(name):
+            told = _told(args, name, self.world) or _shaped(args, name, self.world)
+            if told is not None:
+                self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), told))
+
+    def _called(self, correlation: str) -> tuple[float, float] | tuple[None, None]:
+        """Return the size that the innermost call around the launch of a kernel tells."""
+        thread, at = self._launches.get(correlation, ("", 0.0))
+        calls = self._calls.get(thread, [])
+        index = bisect(calls, at, key=lambda call: call[0]) - 1
+        inside = index >= 0 and at <= calls[index][1]
+        return calls[index][2] if inside else (None, None)
+
+    def _node(self, node: Mapping[str, Any]) -> None:
+        """Take a node of Chakra; PyTorch's own have no times until they are linked and converted.
+
+        Nodes on the CPU only launch those that send.
+        """
+        name, attrs, kind = str(node["name"]), node.get("attrs"), node.get("type")
+        kind = kind if isinstance(kind, int) else None
+        pairs = attrs if isinstance(attrs, list) else []
+        told = {
+            str(each.get("name")): each.get("value") for each in pairs if isinstance(each, dict)
+        }
+        if name.startswith("ProfilerStep"):
+            self._plain_steps += 1
+            if node.get("ts"):
+                self._rank().steps.append(_span(node))
+        elif name == "record_param_comms" if kind is None else kind in _SENDING:
+            size = _told(told, _SENDING.get(kind or 0, name), self.world)
+            if node.get("ts") and not told.get("is_cpu_op"):
+                start, end = _span(node)
+                known = size or (None, None)
+                self._rank().collectives.append(Collective(start, end - start, *known))
+            elif size is not None:
+                self._plain.append(size[0])
+
+    def _line(self, line: Mapping[str, Any]) -> None:
+        """Take a line of an Inspector; one without a header is of the header before."""
+        self._context.update({key: line[key] for key in ("header", "metadata") if key in line})
+        for kind in ("coll", "p2p"):
+            performed = line.get(f"{kind}_perf")
+            if performed is None:
+                continue
+            header, metadata = (self._context.get(key) for key in ("header", "metadata"))
+            if not (
+                isinstance(performed, dict)
+                and isinstance(header, dict)
+                and isinstance(metadata, dict)
+            ):
+                raise InputError(f"{kind}_perf: must be a mapping, with a header and metadata")
+            process = f"{metadata.get('hostname')} {metadata.get('pid')}"
+            member = self._members.setdefault(f"{process} {header.get('id')}", header.get("rank"))
+            if header.get("rank") != member:
+                continue  # of the GPUs of one process the first speaks for all
+            name, ranks = str(performed.get(kind)), header.get("n_ranks")
+            sent = _number(performed, f"{kind}_msg_size_bytes")
+            if _letters(name) in {"allgather", "reducescatter"}:  # a rank's part of the message
+                sent *= _number(header, "n_ranks")
+            length = _number(performed, f"{kind}_exec_time_us")
+            found = self._rank(process).collectives
+            start = _traced(performed.get("event_trace_ts", line.get("event_trace_ts")), kind)
+            if start is None:
+                end = _number(metadata, "dump_timestamp_us")
+                self._untimed.setdefault(process, []).append((len(found), end))
+            found.append(Collective(start or 0.0, length, *_sized(sent, name, ranks)))
+
+
+def _traced(events: Any, kind: str) -> float | None:
+    """Return when a collective began by the trace of its events, None without one."""
+    if not isinstance(events, dict):
+        return None
+    kernels = events.get("kernel_events")
+    kernels = kernels if isinstance(kernels, list) else []
+    kernels = [each for each in kernels if isinstance(each, dict)]
+    begins = [_number(each, "kernel_start_ts") for each in kernels if each.get("kernel_start_ts")]
+    asked = events.get(f"{kind}_start_ts")
+    return min(begins) if begins else _number(events, f"{kind}_start_ts") if asked else None
+
+
+def _number(values: Mapping[str, Any], key: str) -> float:
+    """Return a number that is not negative; some tools write it as text."""
+    value = values.get(key)
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 <= number < 1e18:
+        raise InputError(f"{key}: {quote(value)}: must be a number that is not negative")
+    return number
+
+
+def _span(event: Mapping[str, Any]) -> tuple[float, float]:
+    """Return beginning and end."""
+    start = _number(event, "ts")
+    return start, start + _number(event, "dur")
+
+
+def _letters(name: str) -> str:
+    return re.sub("[^a-z]", "", name.lower())
+
+
+def _sized(message: float, kind: str, ranks: Any) -> tuple[float, float]:
+    """Return the bytes of a message, and what a rank sends for it in a ring of so many."""
+    letters = _letters(kind)
+    passed = 1.0 if ranks is None else 1 - 1 / max(1.0, _number({"ranks": ranks}, "ranks"))
+    if "allreduce" in letters and ranks is not None:
+        return message, 2 * passed * message
+    if any(kind in letters for kind in ("allgather", "reducescatter", "alltoall")):
+        return message, passed * message
+    return message, 0.0 if "recv" in letters and "send" not in letters else message
+
+
+def _told(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
+    """Return the size of a collective by the arguments that PyTorch or Chakra gives it."""
+    if "comm_size" in args:
+        kind = args.get("comm_type")
+        name = _KINDS.get(kind, "") if isinstance(kind, int) else name
+        return _sized(_number(args, "comm_size"), name, args.get("pg_size", world))
+    told = {_letters(key): value for key, value in args.items()}
+    width = _WIDTHS.get(str(told.get("dtype")).lower())
+    if width is None or "inmsgnelems" not in told or told.get("collectivename") == "wait":
+        return None
+    count = max(_number({"outmsgnelems": 0, **told}, f"{way}msgnelems") for way in ("in", "out"))
+    ranks = told.get("groupsize", told.get("pgsize", world))
+    return _sized(count * width, str(told.get("collectivename") or name), ranks)
+
+
+def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
+    """Return the size of a collective by the shapes of its inputs, as older traces give them."""
+    shapes, types = args.get("Input Dims"), args.get("Input type")
+    if not (isinstance(shapes, list) and isinstance(types, list)):
+        return None
+    total = 0
+    for shape, kind in zip(shapes, types, strict=False):
+        width = _WIDTHS.get(str(kind).replace("c10::", "").replace(" ", "").lower())
+        if shape and width and all(isinstance(length, int) for length in shape):
+            total += width * math.prod(shape)
+    if "allgather" in _letters(name):
+        total *= world or 1
+    return _sized(_number({"Input Dims": total}, "Input Dims"), name, world) if total else None
+
+
+# ------------------------------------------------------------------ protobuf
+
+
+def _take_messages(raw: bytearray, reader: _Reader) -> None:
+    """Let a reader take the nodes of a Chakra trace: metadata, then nodes, each with its length."""
+    data, at, count = memoryview(raw), 0, 0
+    while at < len(data):
+        try:
+            length, begin = _varint(data, at)
+            if length > min(_MAX_ENTRY, len(data) - begin):
+                raise ValueError
+            if count:
+                reader.take(_decoded(data[begin : begin + length]))
+        except (ValueError, IndexError, struct.error) as error:
+            what = str(error) if isinstance(error, InputError) else "cut off, or no Chakra trace"
+            raise InputError(f"byte {at}, message {count}: {what}; trace again") from None
+        at, count = begin + length, count + 1
+
+
+_FIELDS, _ATTRIBUTE = {1: "id", 2: "name", 3: "type", 6: "ts", 7: "dur"}, 10
+
+
+def _decoded(message: memoryview) -> dict[str, Any]:
+    """Return the fields of a node that a reader asks for."""
+    node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "dur": 0, "attrs": []}
+    for number, value in _fields(message):
+        if number in _FIELDS:
+            node[_FIELDS[number]] = _text(value)
+        elif number == _ATTRIBUTE and node["type"] in _SENDING and isinstance(value, memoryview):
+            told = {"name" if key == 1 else "value": _text(each) for key, each in _fields(value)}
+            node["attrs"].append(told)
+    return node
+
+
+def _text(value: Any) -> Any:
+    return bytes(value).decode("latin-1") if isinstance(value, memoryview) else value
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each field of a message."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        value: Any
+        if tag & 7 == 0:
+            value, at = _varint(message, at)
+        elif tag & 7 == 2:
+            length, at = _varint(message, at)
+            value, at = message[at : at + length], at + length
+        elif tag & 7 in (1, 5):
+            form = "<d" if tag & 7 == 1 else "<f"
+            (value,), at = struct.unpack_from(form, message, at), at + struct.calcsize(form)
+        else:
+            raise ValueError
+        if at > len(message):
+            raise ValueError
+        yield tag >> 3, value
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Return a number of a variable length, and where it ends."""
+    value = 0
+    for index in range(10):
+        byte = data[at + index]
+        value |= (byte & 127) << 7 * index
+        if byte < 128:
+            return value, at + index + 1
+    raise ValueError
