@@ -12,9 +12,10 @@ import csv
 import gzip
 import lzma
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Annotated, NamedTuple
 
@@ -104,7 +105,8 @@ _FORMS: Mapping[tuple[str, ...], Callable[[_Row], Arrival]] = {
 }
 
 
-def read_trace(path: str | Path) -> list[Arrival]:
+@lru_cache(maxsize=1)  # each cell and seed asks for it
+def read_trace(path: str | Path) -> Sequence[Arrival]:
     """Read the arrivals of a trace in their order; a CSV file, perhaps compressed (gz, xz).
 
     Raises
@@ -130,7 +132,7 @@ def read_trace(path: str | Path) -> list[Arrival]:
         raise InputError(f"{path}: cannot be read ({error}); get the file anew") from None
     if not arrivals:
         raise InputError(f"{path}: holds no arrivals")
-    return sorted(arrivals, key=lambda arrival: arrival.at_s)
+    return tuple(sorted(arrivals, key=lambda arrival: arrival.at_s))
 
 
 def _open(path: Path) -> IO[str]:
@@ -182,7 +184,8 @@ class Trace(Generator):
             raise InputError("file: missing; name the trace with --trace FILE")
         table = read_published(self.published)
         room = setup.gpus
-        arrivals = [arrival for arrival in read_trace(self.file) if arrival.gpus <= room]
+        with naming("file"):
+            arrivals = [arrival for arrival in read_trace(self.file) if arrival.gpus <= room]
         if not arrivals:
             raise InputError(f"file: {self.file}: no job fits into {room} GPUs")
         first = seed * self.count % len(arrivals)
