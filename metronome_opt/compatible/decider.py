@@ -13,8 +13,6 @@ import math
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from metronome_opt.compatible.problem import (
     FitDecision,
     FitTask,
@@ -25,14 +23,10 @@ from metronome_opt.compatible.problem import (
     load,
     unfolded,
 )
+from metronome_opt.compatible.search import search_offsets
 from metronome_opt.instance import Instance
-from metronome_opt.kernels import fitting
-from metronome_opt.kernels.jobs import contention
-from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve.blocks import restrict, split
-from metronome_opt.presolve.orbits import orbits
 from metronome_opt.presolve.reductions import simplify_links
-from metronome_opt.solvers.budget import Budget
 
 _PLACEMENTS = 20_000  # of a short search
 Forbidden = tuple[tuple[int, int], ...]
@@ -220,7 +214,7 @@ class Decider:
 
     def _search(self, block: Instance) -> FitDecision:
         placements = _PLACEMENTS if self._quick else 2**62
-        return search_offsets(block, self.task.budget, placements)
+        return search_offsets(block, self.task.budget, placements, self.task.seed)
 
     def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""
@@ -242,33 +236,3 @@ def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], FitDecisi
             fewer = {other: p for other, p in refutation.periods.items() if other != name}
             refutation = decide(fewer).refutation or refutation
     return refutation
-
-
-def search_offsets(instance: Instance, budget: Budget, placements: int = 2**62) -> FitDecision:
-    """Search an instance for offsets without contention; all weights must be 1.
-
-    Parameters
-    ----------
-    placements
-        After how many placements to give up.
-    """
-    compiled = compile_instance(instance)
-    component, domain = np.zeros((2, len(instance.jobs)), dtype=np.int64)
-    place = {job.name: index for index, job in enumerate(instance.jobs)}
-    for number, together in enumerate(orbits(instance).components):
-        for job in together.jobs:
-            component[place[job.name]] = number
-            domain[place[job.name]] = math.gcd(job.period, together.held)
-    descent = fitting.start_descent(compiled, component, domain)
-    blocked = contention(compiled, descent.state) > 0 or (descent.room[0] == 0).any()
-    ended = fitting.REFUTED if blocked else fitting.EXHAUSTED
-    # A budget of its own: how long a placement takes depends on the instance.
-    slices = budget.child().slices(placements)
-    while ended == fitting.EXHAUSTED and (part := next(slices, 0)):
-        ended = fitting.descend(descent, part)
-    if ended == fitting.FOUND:
-        return FitDecision(offsets={name: int(descent.offsets[i]) for name, i in place.items()})
-    if ended == fitting.REFUTED:
-        refuted = {job.name: job.period for job in instance.jobs}
-        return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
-    return FitDecision()
