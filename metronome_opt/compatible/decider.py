@@ -10,7 +10,8 @@ on all links, leave one. For one burst each that is ``m_i + m_j <= gcd(T_i, T_j)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, lru_cache
 
 from metronome_opt.compatible.problem import (
@@ -19,6 +20,7 @@ from metronome_opt.compatible.problem import (
     Reason,
     Refutation,
     at_periods,
+    crowded,
     fold,
     load,
     unfolded,
@@ -34,10 +36,17 @@ Bursts = tuple[tuple[int, int, int], ...]
 
 
 class Pairs:
-    """The pairs of an instance that cannot burst at once, and what keeps them apart."""
+    """The pairs of an instance that cannot burst at once, and what keeps them apart.
 
-    def __init__(self, task: FitTask) -> None:
+    Parameters
+    ----------
+    jobs
+        The jobs whose pairs are asked for; all if left out.
+    """
+
+    def __init__(self, task: FitTask, jobs: Collection[int] | None = None) -> None:
         self._instance = task.instance
+        self._jobs = range(len(task.instance.jobs)) if jobs is None else jobs
         self._cushion_slots = task.cushion_slots
         self._budget = task.budget
 
@@ -62,6 +71,7 @@ class Pairs:
             users = [
                 (index, self._bursts(index, link.name))
                 for index in self._instance.jobs_on[link.name]
+                if index in self._jobs
             ]
             for place, (i, mine) in enumerate(users):
                 if self._budget.stopped:
@@ -131,6 +141,7 @@ class Decider:
         self.pairs = Pairs(task)
         self._quick = quick
         self._known: dict[tuple[object, ...], FitDecision] = {}
+        self._some_pairs: dict[frozenset[int], Pairs] = {}
 
     def decide(self, periods: Mapping[str, int]) -> FitDecision:
         """Return offsets at which jobs fit at some periods, or jobs of them that do not."""
@@ -145,6 +156,10 @@ class Decider:
             return FitDecision()
         smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
         kept = smaller.instance
+        full = crowded(kept)
+        if full is not None:
+            mine = {name: periods[name] for name in full[1]}
+            return FitDecision(refutation=Refutation(Reason.LOAD, mine))
         if kept.needs_stretch:
             kept = fold(kept)
             for link in kept.long_hyperperiods():
@@ -171,15 +186,26 @@ class Decider:
             name = jobs[index].name
             if name in periods:
                 return Refutation(Reason.LOAD, {name: periods[name]})
-        for number, (i, j) in enumerate(self.pairs.forbidden):
+        # Of jobs that are alike two say what all do.
+        alike = defaultdict[object, list[int]](list)
+        for index, job in enumerate(jobs):
+            if job.name in periods:
+                alike[periods[job.name], job.phases, tuple(job.links.items())].append(index)
+        pairs = self._pairs_of(frozenset(index for some in alike.values() for index in some[:2]))
+        for number, (i, j) in enumerate(pairs.forbidden):
             if number % 1024 == 0 and self.task.budget.stopped:
                 return None
-            one, other = jobs[i].name, jobs[j].name
-            if one in periods and other in periods:
-                mine = {one: periods[one], other: periods[other]}
-                if not self.pairs.fit(i, j, *mine.values()):
-                    return Refutation(Reason.PAIR, mine)
+            mine = {jobs[each].name: periods[jobs[each].name] for each in (i, j)}
+            if not pairs.fit(i, j, *mine.values()):
+                return Refutation(Reason.PAIR, mine)
         return self._refute_loads(periods)
+
+    def _pairs_of(self, jobs: frozenset[int]) -> Pairs:
+        if len(jobs) == len(self.instance.jobs):
+            return self.pairs
+        if jobs not in self._some_pairs:
+            self._some_pairs[jobs] = Pairs(self.task, jobs)
+        return self._some_pairs[jobs]
 
     def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
         for link in self.instance.links:

@@ -14,8 +14,8 @@ So, modulo what all periods share, each offset is a sum of lengths of different 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from random import Random
 
 import numpy as np
 
@@ -47,30 +47,31 @@ def search_offsets(
     """
     smaller = coarsen(instance)
     filling = _Filling(smaller.instance, seed)
-    searches = [_Descent(part, budget) for part in _parts(smaller.instance)]
+    parts = _parts(smaller.instance)
+    searches: list[_Descent] = []
     turn = max(_FIRST_TURN, 2 * len(instance.jobs))
     while placements > 0 and not budget.stopped:
         turn = min(turn, placements)
         offsets = filling.run(budget, turn)
-        for search in list(searches):
-            if offsets is None:
-                ended = search.run(turn)
-                if ended == fitting.REFUTED:
-                    refuted = {job.name: instance.job(job.name).period for job in search.jobs}
-                    return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
-                if ended == fitting.FOUND:
-                    searches.remove(search)
-                    if len(search.jobs) == len(instance.jobs):
-                        offsets = search.offsets
         if offsets is not None:
             return FitDecision(offsets=smaller.restore(offsets))
+        searches += (_Descent(part, budget) for part in parts)
+        for search in list(searches):
+            ended = search.run(turn)
+            if ended == fitting.REFUTED:
+                refuted = {job.name: instance.job(job.name).period for job in search.jobs}
+                return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
+            if ended == fitting.FOUND and len(search.jobs) == len(instance.jobs):
+                return FitDecision(offsets=smaller.restore(search.offsets))
+            if ended == fitting.FOUND:
+                searches.remove(search)
         placements -= turn
         turn *= _GROWTH
     return FitDecision()
 
 
-def _parts(instance: Instance) -> list[Instance]:
-    """Return some of the jobs, those of the largest loads, and more and more of them up to all."""
+def _parts(instance: Instance) -> Iterator[Instance]:
+    """Yield some of the jobs, those of the largest loads, and more and more of them up to all."""
     capacity = {link.name: link.capacity for link in instance.links}
 
     def share(job: Job) -> Fraction:
@@ -82,11 +83,9 @@ def _parts(instance: Instance) -> list[Instance]:
     while sizes[-1] > 2:
         sizes.append(int(sizes[-1] * _SHARE))
     longest = max(job.period for job in jobs)
-    return [
-        coarsen(instance.replace(jobs=tuple(jobs[:size]))).instance
-        for size in reversed(sizes)
-        if (size + 1) * longest <= _MAX_CANDIDATES
-    ]
+    for size in reversed(sizes):
+        if (size + 1) * longest <= _MAX_CANDIDATES:
+            yield coarsen(instance.replace(jobs=tuple(jobs[:size]))).instance
 
 
 class _Filling:
@@ -94,7 +93,7 @@ class _Filling:
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self._jobs = instance.jobs
-        self._random = Random(seed)
+        self._random = np.random.default_rng(seed)
         free = [index for index, job in enumerate(self._jobs) if job.fixed_offset is None]
         # Short periods first, and long bursts.
         free.sort(key=lambda index: (self._jobs[index].period, -self._jobs[index].volume))
@@ -117,7 +116,7 @@ class _Filling:
                 if row.placed < end:
                     self._blocked = row.placed == 0
                     ahead = self._random.random() < _TO_THE_FRONT
-                    row.move(0 if ahead else self._random.randrange(row.placed or 1))
+                    row.move(0 if ahead else int(self._random.integers(row.placed or 1)))
                     self._rows.reverse()
         return None
 
@@ -139,9 +138,7 @@ class _Row:
     def fill(self, end: int) -> int:
         """Place jobs up to a place in the order; return how many were placed."""
         before = self.placed
-        self.placed = fitting.fill(
-            self.state, self.order, before, end, self._modulus, self.offsets
-        )
+        self.placed = fitting.fill(self.state, self.order, before, end, self._modulus, self.offsets)
         return self.placed - before
 
     def move(self, place: int) -> None:
@@ -159,24 +156,25 @@ class _Descent:
         self._instance = instance
         self._budget = budget.child()
         self._descent: fitting.Descent | None = None
-
-    @property
-    def offsets(self) -> dict[str, int]:
-        """The offsets that were found."""
-        assert self._descent is not None
-        return {job.name: int(self._descent.offsets[i]) for i, job in enumerate(self.jobs)}
+        self.offsets: dict[str, int] = {}
 
     def run(self, turn: int) -> int:
         """Go on for as many placements as fit a turn; return FOUND, REFUTED or EXHAUSTED."""
         ended: int = fitting.EXHAUSTED
-        if self._descent is None:
-            ended = self._start()
-        slices = self._budget.slices(max(1, turn // len(self.jobs)))
-        while ended == fitting.EXHAUSTED and (part := next(slices, 0)):
+        for part in self._budget.slices(max(1, turn // len(self.jobs))):
+            if self._descent is None:
+                self._descent = self._start()
+                if (self._descent.room[0] == 0).any():
+                    return fitting.REFUTED
             ended = fitting.descend(self._descent, part)
+            if ended != fitting.EXHAUSTED:
+                break
+        if ended == fitting.FOUND and self._descent is not None:
+            found = self._descent.offsets
+            self.offsets = {job.name: int(found[i]) for i, job in enumerate(self.jobs)}
         return ended
 
-    def _start(self) -> int:
+    def _start(self) -> fitting.Descent:
         compiled = compile_instance(self._instance)
         component, domain, alike = np.zeros((3, len(self.jobs)), dtype=np.int64)
         place = {job.name: index for index, job in enumerate(self.jobs)}
@@ -189,9 +187,9 @@ class _Descent:
             kind = (job.period, job.phases, tuple(job.links.items()))
             alike[index] = kinds.setdefault(kind, index)
         descent = fitting.start_descent(compiled, component, domain, alike, _starts(self.jobs))
-        self._descent = descent
-        blocked = contention(compiled, descent.state) > 0 or (descent.room[0] == 0).any()
-        return fitting.REFUTED if blocked else fitting.EXHAUSTED
+        if contention(compiled, descent.state) > 0:  # of jobs that are fixed
+            descent.room[0] = 0
+        return descent
 
 
 def _starts(jobs: tuple[Job, ...]) -> Ints:

@@ -80,10 +80,43 @@ class _Traffic:
         if stated.link not in self.capacities:
             return f"there is no link {quote(stated.link)}"
         loads, excess = self.excess(stated)
-        if excess > 0:
+        if excess > 0 or self.is_crowded(stated):
             return None
         load, capacity = sum(loads.values()), self.capacities[stated.link]
-        return f"link {stated.link} carries their mean traffic, {load} of {capacity} Mbit/s"
+        return (
+            f"link {stated.link} carries their mean traffic, {load} of {capacity} Mbit/s, and "
+            "between the bursts of some there is room for those of the others"
+        )
+
+    def is_crowded(self, stated: Refutation) -> bool:
+        """Return whether the bursts of some jobs leave too few gaps to those of others.
+
+        Bursts that take more than half of a link cannot meet. Those of periods that divide some
+        slots take the same part of these each time, and the others have to lie in what is left
+        between them; False as well if it takes too long to see.
+        """
+        bursts = [
+            (job.period, slots)
+            for job in (self.instance.job(name) for name in stated.periods)
+            for _, slots, rate in self.patterns[job.name]
+            if 2 * rate * job.links.get(stated.link or "", 0) > self.capacities[stated.link or ""]
+        ]
+        cases = {(window, shortest) for window, _ in bursts for _, shortest in bursts}
+        if len(cases) * len(bursts) > MAX_STEPS:
+            return False
+        for window, shortest in cases:
+            taken = sum(window // period * slots for period, slots in bursts if not window % period)
+            count = sum(
+                (
+                    Fraction(window, period)
+                    for period, slots in bursts
+                    if slots >= shortest and not period % window and period != window
+                ),
+                Fraction(0),
+            )
+            if taken and count > (window - taken) // shortest:
+                return True
+        return False
 
 
 # ------------------------------------------------------------------ search trees
@@ -286,7 +319,9 @@ def _needs(instance: Instance, refutations: Iterable[Refutation], longer: int) -
         if not each.periods.keys() <= names:
             continue  # it is a fault
         if each.link in traffic.capacities:
-            needs.append(_Need(*traffic.excess(each)))
+            loads, excess = traffic.excess(each)
+            ones = dict.fromkeys(each.periods, Fraction(1))
+            needs.append(_Need(loads, excess) if excess > 0 else _Need(ones, Fraction(1)))
         elif each.branching is not None:
             needs.append(_Need(dict.fromkeys(each.periods, Fraction(1)), Fraction(1)))
     return sorted(needs, key=lambda need: len(need.parts))
