@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
 from metronome_opt.errors import quote
-from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.presolve.extend import extend_bursts, extended
 from metronome_opt.result import Stop
@@ -220,53 +221,41 @@ def crowded(instance: Instance) -> tuple[str, tuple[str, ...]] | None:
     """Return a link and jobs whose bursts find no room in its gaps, if there are any.
 
     Of bursts that each take more than half of a link no two meet. In g slots, those of jobs whose
-    periods divide g leave gaps of C slots in all, which hold no more than ``floor(C / s)`` bursts
-    of s slots or more; a job whose period is T, a multiple of g, brings g / T of them.
+    periods divide g leave gaps of C slots in all, which hold no more than ``n = floor(C / s)``
+    bursts of s slots or more, and one less beside a burst of more than ``C - n s`` slots. A job
+    whose period is T, a multiple of g, brings each of its bursts g / T times.
     """
     for link in instance.links:
-        users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
-        lengths = {job.name: _exclusive(job, link) for job in users}
-        for g in sorted({job.period for job in users}):
-            base = sum(
-                g // job.period * sum(lengths[job.name]) for job in users if g % job.period == 0
-            )
-            brought = Fraction(0)
-            for slots, period in sorted(
-                (
-                    (slots, job.period)
-                    for job in users
-                    if job.period % g == 0 and job.period > g
-                    for slots in lengths[job.name]
-                ),
-                reverse=True,
-            ):
-                brought += Fraction(g, period)
-                if base and brought > (g - base) // slots:
-                    return link.name, _minimal(users, lengths, g, slots)
+        jobs = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+        bursts = {
+            job.name: [
+                (phase.length, job.period)
+                for phase in job.phases
+                if 2 * phase.rate * job.links[link.name] > link.capacity
+            ]
+            for job in jobs
+        }
+        kinds = Counter(itertools.chain.from_iterable(bursts.values()))
+        lengths, periods = ({kind[place] for kind in kinds} for place in (0, 1))
+        for g, shortest in itertools.product(sorted(periods), sorted(lengths)):
+            if not _is_crowded(kinds, g, shortest):
+                continue
+            named = []
+            for job in sorted(jobs, key=lambda job: Fraction(job.volume, job.period)):
+                fewer = kinds - Counter(bursts[job.name])
+                if _is_crowded(fewer, g, shortest):
+                    kinds = fewer
+                else:
+                    named.append(job.name)
+            return link.name, tuple(named)
     return None
 
 
-def _exclusive(job: Job, link: Link) -> list[int]:
-    flows = job.links[link.name]
-    return [phase.length for phase in job.phases if 2 * phase.rate * flows > link.capacity]
-
-
-def _minimal(
-    users: Sequence[Job], lengths: Mapping[str, Sequence[int]], g: int, slots: int
-) -> tuple[str, ...]:
-    """Return jobs that are crowded, without those that can be left out."""
-
-    def is_crowded(jobs: Sequence[Job]) -> bool:
-        base = sum(g // job.period * sum(lengths[job.name]) for job in jobs if g % job.period == 0)
-        brought = sum(
-            Fraction(g, job.period) * sum(length >= slots for length in lengths[job.name])
-            for job in jobs
-            if job.period % g == 0 and job.period > g
-        )
-        return base > 0 and brought > (g - base) // slots
-
-    kept = list(users)
-    for job in sorted(users, key=lambda job: Fraction(job.volume, job.period)):
-        fewer = [other for other in kept if other is not job]
-        kept = fewer if is_crowded(fewer) else kept
-    return tuple(job.name for job in kept)
+def _is_crowded(bursts: Counter[tuple[int, int]], g: int, shortest: int) -> bool:
+    """Return whether bursts, numbers of (slots, period), find no room in the gaps of g slots."""
+    gap = g - sum(n * m * (g // period) for (m, period), n in bursts.items() if g % period == 0)
+    room = gap // shortest
+    others = [(m, Fraction(g, p), n) for (m, p), n in bursts.items() if p % g == 0 and p > g]
+    brought = sum(n * often for m, often, n in others if m >= shortest)
+    beside = (often for m, often, _ in others if gap - room * shortest < m < shortest)
+    return gap < g and brought + max(beside, default=0) > room

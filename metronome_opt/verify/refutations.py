@@ -91,9 +91,10 @@ class _Traffic:
     def is_crowded(self, stated: Refutation) -> bool:
         """Return whether the bursts of some jobs leave too few gaps to those of others.
 
-        Bursts that take more than half of a link cannot meet. Those of periods that divide some
-        slots take the same part of these each time, and the others have to lie in what is left
-        between them; False as well if it takes too long to see.
+        Bursts that take more than half of a link cannot meet. Those of periods that divide a window
+        take the same part of it each time, and long ones have to lie in what is left between them.
+        One that is shorter takes the place of one of those if it is too long for the rest. False as
+        well if it takes too long to see.
         """
         bursts = [
             (job.period, slots)
@@ -106,15 +107,15 @@ class _Traffic:
             return False
         for window, shortest in cases:
             taken = sum(window // period * slots for period, slots in bursts if not window % period)
-            count = sum(
-                (
-                    Fraction(window, period)
-                    for period, slots in bursts
-                    if slots >= shortest and not period % window and period != window
-                ),
-                Fraction(0),
-            )
-            if taken and count > (window - taken) // shortest:
+            most, rest = divmod(window - taken, shortest)
+            counts = [Fraction(0)]
+            for period, slots in bursts:
+                if period % window == 0 and period != window:
+                    if slots >= shortest:
+                        counts[0] += Fraction(window, period)
+                    elif slots > rest:
+                        counts.append(Fraction(window, period))
+            if taken and counts[0] + max(counts[1:], default=0) > most:
                 return True
         return False
 
