@@ -191,7 +191,8 @@ class Decider:
         for index, job in enumerate(jobs):
             if job.name in periods:
                 alike[periods[job.name], job.phases, tuple(job.links.items())].append(index)
-        pairs = self._pairs_of(frozenset(index for some in alike.values() for index in some[:2]))
+        few = frozenset(index for some in alike.values() for index in some[:2])
+        pairs = self._some_pairs.setdefault(few, Pairs(self.task, few))
         for number, (i, j) in enumerate(pairs.forbidden):
             if number % 1024 == 0 and self.task.budget.stopped:
                 return None
@@ -199,13 +200,6 @@ class Decider:
             if not pairs.fit(i, j, *mine.values()):
                 return Refutation(Reason.PAIR, mine)
         return self._refute_loads(periods)
-
-    def _pairs_of(self, jobs: frozenset[int]) -> Pairs:
-        if len(jobs) == len(self.instance.jobs):
-            return self.pairs
-        if jobs not in self._some_pairs:
-            self._some_pairs[jobs] = Pairs(self.task, jobs)
-        return self._some_pairs[jobs]
 
     def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
         for link in self.instance.links:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from metronome_opt.errors import quote
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.presolve.extend import extend_bursts, extended
 from metronome_opt.result import Stop
@@ -227,14 +227,7 @@ def crowded(instance: Instance) -> tuple[str, tuple[str, ...]] | None:
     """
     for link in instance.links:
         jobs = [instance.jobs[index] for index in instance.jobs_on[link.name]]
-        bursts = {
-            job.name: [
-                (phase.length, job.period)
-                for phase in job.phases
-                if 2 * phase.rate * job.links[link.name] > link.capacity
-            ]
-            for job in jobs
-        }
+        bursts = {job.name: [(m, job.period) for m in _long_runs(job, link)] for job in jobs}
         kinds = Counter(itertools.chain.from_iterable(bursts.values()))
         lengths, periods = ({kind[place] for kind in kinds} for place in (0, 1))
         for g, shortest in itertools.product(sorted(periods), sorted(lengths)):
@@ -249,6 +242,20 @@ def crowded(instance: Instance) -> tuple[str, tuple[str, ...]] | None:
                     named.append(job.name)
             return link.name, tuple(named)
     return None
+
+
+def _long_runs(job: Job, link: Link) -> list[int]:
+    """Return the lengths of bursts above half of a link, joined where they touch."""
+    runs: list[list[int]] = []
+    for phase in sorted(job.phases, key=lambda phase: phase.start):
+        if 2 * phase.rate * job.links[link.name] > link.capacity:
+            if runs and runs[-1][1] == phase.start:
+                runs[-1][1] = phase.end
+            else:
+                runs.append([phase.start, phase.end])
+    if len(runs) > 1 and runs[0][0] == runs[-1][1] - job.period:
+        runs[0][0] = runs.pop()[0] - job.period
+    return [end - start for start, end in runs]
 
 
 def _is_crowded(bursts: Counter[tuple[int, int]], g: int, shortest: int) -> bool:

@@ -4,11 +4,7 @@ First fit, a job that finds no place coming earlier in the next round, finds wha
 do not fit often lies in few jobs with long bursts, so those are searched depth first by themselves,
 then more and more of them, until all are. Both take turns, and more time in each turn.
 
-Where each job has one burst, that begins with its period, few offsets have to be tried. Take
-offsets that fit and hold one job. Move any other one back, slot by slot, until the end of a burst
-of another stops it; move jobs that only stop one another back together. In the end each job that is
-not at 0 begins where another one ends modulo what their periods share, that one as well, and so on.
-So, modulo what all periods share, each offset is a sum of lengths of different bursts.
+Few offsets have to be tried where each job has one burst (models/formulations/kept.md).
 """
 
 from __future__ import annotations
@@ -22,13 +18,13 @@ import numpy as np
 from metronome_opt.compatible.problem import FitDecision, Reason, Refutation, load
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels import fitting
-from metronome_opt.kernels.jobs import ADD, contention, put_job
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.jobs import ADD, REMOVE, contention, put_job
+from metronome_opt.kernels.tables import Ints, compile_instance
 from metronome_opt.presolve.orbits import orbits
 from metronome_opt.presolve.reductions import coarsen
 from metronome_opt.solvers.budget import Budget
 
-_FIRST_TURN = 1_000  # placements of first fit; of a depth first search, one for each of its jobs
+_FIRST_TURN = 500  # placements of first fit; of a depth first search, one for each of its jobs
 _GROWTH = 4  # of a turn over the one before
 _SHARE = 2 / 3  # of the jobs in the next smaller part
 _TO_THE_FRONT = 0.3  # how often a job that finds no place becomes the first one
@@ -46,15 +42,17 @@ def search_offsets(
         After how many placements to give up.
     """
     smaller = coarsen(instance)
-    filling = _Filling(smaller.instance, seed)
+    shortest = min(job.period for job in smaller.instance.jobs)
+    fillings = [_Filling(smaller.instance, each, budget, seed) for each in (shortest, 1)]
     parts = _parts(smaller.instance)
     searches: list[_Descent] = []
-    turn = max(_FIRST_TURN, 2 * len(instance.jobs))
+    turn = max(_FIRST_TURN, len(instance.jobs))
     while placements > 0 and not budget.stopped:
         turn = min(turn, placements)
-        offsets = filling.run(budget, turn)
-        if offsets is not None:
-            return FitDecision(offsets=smaller.restore(offsets))
+        for filling in fillings:
+            offsets = filling.run(turn)
+            if offsets is not None:
+                return FitDecision(offsets=smaller.restore(offsets))
         searches += (_Descent(part, budget) for part in parts)
         for search in list(searches):
             ended = search.run(turn)
@@ -89,63 +87,49 @@ def _parts(instance: Instance) -> Iterator[Instance]:
 
 
 class _Filling:
-    """First fit in two ways: at the lowest residue modulo the shortest period, or first offset."""
+    """First fit: short periods first, then long bursts, each at the lowest free residue."""
 
-    def __init__(self, instance: Instance, seed: int) -> None:
-        self._jobs = instance.jobs
+    def __init__(self, instance: Instance, modulus: int, budget: Budget, seed: int) -> None:
+        jobs = instance.jobs
+        free = [index for index, job in enumerate(jobs) if job.fixed_offset is None]
+        free.sort(key=lambda index: (jobs[index].period, -jobs[index].volume))
+        self._jobs = jobs
+        self._modulus = modulus
+        self._budget = budget.child()
         self._random = np.random.default_rng(seed)
-        free = [index for index, job in enumerate(self._jobs) if job.fixed_offset is None]
-        # Short periods first, and long bursts.
-        free.sort(key=lambda index: (self._jobs[index].period, -self._jobs[index].volume))
-        shortest = min(job.period for job in self._jobs)
         compiled = compile_instance(instance)
-        self._rows = [_Row(compiled, free, modulus) for modulus in (shortest, 1)]
-        self._blocked = contention(compiled, self._rows[0].state) > 0
+        self._state = compiled.empty()
+        self._order = np.array(free, dtype=np.int64)
+        self._placed = 0
+        self._offsets = np.array([job.fixed_offset or 0 for job in jobs], dtype=np.int64)
+        for index, job in enumerate(jobs):
+            if job.fixed_offset is not None:
+                put_job(self._state, index, job.fixed_offset, ADD)
+        self._blocked = contention(compiled, self._state) > 0
 
-    def run(self, budget: Budget, placements: int) -> dict[str, int] | None:
+    def run(self, placements: int) -> dict[str, int] | None:
         """Go on for so many placements; return offsets if all jobs are placed."""
-        for part in budget.child().slices(placements):
-            if self._blocked:
-                return None
-            while part > 0:
-                row = self._rows[0]
-                end = min(len(row.order), row.placed + part)
-                part -= max(1, row.fill(end))
-                if row.placed == len(row.order):
-                    return {job.name: int(row.offsets[i]) for i, job in enumerate(self._jobs)}
-                if row.placed < end:
-                    self._blocked = row.placed == 0
-                    ahead = self._random.random() < _TO_THE_FRONT
-                    row.move(0 if ahead else int(self._random.integers(row.placed or 1)))
-                    self._rows.reverse()
+        state, order, offsets = self._state, self._order, self._offsets
+        for part in self._budget.slices(placements):
+            while part > 0 and not self._blocked:
+                before, end = self._placed, min(len(order), self._placed + part)
+                self._placed = fitting.fill(state, order, before, end, self._modulus, offsets)
+                if self._placed == len(order):
+                    return {job.name: int(offsets[i]) for i, job in enumerate(self._jobs)}
+                part -= 1 + self._placed - before
+                if self._placed < end:
+                    self._move()
         return None
 
-
-class _Row:
-    """Jobs in the order in which they are placed."""
-
-    def __init__(self, compiled: Compiled, order: list[int], modulus: int) -> None:
-        self.state = compiled.empty()
-        self.order = np.array(order, dtype=np.int64)
-        self.placed = 0
-        self.offsets = np.zeros(len(compiled.instance.jobs), dtype=np.int64)
-        self._modulus = modulus
-        for index, job in enumerate(compiled.instance.jobs):
-            if job.fixed_offset is not None:
-                self.offsets[index] = job.fixed_offset
-                put_job(self.state, index, job.fixed_offset, ADD)
-
-    def fill(self, end: int) -> int:
-        """Place jobs up to a place in the order; return how many were placed."""
-        before = self.placed
-        self.placed = fitting.fill(self.state, self.order, before, end, self._modulus, self.offsets)
-        return self.placed - before
-
-    def move(self, place: int) -> None:
-        """Move the job that found no place to an earlier place in the order."""
-        fitting.clear(self.state, self.order, place, self.placed, self.offsets)
-        self.order[place : self.placed + 1] = np.roll(self.order[place : self.placed + 1], 1)
-        self.placed = place
+    def _move(self) -> None:
+        """Place the job that found no place earlier."""
+        last = self._placed
+        to_the_front = self._random.random() < _TO_THE_FRONT or not last
+        self._placed = 0 if to_the_front else int(self._random.integers(last))
+        for index in self._order[self._placed : last]:
+            put_job(self._state, index, self._offsets[index], REMOVE)
+        part = self._order[self._placed : last + 1]
+        part[:] = np.roll(part, 1)
 
 
 class _Descent:

@@ -229,10 +229,3 @@ def fill(state: DemandState, order: Ints, first: int, end: int, modulus: int, of
         offsets[job] = best
         put_job(state, job, best, ADD)
     return end
-
-
-@kernel
-def clear(state: DemandState, order: Ints, first: int, end: int, offsets: Ints) -> None:
-    """Take away the jobs ``order[first:end]``."""
-    for place in range(first, end):
-        put_job(state, order[place], offsets[order[place]], REMOVE)

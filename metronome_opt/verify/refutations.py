@@ -88,6 +88,23 @@ class _Traffic:
             "between the bursts of some there is room for those of the others"
         )
 
+    def _long(self, job: Job, link: str) -> list[int]:
+        """Return the lengths of the bursts, joined where they touch, above half of a link."""
+        flows, lengths, end = job.links.get(link, 0), [0], None
+        parts = [
+            (slot, slots)
+            for slot, slots, rate in self.patterns[job.name]
+            if 2 * flows * rate > self.capacities[link]
+        ]
+        for slot, slots in parts:
+            if slot != end:
+                lengths.append(0)
+            lengths[-1] += slots
+            end = slot + slots
+        if len(lengths) > 2 and parts[0][0] + job.period == end:
+            lengths[1] += lengths.pop()
+        return lengths[1:]
+
     def is_crowded(self, stated: Refutation) -> bool:
         """Return whether the bursts of some jobs leave too few gaps to those of others.
 
@@ -97,10 +114,9 @@ class _Traffic:
         well if it takes too long to see.
         """
         bursts = [
-            (job.period, slots)
-            for job in (self.instance.job(name) for name in stated.periods)
-            for _, slots, rate in self.patterns[job.name]
-            if 2 * rate * job.links.get(stated.link or "", 0) > self.capacities[stated.link or ""]
+            (self.instance.job(name).period, slots)
+            for name in stated.periods
+            for slots in self._long(self.instance.job(name), stated.link or "")
         ]
         cases = {(window, shortest) for window, _ in bursts for _, shortest in bursts}
         if len(cases) * len(bursts) > MAX_STEPS:
