@@ -14,6 +14,7 @@ from rich.table import Table
 
 import benchmarks.aims
 import benchmarks.allocation
+import benchmarks.foreign.decide
 import benchmarks.gains
 import benchmarks.jitter
 import benchmarks.kept

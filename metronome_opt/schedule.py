@@ -68,7 +68,8 @@ class Refutation(Record):
     periods
         The jobs, and the periods that they were to keep.
     link
-        A link to which they bring more traffic in the long run than it carries.
+        A link to which they bring more traffic in the long run than it carries, or where the gaps
+        between bursts of some are too few for those of the others.
     branching
         A search tree in preorder, each node the index of the job that it places, among those named
         and in the order of the instance: one subtree follows for each slot, in ascending order, at

@@ -10,10 +10,9 @@ on all links, leave one. For one burst each that is ``m_i + m_j <= gcd(T_i, T_j)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, lru_cache
-
-import numpy as np
 
 from metronome_opt.compatible.problem import (
     FitDecision,
@@ -21,18 +20,15 @@ from metronome_opt.compatible.problem import (
     Reason,
     Refutation,
     at_periods,
+    crowded,
     fold,
     load,
     unfolded,
 )
+from metronome_opt.compatible.search import search_offsets
 from metronome_opt.instance import Instance
-from metronome_opt.kernels import fitting
-from metronome_opt.kernels.jobs import contention
-from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve.blocks import restrict, split
-from metronome_opt.presolve.orbits import orbits
 from metronome_opt.presolve.reductions import simplify_links
-from metronome_opt.solvers.budget import Budget
 
 _PLACEMENTS = 20_000  # of a short search
 Forbidden = tuple[tuple[int, int], ...]
@@ -40,10 +36,17 @@ Bursts = tuple[tuple[int, int, int], ...]
 
 
 class Pairs:
-    """The pairs of an instance that cannot burst at once, and what keeps them apart."""
+    """The pairs of an instance that cannot burst at once, and what keeps them apart.
 
-    def __init__(self, task: FitTask) -> None:
+    Parameters
+    ----------
+    jobs
+        The jobs whose pairs are asked for; all if left out.
+    """
+
+    def __init__(self, task: FitTask, jobs: Collection[int] | None = None) -> None:
         self._instance = task.instance
+        self._jobs = range(len(task.instance.jobs)) if jobs is None else jobs
         self._cushion_slots = task.cushion_slots
         self._budget = task.budget
 
@@ -68,6 +71,7 @@ class Pairs:
             users = [
                 (index, self._bursts(index, link.name))
                 for index in self._instance.jobs_on[link.name]
+                if index in self._jobs
             ]
             for place, (i, mine) in enumerate(users):
                 if self._budget.stopped:
@@ -137,6 +141,7 @@ class Decider:
         self.pairs = Pairs(task)
         self._quick = quick
         self._known: dict[tuple[object, ...], FitDecision] = {}
+        self._some_pairs: dict[frozenset[int], Pairs] = {}
 
     def decide(self, periods: Mapping[str, int]) -> FitDecision:
         """Return offsets at which jobs fit at some periods, or jobs of them that do not."""
@@ -151,6 +156,10 @@ class Decider:
             return FitDecision()
         smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
         kept = smaller.instance
+        full = crowded(kept)
+        if full is not None:
+            mine = {name: periods[name] for name in full[1]}
+            return FitDecision(refutation=Refutation(Reason.LOAD, mine))
         if kept.needs_stretch:
             kept = fold(kept)
             for link in kept.long_hyperperiods():
@@ -177,14 +186,19 @@ class Decider:
             name = jobs[index].name
             if name in periods:
                 return Refutation(Reason.LOAD, {name: periods[name]})
-        for number, (i, j) in enumerate(self.pairs.forbidden):
+        # Of jobs that are alike two say what all do.
+        alike = defaultdict[object, list[int]](list)
+        for index, job in enumerate(jobs):
+            if job.name in periods:
+                alike[periods[job.name], job.phases, tuple(job.links.items())].append(index)
+        few = frozenset(index for some in alike.values() for index in some[:2])
+        pairs = self._some_pairs.setdefault(few, Pairs(self.task, few))
+        for number, (i, j) in enumerate(pairs.forbidden):
             if number % 1024 == 0 and self.task.budget.stopped:
                 return None
-            one, other = jobs[i].name, jobs[j].name
-            if one in periods and other in periods:
-                mine = {one: periods[one], other: periods[other]}
-                if not self.pairs.fit(i, j, *mine.values()):
-                    return Refutation(Reason.PAIR, mine)
+            mine = {jobs[each].name: periods[jobs[each].name] for each in (i, j)}
+            if not pairs.fit(i, j, *mine.values()):
+                return Refutation(Reason.PAIR, mine)
         return self._refute_loads(periods)
 
     def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
@@ -220,7 +234,7 @@ class Decider:
 
     def _search(self, block: Instance) -> FitDecision:
         placements = _PLACEMENTS if self._quick else 2**62
-        return search_offsets(block, self.task.budget, placements)
+        return search_offsets(block, self.task.budget, placements, self.task.seed)
 
     def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""
@@ -242,33 +256,3 @@ def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], FitDecisi
             fewer = {other: p for other, p in refutation.periods.items() if other != name}
             refutation = decide(fewer).refutation or refutation
     return refutation
-
-
-def search_offsets(instance: Instance, budget: Budget, placements: int = 2**62) -> FitDecision:
-    """Search an instance for offsets without contention; all weights must be 1.
-
-    Parameters
-    ----------
-    placements
-        After how many placements to give up.
-    """
-    compiled = compile_instance(instance)
-    component, domain = np.zeros((2, len(instance.jobs)), dtype=np.int64)
-    place = {job.name: index for index, job in enumerate(instance.jobs)}
-    for number, together in enumerate(orbits(instance).components):
-        for job in together.jobs:
-            component[place[job.name]] = number
-            domain[place[job.name]] = math.gcd(job.period, together.held)
-    descent = fitting.start_descent(compiled, component, domain)
-    blocked = contention(compiled, descent.state) > 0 or (descent.room[0] == 0).any()
-    ended = fitting.REFUTED if blocked else fitting.EXHAUSTED
-    # A budget of its own: how long a placement takes depends on the instance.
-    slices = budget.child().slices(placements)
-    while ended == fitting.EXHAUSTED and (part := next(slices, 0)):
-        ended = fitting.descend(descent, part)
-    if ended == fitting.FOUND:
-        return FitDecision(offsets={name: int(descent.offsets[i]) for name, i in place.items()})
-    if ended == fitting.REFUTED:
-        refuted = {job.name: job.period for job in instance.jobs}
-        return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
-    return FitDecision()

@@ -34,10 +34,6 @@ class PlacedJobs:
         self._cushion = cushion_slots
         self._phases: dict[tuple[str, int], tuple[Phase, ...]] = {}
         self._capacity = {link.name: link.capacity for link in instance.links}
-        self._users = {
-            link: [instance.jobs[index].name for index in users]
-            for link, users in instance.jobs_on.items()
-        }
         self._demand = {link.name: np.zeros(1, dtype=np.int64) for link in instance.links}
 
     def costs(self, name: str, period: int) -> Ints | None:
@@ -74,22 +70,10 @@ class PlacedJobs:
         for link in self.instance.job(name).links:
             row = self._demand[link]
             self._demand[link] = np.tile(row, math.lcm(len(row), period) // len(row))
-        self._add(name, period, offset, 1)
-
-    def take(self, name: str) -> tuple[int, int]:
-        """Take a job away; return the period and the offset that it had."""
-        period, offset = self.kept.pop(name)
-        self._add(name, period, offset, -1)
-        for link in self.instance.job(name).links:
-            kept = (self.kept[user][0] for user in self._users[link] if user in self.kept)
-            self._demand[link] = self._demand[link][: math.lcm(*kept)].copy()
-        return period, offset
-
-    def _add(self, name: str, period: int, offset: int, sign: int) -> None:
         pattern = np.zeros(period, dtype=np.int64)
         for phase in self._longer(name, period):
             pattern[phase.start : phase.end] = phase.rate
-        pattern = np.roll(sign * pattern, offset)
+        pattern = np.roll(pattern, offset)
         for link, flows in self.instance.job(name).links.items():
             self._demand[link].reshape(-1, period)[:] += flows * pattern
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
 from metronome_opt.errors import quote
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.presolve.extend import extend_bursts, extended
 from metronome_opt.result import Stop
@@ -214,3 +215,54 @@ def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
         for phase, begin in zip(phases, begins, strict=True)
     )
     return Fraction(volume, period)
+
+
+def crowded(instance: Instance) -> tuple[str, tuple[str, ...]] | None:
+    """Return a link and jobs whose bursts find no room in its gaps, if there are any.
+
+    Of bursts that each take more than half of a link no two meet. In g slots, those of jobs whose
+    periods divide g leave gaps of C slots in all, which hold no more than ``n = floor(C / s)``
+    bursts of s slots or more, and one less beside a burst of more than ``C - n s`` slots. A job
+    whose period is T, a multiple of g, brings each of its bursts g / T times.
+    """
+    for link in instance.links:
+        jobs = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+        bursts = {job.name: [(m, job.period) for m in _long_runs(job, link)] for job in jobs}
+        kinds = Counter(itertools.chain.from_iterable(bursts.values()))
+        lengths, periods = ({kind[place] for kind in kinds} for place in (0, 1))
+        for g, shortest in itertools.product(sorted(periods), sorted(lengths)):
+            if not _is_crowded(kinds, g, shortest):
+                continue
+            named = []
+            for job in sorted(jobs, key=lambda job: Fraction(job.volume, job.period)):
+                fewer = kinds - Counter(bursts[job.name])
+                if _is_crowded(fewer, g, shortest):
+                    kinds = fewer
+                else:
+                    named.append(job.name)
+            return link.name, tuple(named)
+    return None
+
+
+def _long_runs(job: Job, link: Link) -> list[int]:
+    """Return the lengths of bursts above half of a link, joined where they touch."""
+    runs: list[list[int]] = []
+    for phase in sorted(job.phases, key=lambda phase: phase.start):
+        if 2 * phase.rate * job.links[link.name] > link.capacity:
+            if runs and runs[-1][1] == phase.start:
+                runs[-1][1] = phase.end
+            else:
+                runs.append([phase.start, phase.end])
+    if len(runs) > 1 and runs[0][0] == runs[-1][1] - job.period:
+        runs[0][0] = runs.pop()[0] - job.period
+    return [end - start for start, end in runs]
+
+
+def _is_crowded(bursts: Counter[tuple[int, int]], g: int, shortest: int) -> bool:
+    """Return whether bursts, numbers of (slots, period), find no room in the gaps of g slots."""
+    gap = g - sum(n * m * (g // period) for (m, period), n in bursts.items() if g % period == 0)
+    room = gap // shortest
+    others = [(m, Fraction(g, p), n) for (m, p), n in bursts.items() if p % g == 0 and p > g]
+    brought = sum(n * often for m, often, n in others if m >= shortest)
+    beside = (often for m, often, _ in others if gap - room * shortest < m < shortest)
+    return gap < g and brought + max(beside, default=0) > room

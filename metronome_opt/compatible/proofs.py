@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.compatible.decider import Pairs
-from metronome_opt.compatible.problem import Fit, FitTask, Reason, at_periods, fold, load
+from metronome_opt.compatible.problem import Fit, FitTask, Reason, at_periods, crowded, fold, load
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import Refutation
 from metronome_opt.verify.refutations import MAX_STEPS, NODE_STEPS, is_left_out
@@ -48,6 +48,10 @@ class _Prover:
         """Return that jobs do not fit, with a proof unless that is too long."""
         for each in self._overloads(periods):
             return each
+        full = crowded(at_periods(self._task.instance, periods, self._task.cushion_slots))
+        if full is not None:
+            link, names = full
+            return Refutation(periods={name: periods[name] for name in names}, link=link)
         most = self._steps // 2  # a tree that is too long leaves something to the others
         tree, left = search_tree(self._task, periods, most)
         self._steps -= most - max(left, 0)

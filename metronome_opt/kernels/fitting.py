@@ -6,6 +6,9 @@ touches what is there already are tried first, since they leave the others most 
 that are rotations of one another only one is tried: with L the least common multiple of the periods
 placed so far on the links that hang together, job j needs only offsets below gcd(T_j, L)
 (`presolve.orbits`). L may be huge; gcd(T_j, L) is the least common multiple of all gcd(T_j, T_i).
+An offset that failed is not tried again for another job that is alike.
+
+First fit comes before it: each job in turn goes where it leaves the most to the others.
 """
 
 from __future__ import annotations
@@ -36,9 +39,13 @@ class Descent(NamedTuple):
     room: Ints  # per depth and job, how many offsets it has left, -1 for one that is placed
     domain: Ints  # per depth and job, below what its offsets need to be tried
     component: Ints  # of each job
+    alike: Ints  # of each job, equal where jobs are
+    starts: Ints  # whether offsets of a residue need to be tried, modulo the shape
 
 
-def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
+def start_descent(
+    compiled: Compiled, component: Ints, domain: Ints, alike: Ints, starts: Ints
+) -> Descent:
     """Return a search that has placed the jobs that are fixed, and nothing else.
 
     Parameters
@@ -48,6 +55,10 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
     domain
         For each free job, the greatest common divisor of its period and of what its component may
         be rotated by.
+    alike
+        For each job, a number that it shares with those that are equal but for their names.
+    starts
+        1 for each residue that offsets may have modulo the shape, else 0.
     """
     jobs = compiled.instance.jobs
     count, longest = len(jobs), max(job.period for job in jobs)
@@ -62,6 +73,8 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
         room=np.zeros((count + 1, count), dtype=np.int64),
         domain=np.tile(domain, (count + 1, 1)),
         component=component,
+        alike=alike,
+        starts=starts,
     )
     for index, job in enumerate(jobs):
         if job.fixed_offset is not None:
@@ -69,7 +82,7 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
             put_job(descent.state, index, job.fixed_offset, ADD)
     for index in range(count):
         free = descent.offsets[index] < 0
-        descent.room[0, index] = _room_of(descent.state, index) if free else -1
+        descent.room[0, index] = _room_of(descent, index) if free else -1
     return descent
 
 
@@ -133,10 +146,15 @@ def _tightest(room: Ints) -> int:
 def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
     cost, _ = scored(descent.state, job)
+    for above in range(depth):
+        if descent.alike[descent.order[above]] == descent.alike[job]:
+            for failed in descent.candidates[above, : descent.tried[above] - 1]:
+                if failed < cost.shape[0]:
+                    cost[failed] = 1
     count = 0
     for touching in (True, False):
         for o in range(descent.domain[depth, job]):
-            if cost[o] == 0:
+            if cost[o] == 0 and descent.starts[o % descent.starts.shape[0]]:
                 touches = cost[o - 1] != 0 or cost[(o + 1) % cost.shape[0]] != 0
                 if touches == touching:
                     descent.candidates[depth, count] = o
@@ -158,7 +176,7 @@ def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
             common = np.gcd(jobs[other]["period"], jobs[job]["period"])
             domain[other] = np.lcm(domain[other], common)
         if _meet(descent.state, job, other):
-            room[other] = _room_of(descent.state, other)
+            room[other] = _room_of(descent, other)
             if room[other] == 0:
                 return False
     return True
@@ -175,12 +193,39 @@ def _meet(state: DemandState, one: int, other: int) -> bool:
 
 
 @kernel
-def _room_of(state: DemandState, job: int) -> int:
+def _room_of(descent: Descent, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed."""
-    cost, minimum = scored(state, job)
+    cost, minimum = scored(descent.state, job)
     if minimum > 0:
         return 0
-    count = 0
-    for o in range(cost.shape[0]):
-        count += cost[o] == 0
+    count, modulus = 0, descent.starts.shape[0]
+    for begin in range(0, cost.shape[0], modulus):
+        for residue in range(modulus):
+            count += cost[begin + residue] == 0 and descent.starts[residue] == 1
     return count
+
+
+@kernel
+def fill(state: DemandState, order: Ints, first: int, end: int, modulus: int, offsets: Ints) -> int:
+    """Place the jobs ``order[first:end]`` without contention; return how many of all are placed.
+
+    Each goes to an offset of the lowest residue, and of those to the first one. So bursts of long
+    periods stand one behind the other where a burst of the shortest period could.
+
+    Parameters
+    ----------
+    modulus
+        Of the residues; 1 for the first offset.
+    """
+    for place in range(first, end):
+        job = order[place]
+        cost, minimum = scored(state, job)
+        if minimum > 0:
+            return place
+        best = -1
+        for o in range(cost.shape[0]):
+            if cost[o] == 0 and (best < 0 or o % modulus < best % modulus):
+                best = o
+        offsets[job] = best
+        put_job(state, job, best, ADD)
+    return end

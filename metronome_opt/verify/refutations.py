@@ -80,10 +80,60 @@ class _Traffic:
         if stated.link not in self.capacities:
             return f"there is no link {quote(stated.link)}"
         loads, excess = self.excess(stated)
-        if excess > 0:
+        if excess > 0 or self.is_crowded(stated):
             return None
         load, capacity = sum(loads.values()), self.capacities[stated.link]
-        return f"link {stated.link} carries their mean traffic, {load} of {capacity} Mbit/s"
+        return (
+            f"link {stated.link} carries their mean traffic, {load} of {capacity} Mbit/s, and "
+            "between the bursts of some there is room for those of the others"
+        )
+
+    def _long(self, job: Job, link: str) -> list[int]:
+        """Return the lengths of the bursts, joined where they touch, above half of a link."""
+        flows, lengths, end = job.links.get(link, 0), [0], None
+        parts = [
+            (slot, slots)
+            for slot, slots, rate in self.patterns[job.name]
+            if 2 * flows * rate > self.capacities[link]
+        ]
+        for slot, slots in parts:
+            if slot != end:
+                lengths.append(0)
+            lengths[-1] += slots
+            end = slot + slots
+        if len(lengths) > 2 and parts[0][0] + job.period == end:
+            lengths[1] += lengths.pop()
+        return lengths[1:]
+
+    def is_crowded(self, stated: Refutation) -> bool:
+        """Return whether the bursts of some jobs leave too few gaps to those of others.
+
+        Bursts that take more than half of a link cannot meet. Those of periods that divide a window
+        take the same part of it each time, and long ones have to lie in what is left between them.
+        One that is shorter takes the place of one of those if it is too long for the rest. False as
+        well if it takes too long to see.
+        """
+        bursts = [
+            (self.instance.job(name).period, slots)
+            for name in stated.periods
+            for slots in self._long(self.instance.job(name), stated.link or "")
+        ]
+        cases = {(window, shortest) for window, _ in bursts for _, shortest in bursts}
+        if len(cases) * len(bursts) > MAX_STEPS:
+            return False
+        for window, shortest in cases:
+            taken = sum(window // period * slots for period, slots in bursts if not window % period)
+            most, rest = divmod(window - taken, shortest)
+            counts = [Fraction(0)]
+            for period, slots in bursts:
+                if period % window == 0 and period != window:
+                    if slots >= shortest:
+                        counts[0] += Fraction(window, period)
+                    elif slots > rest:
+                        counts.append(Fraction(window, period))
+            if taken and counts[0] + max(counts[1:], default=0) > most:
+                return True
+        return False
 
 
 # ------------------------------------------------------------------ search trees
@@ -286,7 +336,9 @@ def _needs(instance: Instance, refutations: Iterable[Refutation], longer: int) -
         if not each.periods.keys() <= names:
             continue  # it is a fault
         if each.link in traffic.capacities:
-            needs.append(_Need(*traffic.excess(each)))
+            loads, excess = traffic.excess(each)
+            ones = dict.fromkeys(each.periods, Fraction(1))
+            needs.append(_Need(loads, excess) if excess > 0 else _Need(ones, Fraction(1)))
         elif each.branching is not None:
             needs.append(_Need(dict.fromkeys(each.periods, Fraction(1)), Fraction(1)))
     return sorted(needs, key=lambda need: len(need.parts))

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, groupby, product
 from random import Random
 from typing import Any
 
@@ -46,6 +46,26 @@ def load(instance: Instance, link: str, periods: Mapping[str, int], cushion: int
     sent = {job.name: int(rates_of(job, job.period, cushion).sum()) for job in users}
     parts = (Fraction(job.links[link] * sent[job.name], job.period) for job in users)
     return sum(parts, Fraction(0))
+
+
+def lacks_gaps(instance: Instance, link: str, periods: Mapping[str, int], cushion: int) -> bool:
+    """Return whether gaps on a link hold too few of the bursts that take more than half of it."""
+    (capacity,) = (each.capacity for each in instance.links if each.name == link)
+    users = [job for job in instance.jobs if job.name in periods and link in job.links]
+    bursts = []
+    for each in users:
+        long = rates_of(each, each.period, cushion) * each.links[link] * 2 > capacity
+        turned = np.roll(long, -int(np.argmin(long)))  # no run reaches beyond the end
+        bursts += [(each.period, len(list(run))) for is_long, run in groupby(turned) if is_long]
+    for window, size in product({p for p, _ in bursts}, {m for _, m in bursts}):
+        rest = window - sum(Fraction(window * m, p) for p, m in bursts if window % p == 0)
+        longer = [(window / p, m) for p, m in bursts if p in range(2 * window, 999, window)]
+        room = rest // size
+        beside = [share for share, m in longer if m < size and (rest - m) // size < room]
+        wanted = sum(share for share, m in longer if m >= size) + max([0.0, *beside])
+        if rest < window and wanted > room + 1e-9:
+            return True
+    return False
 
 
 def is_overloaded(instance: Instance, offsets: Mapping[str, int], cushion: int) -> bool:
@@ -100,7 +120,10 @@ def is_proof(instance: Instance, proof: Refutation, cushion: int) -> bool:
     capacity = {link.name: link.capacity for link in instance.links}
     if proof.link is not None and (
         proof.link not in capacity
-        or load(instance, proof.link, proof.periods, cushion) <= capacity[proof.link]
+        or (
+            load(instance, proof.link, proof.periods, cushion) <= capacity[proof.link]
+            and not lacks_gaps(instance, proof.link, proof.periods, cushion)
+        )
     ):
         return False
     tree = proof.branching
@@ -115,7 +138,9 @@ def least_left_out(instance: Instance, proofs: tuple[Refutation, ...], cushion: 
     def allows(proof: Refutation, out: tuple[str, ...]) -> bool:
         kept = {name: period for name, period in proof.periods.items() if name not in out}
         if proof.link is not None:
-            return load(instance, proof.link, kept, cushion) <= capacity[proof.link]
+            most = capacity[proof.link]
+            if load(instance, proof.link, proof.periods, cushion) > most:
+                return load(instance, proof.link, kept, cushion) <= most
         return len(kept) < len(proof.periods)
 
     return min(

@@ -1,0 +1,1 @@
+"""Instances that others have made, as problems of this package."""
