@@ -47,7 +47,8 @@ def simulate(
         typer.Option(
             metavar="FILE",
             help="Arrivals as they were, in place of the jobs of SCENARIO: a trace with the "
-            "columns of Muri, Sia or Philly; seeds take one window of it after the other.",
+            "columns of Muri, Sia or Philly; seeds take one window of it after the other. "
+            "Studies such as muri and sia say how many jobs, and how much faster time passes.",
             show_default="none",
         ),
     ] = None,

@@ -349,7 +349,8 @@ class Scenario(Record):
             return data
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
-        taken = (COMPUTED, MEASURED, *find_files("published", None))
+        published = find_files("published", None)
+        taken = (COMPUTED, MEASURED, *published)
         for each in taken:
             if each in known:
                 refuse(f"patterns.{each}", f"{quote(each)} is taken; rename the pattern")
@@ -358,7 +359,8 @@ class Scenario(Record):
             name = job.get("traffic") if isinstance(job, Mapping) else None
             if isinstance(name, str) and name not in (*known, *taken):
                 there = f"there are {', '.join(map(str, known))}" if known else "write patterns"
-                refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {there}")
+                hint = f"{there}; published are {', '.join(published)}"
+                refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {hint}")
             is_pattern = isinstance(name, str) and name in known
             shared.append({**job, "traffic": known[name]} if is_pattern else job)
         return {**data, "jobs": shared}

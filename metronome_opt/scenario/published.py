@@ -57,6 +57,14 @@ class PublishedStep(Record):
             refuse("network_ms", f"{sent:g}: is longer than the iteration, {whole:g} ms")
         return self
 
+    @property
+    def local(self) -> Self:
+        """The iteration of a job on one node: without what two nodes or more send."""
+        if self.nodes is None or self.network_ms == self.iteration_ms:
+            return self
+        rest = self.iteration_ms - self.network_ms
+        return self.model_copy(update={"iteration_ms": rest, "network_ms": Fraction(0)})
+
     def traffic(self, rate_mbps: int) -> Traffic:
         """Return its traffic, one burst at the end of the iteration, at a rate."""
         length = max(self.network_ms, _SHORTEST_MS)
@@ -107,8 +115,17 @@ class Published(Record):
         """Names of its models, in order."""
         return tuple(sorted({step.model for step in self.steps}))
 
+    def batches(self, model: str, gpus: int) -> tuple[int, ...]:
+        """Return the batches of a model at the number of GPUs that is nearest."""
+        near = self.step(model, gpus).gpus
+        return tuple(
+            step.batch for step in self.steps if (step.model, step.gpus) == (model.lower(), near)
+        )
+
     def step(self, model: str, gpus: int, batch: int | None = None) -> PublishedStep:
         """Return the iteration of a model that is nearest in GPUs, then in batch.
+
+        The smallest batch if none is given.
 
         An `InputError` names the models if that one is not among them.
         """

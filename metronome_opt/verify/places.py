@@ -166,7 +166,7 @@ def _flows(
     ring = list(dict.fromkeys(nodes))
     if len(ring) == 1:
         return flows
-    is_measured = job["traffic"] == "measured"
+    is_measured = isinstance(job["traffic"], str)  # a record's, or published; computed is null
     # The rack of each that sends, its interfaces, and the racks of those that it sends to.
     senders: list[tuple[str | None, Sequence[str], set[str | None]]] = []
     if (job["allreduce"] or ("ring" if is_measured else "tasks")) == "tasks":

@@ -10,6 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.published import PublishedStep, published_names, read_published
+from metronome_opt.verify.places import check_flows
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -31,6 +32,18 @@ def test_job_by_model_sends_what_was_published() -> None:
     assert entry.title == "VGG19, muri"
     (burst,) = entry.rounded.phases  # half as fast as published: 179 ms, then twice 123 ms
     assert (burst.start, burst.length, entry.rounded.period) == (179, 246, 425)
+
+
+def test_judge_knows_the_ring_of_published_jobs() -> None:
+    cluster = {"topology": "leaf-spine", "nodes": 4, "gpus": 8, "nic_gbps": 50, "racks": 2}
+    nodes = ["node-00", "node-01", "node-02", "node-03"]
+    placed = scenario(workers=4, nodes=nodes).model_dump(mode="json") | {"cluster": cluster}
+    described = Scenario.from_dict(placed)
+    flows = dict.fromkeys((*nodes, "rack-0-uplink", "rack-1-uplink"), 1)
+    problem = build_scenario(described)
+    assert dict(problem.instance.jobs[0].links) == flows
+    document = described.model_dump(mode="json")
+    assert check_flows(document, {"a": nodes}, problem.instance) == ()
 
 
 def test_document_keeps_name() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.model import DescribedJob
+from metronome_opt.scenario.published import read_published
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws.traces import read_trace
 from tests.simulate.studies import study
@@ -81,8 +82,25 @@ def test_trace_without_models_draws_them(tmp_path: Path) -> None:
 
 def test_seeds_take_windows(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(MURI)
-    first, second, third = (_jobs(tmp_path / "trace.csv", seed, count=1) for seed in range(3))
-    assert [jobs[0].iterations for jobs in (first, second, third)] == [50, 600, 50]
+    first, second = (_jobs(tmp_path / "trace.csv", seed, count=1) for seed in range(2))
+    assert [jobs[0].iterations for jobs in (first, second)] == [50, 600]
+    with pytest.raises(InputError, match=r"count: 1: .* has 2 windows of so many jobs, and"):
+        _jobs(tmp_path / "trace.csv", 2, count=1)
+
+
+def test_job_on_one_node_sends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(SIA.replace("bert,12,384", "bert,8,256"))
+    (job,) = _jobs(tmp_path / "trace.csv", published="sia-rtx")
+    step = read_published("sia-rtx").step("bert", 8, 32)
+    assert job.workers == 1
+    assert job.stated is not None
+    assert job.stated.period_ms == step.iteration_ms - step.network_ms
+
+
+def test_too_many_iterations_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(MURI.replace(",600,", ",6e14,"))
+    with pytest.raises(InputError, match=r"faster: job-1 has 6e.14 iterations, above 1,000"):
+        _jobs(tmp_path / "trace.csv")
 
 
 @pytest.mark.parametrize(
@@ -91,10 +109,16 @@ def test_seeds_take_windows(tmp_path: Path) -> None:
         ("", "line 1: columns of no known trace"),
         ("a,b\n1,2\n", "line 1: columns of no known trace"),
         (SIA.splitlines()[0] + "\n", "holds no arrivals"),
-        (SIA.replace("811.5", "-1"), "line 2: time: must be a number from 0 on, got '-1'"),
+        (SIA.replace("811.5", "-1"), "line 2: time: must be a number from 0 to 1e.15, got '-1'"),
         (SIA.replace("811.5", "nan"), "line 2: time: must be a number"),
-        (SIA.replace("12,384", ""), "line 2: num_replicas: must be a number from 1 on, got ''"),
-        (MURI.replace("123,1", "400,1"), "line 2: .*network_ms: 400: is longer than"),
+        (
+            SIA.replace("12,384", ""),
+            "line 2: num_replicas: must be a number from 1 to 1e.15, got",
+        ),
+        (MURI.replace("123,1", "400,1"), "line 2: resource_time_2: 400: is above iteration_time"),
+        (MURI.replace("2000", "1e300"), "line 2: submit_time: must be a number from 0 to 1e.15"),
+        (MURI.replace("0,16,", "0,16.5,"), "line 2: num_gpu: must be a whole number, got '16.5'"),
+        (SIA.replace("384", "384,1,2"), "line 2: has more columns than line 1, 5"),
         (PHILLY.replace("2017-10-03 23:40:02", "soon"), "line 3: timestamp: must be a time"),
         ("x" * 20_000, "cannot be read .a line of more than"),
         ("name,time\0", "cannot be read|columns of no known"),

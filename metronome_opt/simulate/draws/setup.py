@@ -18,8 +18,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.model import GPU_HINT, DescribedJob, Sources, read_scenario
 from metronome_opt.scenario.network import Cluster, Resources
+from metronome_opt.scenario.published import PublishedStep
 from metronome_opt.scenario.traffic import (
-    Traffic,
     Training,
     batches_around,
     iteration,
@@ -35,6 +35,7 @@ from metronome_opt.scenario.workload import (
 Mix = Literal["harmonic", "any", "free"]
 """Set of batches to draw from; see `Setup.batches`."""
 
+MAX_ITERATIONS = 10**9
 HARMONIC_MS = (75, 125, 375, 750, 1500)
 BATCHES = (0.5, 2.0)  # as multiples of the usual batch
 
@@ -164,11 +165,12 @@ class Setup:
 def published_job(
     setup: Setup,
     name: str,
-    traffic: Traffic,
+    step: PublishedStep,
+    rate_mbps: int,
     gpus: int,
     *,
     arrival_s: float,
-    iterations: int,
+    iterations: float,
     jitter: float | None,
 ) -> DescribedJob:
     """Return a job of so many GPUs with the traffic of a published iteration.
@@ -176,16 +178,21 @@ def published_job(
     One that fits on a node is one pod and sends nothing over the network. A larger one has pods of
     as many GPUs as divide its own and a node's.
     """
+    if iterations > MAX_ITERATIONS:
+        raise InputError(
+            f"faster: {name} has {iterations:.3g} iterations, above {MAX_ITERATIONS:,}; let time "
+            "pass faster"
+        )
     widest = max(setup.cluster.gpus_of.values())
     each = gpus if gpus <= widest else math.gcd(gpus, widest)
     return DescribedJob(
         name=name,
-        traffic=traffic,
+        traffic=step.traffic(rate_mbps),
         workers=gpus // each,
         each=Resources(gpus=each),
         allreduce="ring",
         arrival_s=arrival_s,
-        iterations=iterations,
+        iterations=max(1, round(iterations)),
         jitter=jitter,
     )
 
@@ -197,9 +204,6 @@ def stream(seed: int, aspect: str) -> random.Random:
     do: a higher load brings the same jobs sooner.
     """
     return random.Random(f"{aspect} {seed}")  # noqa: S311 (not for cryptography)
-
-
-MAX_ITERATIONS = 10**9
 
 
 class Generator(Record, ABC):

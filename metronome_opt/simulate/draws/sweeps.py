@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, naming
 from metronome_opt.records import FrozenMap, Jitter, Name
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.published import read_published
@@ -26,7 +26,7 @@ class Sweeps(Generator):
     Parameters
     ----------
     published
-        Published iterations, whose models are drawn uniformly.
+        Published iterations, whose models are drawn uniformly, and then their batches.
     models
         The models to draw from; all of them if left out.
     count
@@ -59,7 +59,10 @@ class Sweeps(Generator):
         while left:
             size = min(left, draw.choices(sizes, list(self.groups.values()))[0])
             gpus = draw.choices(widths, list(self.gpus.values()))[0]
-            step = table.step(draw.choice(self.models or table.models), gpus)
+            with naming("models"):
+                model = draw.choice(self.models or table.models)
+                step = table.step(model, gpus, draw.choice(table.batches(model, gpus)))
+            step = step.local if gpus <= max(setup.cluster.gpus_of.values()) else step
             iterations = draw.randint(*self.iterations)
             groups.append((size, gpus, step, iterations))
             gpu_s += size * gpus * iterations * float(step.iteration_ms) / 1000
@@ -76,7 +79,8 @@ class Sweeps(Generator):
             published_job(
                 setup,
                 f"job-{index:0{digits}}",
-                step.traffic(table.rate_mbps),
+                step,
+                table.rate_mbps,
                 gpus,
                 arrival_s=arrival,
                 iterations=iterations,

@@ -21,7 +21,7 @@ from typing import IO, Annotated, NamedTuple
 
 from pydantic import Field
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, counted, naming, quote
 from metronome_opt.records import Jitter, Name
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.published import Published, PublishedStep, read_published
@@ -29,6 +29,7 @@ from metronome_opt.simulate.draws.setup import Generator, Setup, published_job, 
 
 _MAX_ARRIVALS = 1_000_000
 _MAX_LINE = 10_000  # characters
+_LARGEST = 1e15  # of a number in a trace
 _Row = Mapping[str, str]
 
 
@@ -62,34 +63,47 @@ def _number(row: _Row, column: str, least: float = 0.0) -> float:
         value = float(row[column])
     except ValueError:
         value = math.nan
-    if not least <= value < math.inf:
-        raise InputError(f"{column}: must be a number from {least:g} on, got {quote(row[column])}")
+    if not least <= value <= _LARGEST:
+        raise InputError(
+            f"{column}: must be a number from {least:g} to {_LARGEST:g}, got {quote(row[column])}"
+        )
     return value
 
 
+def _count(row: _Row, column: str) -> int:
+    value = _number(row, column, 1)
+    if value != int(value):
+        raise InputError(f"{column}: must be a whole number, got {quote(row[column])}")
+    return int(value)
+
+
 def _muri(row: _Row) -> Arrival:
+    length, network = _number(row, "iteration_time", 1e-3), _number(row, "resource_time_2")
+    if network > length:
+        raise InputError(f"resource_time_2: {network:g}: is above iteration_time, {length:g}")
     step = PublishedStep(
-        model=row["model_name"].lower(),
-        gpus=int(_number(row, "num_gpu", 1)),
-        batch=int(_number(row, "batch_size", 1)),
-        iteration_ms=Fraction(repr(_number(row, "iteration_time", 1e-3))),
-        network_ms=Fraction(repr(_number(row, "resource_time_2"))),
+        model=row["model_name"].lower() or "unknown",
+        gpus=_count(row, "num_gpu"),
+        batch=_count(row, "batch_size"),
+        iteration_ms=Fraction(repr(length)),
+        network_ms=Fraction(repr(network)),
     )
-    iterations = int(_number(row, "iterations", 1))
+    iterations = _count(row, "iterations")
     at_s = _number(row, "submit_time") / 1000
     return Arrival(at_s, step.gpus, step.model, step.batch, step, iterations)
 
 
 def _sia(row: _Row) -> Arrival:
-    gpus = int(_number(row, "num_replicas", 1))
+    gpus = _count(row, "num_replicas")
     batch = max(1, round(_number(row, "batch_size", 1) / gpus))
     return Arrival(_number(row, "time"), gpus, row["application"].lower(), batch)
 
 
 def _philly(row: _Row) -> Arrival:
-    gpus = int(_number(row, "num_gpus", 1))
+    gpus = _count(row, "num_gpus")
     try:
-        at = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC)
+        at = datetime.fromisoformat(row["timestamp"])
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
         raise InputError(f"timestamp: must be a time, got {quote(row['timestamp'])}") from None
     return Arrival(at.timestamp(), gpus, gpu_s=gpus * _number(row, "duration"))
@@ -125,11 +139,14 @@ def read_trace(path: str | Path) -> Sequence[Arrival]:
                 raise InputError(f"{path}: line 1: columns of no known trace; known are {known}")
             for row in rows:
                 with naming(f"{path}: line {rows.line_num}"):
+                    if None in row:
+                        raise InputError(f"has more columns than line 1, {len(columns)}")
                     if len(arrivals) >= _MAX_ARRIVALS:
                         raise InputError(f"more than {_MAX_ARRIVALS:,} arrivals; cut the file")
                     arrivals.append(_FORMS[form](row))
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read ({error}); get the file anew") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"{path}: cannot be read ({why}); get the file anew") from None
     if not arrivals:
         raise InputError(f"{path}: holds no arrivals")
     return tuple(sorted(arrivals, key=lambda arrival: arrival.at_s))
@@ -138,11 +155,11 @@ def read_trace(path: str | Path) -> Sequence[Arrival]:
 def _open(path: Path) -> IO[str]:
     match path.suffix:
         case ".gz":
-            return gzip.open(path, "rt", encoding="utf-8")
+            return gzip.open(path, "rt", encoding="utf-8-sig")
         case ".xz":
-            return lzma.open(path, "rt", encoding="utf-8")
+            return lzma.open(path, "rt", encoding="utf-8-sig")
         case _:
-            return path.open(encoding="utf-8")
+            return path.open(encoding="utf-8-sig")
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
@@ -179,7 +196,7 @@ class Trace(Generator):
     jitter: Jitter = None
 
     def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
-        """Return the jobs of the window of a seed; behind the last one the first follows."""
+        """Return the jobs of the window of a seed; the last one may have fewer."""
         if self.file is None:
             raise InputError("file: missing; name the trace with --trace FILE")
         table = read_published(self.published)
@@ -188,7 +205,13 @@ class Trace(Generator):
             arrivals = [arrival for arrival in read_trace(self.file) if arrival.gpus <= room]
         if not arrivals:
             raise InputError(f"file: {self.file}: no job fits into {room} GPUs")
-        first = seed * self.count % len(arrivals)
+        windows = -(-len(arrivals) // self.count)
+        if seed >= windows and arrivals[0].model is not None:  # else others are drawn
+            raise InputError(
+                f"count: {self.count}: {self.file} has {counted(windows, 'window')} of so many "
+                f"jobs, and seed {seed} asks for one more; ask for fewer seeds or smaller windows"
+            )
+        first = seed % windows * self.count
         window = arrivals[first : first + self.count]
         draw = stream(seed, "models")
         digits = len(str(len(window) - 1))
@@ -207,7 +230,11 @@ class Trace(Generator):
         choose: Callable[[tuple[str, ...]], str],
     ) -> DescribedJob:
         model = arrival.model or choose(table.models)
-        step = arrival.step or table.step(model, arrival.gpus, arrival.batch)
+        step = arrival.step
+        if step is None:
+            with naming("published"):
+                step = table.step(model, arrival.gpus, arrival.batch)
+            step = step.local if arrival.gpus <= max(setup.cluster.gpus_of.values()) else step
         if arrival.iterations is not None:
             iterations = float(arrival.iterations)
         else:
@@ -223,9 +250,10 @@ class Trace(Generator):
         return published_job(
             setup,
             name,
-            step.traffic(table.rate_mbps),
+            step,
+            table.rate_mbps,
             arrival.gpus,
             arrival_s=(arrival.at_s - begin_s) / self.faster,
-            iterations=max(1, round(iterations / self.faster)),
+            iterations=iterations / self.faster,
             jitter=self.jitter,
         )
