@@ -463,13 +463,12 @@ def _check_tiers(fabric: Cluster) -> None:
         if rack.within is not None and rack.within not in within:
             refuse(f"racks[{index}].within", f"there is no rack {quote(rack.within)}")
     for index, rack in enumerate(fabric.racks):
-        top = next(reversed(fabric.ways[rack.name]))
-        if within[top] is not None:
-            refuse(
-                f"racks[{index}].within",
-                f"{quote(rack.within)}: stands in itself, or a rack in more than "
-                f"{MAX_TIERS - 1} others; name one of the next tier",
-            )
+        way = fabric.ways[rack.name]
+        above = within[next(reversed(way))]
+        if above is not None:
+            many = f"has more than {MAX_TIERS - 1} others above it"
+            fault = "stands in itself" if above in way else many
+            refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}; leave one out")
 
 
 def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:

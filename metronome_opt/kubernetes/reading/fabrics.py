@@ -144,6 +144,7 @@ def _read_table(text: str) -> dict[str, Way]:
 
 def _read_slurm(text: str) -> dict[str, Way]:
     wiring = Wiring()
+    first: dict[str, str] = {}
     for where, line in _lines(text):
         words = {}
         for word in line.split():
@@ -161,6 +162,8 @@ def _read_slurm(text: str) -> dict[str, Way]:
         if above is None or not lists:
             missing = "Nodes or Switches" if above else "SwitchName"
             raise InputError(f"{where}: {missing}: missing, got {quote(line)}")
+        if first.setdefault(above, where) != where:
+            raise InputError(f"{where}: {quote(above)} is also {first[above]}; join the two")
         wiring.add(where, above, **{name: expand(each, where) for name, each in lists.items()})
     return wiring.ways()
 

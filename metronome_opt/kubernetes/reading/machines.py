@@ -69,7 +69,7 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
         has = {name: each.model_copy(update={"gpus": choices.gpus}) for name, each in has.items()}
     nodes = {node.name: node for node in objects.of("Node") if has[node.name].gpus} or capacities
     machines = {}
-    switches = switches_of(objects, nodes)
+    switches = switches_of(objects, nodes, notes)
     for name, source in nodes.items():
         if name not in links and choices.nic_mbps is not None:
             links[name] = ((name, choices.nic_mbps),), ()
@@ -168,6 +168,12 @@ def cluster_document(
         notes.append(
             f"uplinks of tier {lacking} limit nothing, since none states what they carry; "
             "--tier-gbps gives it, from the lowest tier up"
+        )
+    above_none = [name for name in machines if name not in tree.rack_of]
+    if tree.racks and above_none:
+        notes.append(
+            f"{counted(len(above_none), 'node')} ({first_few(above_none)}) below no switch: "
+            "nothing limits what they send but their interfaces"
         )
     links = dict(link for machine in machines.values() for link in machine.interfaces)
     for uplink in tree.uplinks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from metronome_opt.errors import naming
+from metronome_opt.errors import first_few, naming
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.kinds import HYPER_NODE, TOPOLOGY
 from metronome_opt.kubernetes.objects import Objects
@@ -21,12 +21,13 @@ _HOST = "kubernetes.io/hostname"  # a level of one node each
 _Known = Mapping[str, KubernetesObject]
 
 
-def switches_of(objects: Objects, nodes: _Known) -> dict[str, Way]:
+def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, Way]:
     """Return the switches above each node that has any, from its own one up.
 
-    The first that knows a node counts: HyperNodes, Topologies, the labels of Topograph.
+    The first that knows a node counts: HyperNodes, Topologies, the labels of Topograph. Members
+    that are not there are appended to `notes`.
     """
-    wired = _by_hyper_nodes(objects, nodes)
+    wired = _by_hyper_nodes(objects, nodes, notes)
     levels = [_levels(topology) for topology in objects.of(TOPOLOGY)]
     ways = {}
     for name, node in nodes.items():
@@ -59,7 +60,7 @@ def _levels(topology: KubernetesObject) -> list[str]:
 # ------------------------------------------------------------------ HyperNodes
 
 
-def _by_hyper_nodes(objects: Objects, nodes: _Known) -> Mapping[str, Way]:
+def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mapping[str, Way]:
     wiring = Wiring()
     known: Mapping[str, _Known] = {
         "Node": nodes,
@@ -71,6 +72,9 @@ def _by_hyper_nodes(objects: Objects, nodes: _Known) -> Mapping[str, Way]:
             if kind.text() not in known:
                 kind.fail("must be Node or HyperNode")
             names = _selected(member / "selector", known[kind.value])
+            lacking = sorted(set(names) - known[kind.value].keys())
+            if lacking:
+                notes.append(f"{member.position}: there is no {kind.value} {first_few(lacking)}")
             below = "nodes" if kind.value == "Node" else "switches"
             wiring.add(member.position, above.name, **{below: names})
     with naming("HyperNodes"):

@@ -45,8 +45,11 @@ class Wiring:
                 raise InputError(f"{where}: more than {MAX_NODES} {kind}s; divide the fabric")
 
     def ways(self) -> dict[str, Way]:
-        """Return the way up from each node; an `InputError` if one has no end."""
-        return {node: self._way(switch) for node, switch in self._node.items()}
+        """Return the way up from each node; an `InputError` if one of a switch has no end."""
+        ways = {node: self._way(switch) for node, switch in self._node.items()}
+        for switch in self._switch:  # also those above no node
+            self._way(switch)
+        return ways
 
     def _way(self, switch: str) -> Way:
         way = [switch]

@@ -113,6 +113,7 @@ BAD = [
     ("a.conf", "SwitchName=a Nodes=n[9-1]", "line 1: must be a range such as 08-12, got '9-1'"),
     ("a.conf", "SwitchName=a Nodes=n[1-999999999]", "line 1: more than 100000 names, got '1-9"),
     ("a.conf", "SwitchName=a Nodes=n[1-999]m[1-999]", "line 1: more than 100000 names, got 'n"),
+    ("a.conf", "SwitchName=a Nodes=b\nSwitchName=a Nodes=c", "line 2: 'a' is also line 1"),
     ("a.conf", "SwitchName=a", "line 1: Nodes or Switches: missing, got 'SwitchName=a'"),
     ("a.conf", "SwitchName=a \\", "line 1: ends in a backslash, and no line follows"),
     ("a.conf", "SwitchName=a Nodes=n\nSwitchName=b Nodes=n", "line 2: node 'n' is below 'a' and"),

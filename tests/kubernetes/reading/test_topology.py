@@ -146,6 +146,12 @@ def test_hyper_nodes_above_themselves() -> None:
     assert fault(*machines(), one, two, job()) == line
 
 
+def test_what_is_not_there_or_below_no_switch_is_noted() -> None:
+    notes = read(*machines(), hyper("a", exact("ghost"), exact("n0"))).notes
+    assert any("there is no Node ghost" in each for each in notes)
+    assert any("below no switch" in each for each in notes)
+
+
 def test_uplinks_carry_what_is_stated_by_tier() -> None:
     objects = [tiers("n0", "l0", "s0", "c"), tiers("n1", "l1", "s1", "c")]
     made = read(*objects, tier_mbps=(500, 2000, 9000))
