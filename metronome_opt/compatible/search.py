@@ -25,9 +25,11 @@ from metronome_opt.presolve.reductions import coarsen
 from metronome_opt.solvers.budget import Budget
 
 _FIRST_TURN = 500  # placements of first fit; of a depth first search, one for each of its jobs
+_ROUNDS = 8  # of first fit, in each turn
 _GROWTH = 4  # of a turn over the one before
 _SHARE = 2 / 3  # of the jobs in the next smaller part
 _TO_THE_FRONT = 0.3  # how often a job that finds no place becomes the first one
+_MOVES = 30  # until all begins anew
 _MAX_CANDIDATES = 2**28
 
 
@@ -46,11 +48,11 @@ def search_offsets(
     fillings = [_Filling(smaller.instance, each, budget, seed) for each in (shortest, 1)]
     parts = _parts(smaller.instance)
     searches: list[_Descent] = []
-    turn = max(_FIRST_TURN, len(instance.jobs))
+    turn, rounds = _FIRST_TURN, _ROUNDS * len(instance.jobs)
     while placements > 0 and not budget.stopped:
         turn = min(turn, placements)
         for filling in fillings:
-            offsets = filling.run(turn)
+            offsets = filling.run(max(turn, rounds))
             if offsets is not None:
                 return FitDecision(offsets=smaller.restore(offsets))
         searches += (_Descent(part, budget) for part in parts)
@@ -99,8 +101,9 @@ class _Filling:
         self._random = np.random.default_rng(seed)
         compiled = compile_instance(instance)
         self._state = compiled.empty()
-        self._order = np.array(free, dtype=np.int64)
-        self._placed = 0
+        self._first_order = np.array(free, dtype=np.int64)
+        self._order = self._first_order.copy()
+        self._placed = self._moves = 0
         self._offsets = np.array([job.fixed_offset or 0 for job in jobs], dtype=np.int64)
         for index, job in enumerate(jobs):
             if job.fixed_offset is not None:
@@ -124,12 +127,15 @@ class _Filling:
     def _move(self) -> None:
         """Place the job that found no place earlier."""
         last = self._placed
-        to_the_front = self._random.random() < _TO_THE_FRONT or not last
+        self._moves = (self._moves + 1) % _MOVES
+        to_the_front = self._random.random() < _TO_THE_FRONT or not last or not self._moves
         self._placed = 0 if to_the_front else int(self._random.integers(last))
         for index in self._order[self._placed : last]:
             put_job(self._state, index, self._offsets[index], REMOVE)
         part = self._order[self._placed : last + 1]
         part[:] = np.roll(part, 1)
+        if not self._moves:
+            self._order[:] = self._first_order
 
 
 class _Descent:
@@ -147,9 +153,14 @@ class _Descent:
         ended: int = fitting.EXHAUSTED
         for part in self._budget.slices(max(1, turn // len(self.jobs))):
             if self._descent is None:
-                self._descent = self._start()
-                if (self._descent.room[0] == 0).any():
+                descent = self._start()
+                for index in range(len(self.jobs)):
+                    if self._budget.stopped:
+                        return fitting.EXHAUSTED
+                    descent.room[0, index] = fitting.room_of(descent, index)
+                if self._is_overloaded or (descent.room[0] == 0).any():
                     return fitting.REFUTED
+                self._descent = descent
             ended = fitting.descend(self._descent, part)
             if ended != fitting.EXHAUSTED:
                 break
@@ -171,8 +182,7 @@ class _Descent:
             kind = (job.period, job.phases, tuple(job.links.items()))
             alike[index] = kinds.setdefault(kind, index)
         descent = fitting.start_descent(compiled, component, domain, alike, _starts(self.jobs))
-        if contention(compiled, descent.state) > 0:  # of jobs that are fixed
-            descent.room[0] = 0
+        self._is_overloaded = contention(compiled, descent.state) > 0  # by jobs that are fixed
         return descent
 
 

@@ -46,7 +46,7 @@ class Descent(NamedTuple):
 def start_descent(
     compiled: Compiled, component: Ints, domain: Ints, alike: Ints, starts: Ints
 ) -> Descent:
-    """Return a search that has placed the jobs that are fixed, and nothing else.
+    """Return a search that has placed the jobs that are fixed, and does not know the room yet.
 
     Parameters
     ----------
@@ -80,9 +80,6 @@ def start_descent(
         if job.fixed_offset is not None:
             descent.offsets[index] = job.fixed_offset
             put_job(descent.state, index, job.fixed_offset, ADD)
-    for index in range(count):
-        free = descent.offsets[index] < 0
-        descent.room[0, index] = _room_of(descent, index) if free else -1
     return descent
 
 
@@ -176,7 +173,7 @@ def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
             common = np.gcd(jobs[other]["period"], jobs[job]["period"])
             domain[other] = np.lcm(domain[other], common)
         if _meet(descent.state, job, other):
-            room[other] = _room_of(descent, other)
+            room[other] = room_of(descent, other)
             if room[other] == 0:
                 return False
     return True
@@ -193,8 +190,10 @@ def _meet(state: DemandState, one: int, other: int) -> bool:
 
 
 @kernel
-def _room_of(descent: Descent, job: int) -> int:
-    """Return at how many offsets a job adds no contention to what is placed."""
+def room_of(descent: Descent, job: int) -> int:
+    """Return at how many offsets a job adds no contention to what is placed, -1 if it is itself."""
+    if descent.offsets[job] >= 0:
+        return -1
     cost, minimum = scored(descent.state, job)
     if minimum > 0:
         return 0
