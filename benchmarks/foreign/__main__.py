@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from benchmarks.foreign.decide import DATA_SETS, decide, table
+from benchmarks.foreign.decide import DATA_SETS, Outcome, decide, table
 from metronome_opt.bench.process import find_commit
 from metronome_opt.errors import InputError
 
@@ -18,16 +19,24 @@ _PSCP = DATA_SETS["pscp"]
 
 def main(
     archive: Annotated[str, typer.Argument(help="Where the data set lies.")] = _PSCP.default_path,
-    output: Annotated[Path | None, typer.Option(help="A CSV line for each instance.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="A line of JSON for each instance; goes on from there.")
+    ] = None,
 ) -> None:
     """Decide which resources of PSCP fit."""
+    known: list[Outcome] = []
+    if output is not None and output.exists():
+        known = [Outcome(**json.loads(line)) for line in output.read_text().splitlines()]
+    outcomes = list(known)
     try:
-        outcomes = list(decide(_PSCP.cases(archive)))
+        for each in decide(_PSCP.cases(archive), known):
+            outcomes.append(each)
+            if output is not None:
+                with output.open("a") as file:
+                    file.write(f"{json.dumps(asdict(each))}\n")
     except InputError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(error.exit_status) from None
-    if output is not None:
-        pd.DataFrame(asdict(each) for each in outcomes).to_csv(output, index=False)
     typer.echo(f"{_PSCP.home_page} ({_PSCP.licence}), commit {find_commit()}")
     typer.echo(pd.DataFrame(table(outcomes)).T.round(3).to_string())
     for each in outcomes:

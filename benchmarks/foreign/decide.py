@@ -57,12 +57,16 @@ class Outcome:
     cpu_s: float
 
 
-def decide(cases: Iterable[Case]) -> Iterator[Outcome]:
-    """Decide each instance, those with equal jobs once."""
+def decide(cases: Iterable[Case], earlier: Iterable[Outcome] = ()) -> Iterator[Outcome]:
+    """Decide each instance, those with equal jobs once; yield what was not found out earlier."""
+    held = {(each.group, each.instance): each for each in earlier}
     known: dict[tuple[tuple[int, int], ...], Outcome] = {}
     find_fit(next(Pscp().convert("a.dat", _FEW)).instance, workers=1)  # loads and compiles
     for group, _, instance in cases:
         jobs = tuple(sorted((job.period, job.volume) for job in instance.jobs))
+        if (group, instance.name) in held:
+            known.setdefault(jobs, held[group, instance.name])
+            continue
         if jobs in known:
             yield replace(known[jobs], group=group, instance=instance.name)
             continue
