@@ -23,7 +23,6 @@ from metronome_opt.objectives import (
 from metronome_opt.result import Result
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import Problem, locate, read_source
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
@@ -391,7 +390,8 @@ def _load_for_places(source: Problem | Scenario) -> None:
 def _hyperperiod(source: Problem | Scenario) -> int | None:
     """Return the slots that all periods have to divide; None for any periods."""
     cluster = source.cluster if isinstance(source, Scenario) else None
-    return cluster.hyperperiod if isinstance(cluster, ClusterSpec) else None
+    hyperperiod: int | None = getattr(cluster, "hyperperiod", None)  # of a cluster with a grid
+    return hyperperiod
 
 
 def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | None:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from metronome_opt.cluster.gang import Gang, JobFile
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.scenario.workload import Workload, data_folder
 
 DOCUMENTS: dict[str, TypeAdapter[Any]] = {

@@ -17,7 +17,7 @@ from metronome_opt.cluster.placing import Place, place_job
 from metronome_opt.documents import parse_yaml
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import Scenario, locate, read_scenario
-from metronome_opt.scenario.cluster import ClusterSpec, read_cluster
+from metronome_opt.scenario.spec import ClusterSpec, read_cluster
 from metronome_opt.schedule import Schedule
 from metronome_opt.simulate import POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw

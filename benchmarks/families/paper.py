@@ -14,8 +14,9 @@ from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenar
 from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.network import Cluster
-from metronome_opt.scenario.traffic import Training, batches_around, suitable_batches
+from metronome_opt.scenario.traffic import Training
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
+from metronome_opt.simulate.draws.batches import batches_around, suitable_batches
 from metronome_opt.simulate.draws.generators import take_fragment
 
 _EXAMPLE = locate("paper-24")

@@ -340,8 +340,8 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario
     from metronome_opt.scenario.build import with_hyperperiod
-    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
+    from metronome_opt.scenario.spec import CLUSTER_FORMAT, ClusterSpec, read_cluster
 
     path = locate(path)
     document = read_document(path)

@@ -16,8 +16,8 @@ from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.scenario import locate
 from metronome_opt.scenario.build import Problem
-from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
 from metronome_opt.scenario.model import SCENARIO_FORMAT
+from metronome_opt.scenario.spec import CLUSTER_FORMAT, read_cluster
 from metronome_opt.scenario.workload import WORKLOAD_FORMAT, read_workload
 from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 

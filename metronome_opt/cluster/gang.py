@@ -28,10 +28,10 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.bursts import divisor_from
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
+from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.scenario.traffic import Traffic
 
 JOB_FORMAT = "metronome-job/1"

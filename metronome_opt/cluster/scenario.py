@@ -14,9 +14,9 @@ from metronome_opt.cluster.moves import decide_moves, moved
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError, naming
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.judge import judge
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule
 
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu"}

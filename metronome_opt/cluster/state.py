@@ -22,8 +22,8 @@ from metronome_opt.cluster.gang import (
 from metronome_opt.errors import InputError, quote
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Placement, Resources
+from metronome_opt.scenario.spec import ClusterSpec
 
 _MAX_RATE = 2**30  # Mbit/s of a link or a task: all that is sent on a link then fits 64 bits
 

@@ -13,7 +13,7 @@ from metronome_opt.documents import make_folder, staged
 from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
-from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.spec import ClusterSpec
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"

@@ -12,8 +12,8 @@ from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, format_path, naming
 from metronome_opt.instance import Instance, Link
 from metronome_opt.records import FrozenDict, FrozenMap, Name, NonNegative, Record, build
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import evaluate
 

@@ -10,8 +10,8 @@ from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.measured import GateCounter, Read
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Host, Resources
+from metronome_opt.scenario.spec import ClusterSpec
 
 RATE = 900
 """Of a burst, in Mbit/s; two of them do not fit a link of 1,000."""

@@ -15,8 +15,8 @@ from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario, locate
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Gpu, Resources
+from metronome_opt.scenario.spec import ClusterSpec
 from tests.cluster.small import cluster, gang
 
 # A forward pass of 10 samples takes 100 ms at 20 TFLOPS; 2 workers send 625 MB, 5,000 Mbit, each.

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from metronome_opt.cluster.gang import Event, Reservation, Reserved
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.spec import ClusterSpec
 from tests.cluster.events import differences, draw, rebuilt, small_cluster
 from tests.cluster.small import A, B, cluster, running, state_of
 from tests.tiers import examples

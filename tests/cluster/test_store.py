@@ -13,7 +13,7 @@ import pytest
 
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.spec import ClusterSpec
 from tests.cluster.events import differences, rebuilt
 from tests.cluster.small import cluster, running, usual
 from tests.test_journal import at_most

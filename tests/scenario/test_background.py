@@ -9,8 +9,8 @@ from metronome_opt.cluster.scenario import scenario_of
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import restore, snapshot_of
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.judge import judge
+from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.solving import solve
 from metronome_opt.verify import check_flows
 from tests.cluster.small import cluster, running, state_of

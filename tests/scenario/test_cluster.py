@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import ClusterSpec, UniformCluster, find_room, read_cluster
+from metronome_opt.scenario.cluster import UniformCluster, find_room
 from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.spec import ClusterSpec, read_cluster
 from tests.scenario.examples import scenario
 
 GPU = {"name": "A100", "sustained_tflops": {"value": 62.5, "assumed": "for the test"}}

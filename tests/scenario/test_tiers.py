@@ -13,8 +13,8 @@ from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import ONE_GPU, Cluster
+from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.verify import check_flows
 from tests.tiers import examples
 

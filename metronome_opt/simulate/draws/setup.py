@@ -21,9 +21,7 @@ from metronome_opt.scenario.network import Cluster, Resources
 from metronome_opt.scenario.published import PublishedStep
 from metronome_opt.scenario.traffic import (
     Training,
-    batches_around,
     iteration,
-    suitable_batches,
 )
 from metronome_opt.scenario.workload import (
     HybridParallel,
@@ -31,6 +29,7 @@ from metronome_opt.scenario.workload import (
     Workload,
     data_folder,
 )
+from metronome_opt.simulate.draws.batches import batches_around, suitable_batches
 
 Mix = Literal["harmonic", "any", "free"]
 """Set of batches to draw from; see `Setup.batches`."""
