@@ -339,7 +339,7 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario
-    from metronome_opt.scenario.build import with_hyperperiod
+    from metronome_opt.scenario.hyperperiods import with_hyperperiod
     from metronome_opt.scenario.model import SCENARIO_FORMAT
     from metronome_opt.scenario.spec import CLUSTER_FORMAT, ClusterSpec, read_cluster
 

@@ -39,11 +39,14 @@ def profile(
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """
-    from metronome_opt.cluster.profile import profile_record, profile_samples, profile_traces
+    from metronome_opt.cluster.collectives import profile_traces
+    from metronome_opt.cluster.profile import profile_record
     from metronome_opt.cluster.recorded import read_record, read_samples
+    from metronome_opt.cluster.sampled import profile_samples
     from metronome_opt.cluster.traces import holds_trace, read_traces
 
-    if holds_trace(file):
+    is_trace = holds_trace(file)
+    if is_trace:
         traces = read_traces(file)
         with naming(file):
             result = profile_traces(traces, rate_mbps)
@@ -53,7 +56,7 @@ def profile(
         bursts = read_record(file)
         with naming(file):
             result = profile_record(bursts)
-    if rate_mbps is not None and (result.message_bytes is not None or not holds_trace(file)):
+    if rate_mbps is not None and (result.message_bytes is not None or not is_trace):
         raise InputError(f"{file}: tells what was sent; leave out --rate-mbps")
     if as_json:
         options.print_json(asdict(result))
@@ -63,7 +66,7 @@ def profile(
 
 
 def _described(result: Profile) -> Iterator[str]:
-    """Yield the lines that say what was found."""
+    """Yield the lines of a profile."""
     if result.traffic is None:
         yield str(result.reason)
     else:

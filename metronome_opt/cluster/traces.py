@@ -209,10 +209,10 @@ class _Reader:
             size = kernel[2:] if kernel.message_bytes is not None else self._called(correlation)
             self._rank().collectives.append(Collective(*kernel[:2], *size))
         for key, ends in self._untimed.items():
-            following, found = math.inf, self._ranks[key].collectives
+            following, collectives = math.inf, self._ranks[key].collectives
             for index, end in reversed(ends):
-                following = min(end, following) - found[index].length_us
-                found[index] = found[index]._replace(start_us=following)
+                following = min(end, following) - collectives[index].length_us
+                collectives[index] = collectives[index]._replace(start_us=following)
         ranks = [trace for trace in self._ranks.values() if trace.collectives]
         if self._plain and not ranks:
             raise InputError(
@@ -238,7 +238,7 @@ class _Reader:
         args = args if isinstance(args, dict) else {}
         if kind == "kernel" and _LIBRARY.search(name):
             start, end = _span(event)
-            size = _told(args, name, self.world) or (None, None)
+            size = _size(args, name, self.world) or (None, None)
             kernel = Collective(start, end - start, *size)
             self._kernels.append((str(args.get("correlation")), kernel))
         elif "gpu" in kind:
@@ -249,9 +249,9 @@ class _Reader:
             launch = str(event.get("tid")), _number(event, "ts")
             self._launches[str(args["correlation"])] = launch
         elif "comms" in name or _LIBRARY.search(name):
-            told = _told(args, name, self.world) or _shaped(args, name, self.world)
-            if told is not None:
-                self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), told))
+            called = _size(args, name, self.world) or _shaped(args, name, self.world)
+            if called is not None:
+                self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), called))
 
     def _called(self, correlation: str) -> tuple[float, float] | tuple[None, None]:
         """Return the size that the innermost call around the launch of a kernel tells."""
@@ -269,7 +269,7 @@ class _Reader:
         name, attrs, kind = str(node["name"]), node.get("attrs"), node.get("type")
         kind = kind if isinstance(kind, int) else None
         pairs = attrs if isinstance(attrs, list) else []
-        told = {
+        attributes = {
             str(each.get("name")): each.get("value") for each in pairs if isinstance(each, dict)
         }
         if name.startswith("ProfilerStep"):
@@ -277,8 +277,8 @@ class _Reader:
             if node.get("ts"):
                 self._rank().steps.append(_span(node))
         elif name == "record_param_comms" if kind is None else kind in _SENDING:
-            size = _told(told, _SENDING.get(kind or 0, name), self.world)
-            if node.get("ts") and not told.get("is_cpu_op"):
+            size = _size(attributes, _SENDING.get(kind or 0, name), self.world)
+            if node.get("ts") and not attributes.get("is_cpu_op"):
                 start, end = _span(node)
                 known = size or (None, None)
                 self._rank().collectives.append(Collective(start, end - start, *known))
@@ -308,12 +308,12 @@ class _Reader:
             if _letters(name) in {"allgather", "reducescatter"}:  # a rank's part of the message
                 sent *= _number(header, "n_ranks")
             length = _number(performed, f"{kind}_exec_time_us")
-            found = self._rank(process).collectives
+            collectives = self._rank(process).collectives
             start = _traced(performed.get("event_trace_ts", line.get("event_trace_ts")), kind)
             if start is None:
                 end = _number(metadata, "dump_timestamp_us")
-                self._untimed.setdefault(process, []).append((len(found), end))
-            found.append(Collective(start or 0.0, length, *_sized(sent, name, ranks)))
+                self._untimed.setdefault(process, []).append((len(collectives), end))
+            collectives.append(Collective(start or 0.0, length, *_sized(sent, name, ranks)))
 
 
 def _traced(events: Any, kind: str) -> float | None:
@@ -361,19 +361,19 @@ def _sized(message: float, kind: str, ranks: Any) -> tuple[float, float]:
     return message, 0.0 if "recv" in letters and "send" not in letters else message
 
 
-def _told(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
+def _size(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
     """Return the size of a collective by the arguments that PyTorch or Chakra gives it."""
     if "comm_size" in args:
         kind = args.get("comm_type")
         name = _KINDS.get(kind, "") if isinstance(kind, int) else name
         return _sized(_number(args, "comm_size"), name, args.get("pg_size", world))
-    told = {_letters(key): value for key, value in args.items()}
-    width = _WIDTHS.get(str(told.get("dtype")).lower())
-    if width is None or "inmsgnelems" not in told or told.get("collectivename") == "wait":
+    stated = {_letters(key): value for key, value in args.items()}
+    width = _WIDTHS.get(str(stated.get("dtype")).lower())
+    if width is None or "inmsgnelems" not in stated or stated.get("collectivename") == "wait":
         return None
-    count = max(_number({"outmsgnelems": 0, **told}, f"{way}msgnelems") for way in ("in", "out"))
-    ranks = told.get("groupsize", told.get("pgsize", world))
-    return _sized(count * width, str(told.get("collectivename") or name), ranks)
+    count = max(_number({"outmsgnelems": 0, **stated}, f"{way}msgnelems") for way in ("in", "out"))
+    ranks = stated.get("groupsize", stated.get("pgsize", world))
+    return _sized(count * width, str(stated.get("collectivename") or name), ranks)
 
 
 def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
@@ -420,8 +420,8 @@ def _decoded(message: memoryview) -> dict[str, Any]:
         if number in _FIELDS:
             node[_FIELDS[number]] = _text(value)
         elif number == _ATTRIBUTE and node["type"] in _SENDING and isinstance(value, memoryview):
-            told = {"name" if key == 1 else "value": _text(each) for key, each in _fields(value)}
-            node["attrs"].append(told)
+            pair = {"name" if key == 1 else "value": _text(each) for key, each in _fields(value)}
+            node["attrs"].append(pair)
     return node
 
 

@@ -26,7 +26,7 @@ _GAP = 2.0  # rows between bands, with their title
 def plot_tree(
     cluster: Cluster, jobs: Mapping[str, Mapping[str, int]], *, ax: Axes | None = None
 ) -> Axes:
-    """Draw each node as a cell, in a column with those of its rack, and who has its GPUs.
+    """Draw each node as a cell in the column of its rack, with the jobs that have its GPUs.
 
     Racks of one switch stand side by side under its name; what is white is free.
 

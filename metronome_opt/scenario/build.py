@@ -13,19 +13,14 @@ from typing import Any
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.records import read_as
-from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod
-from metronome_opt.scenario.cluster import ROOM, find_room
+from metronome_opt.scenario.bursts import Iteration, Rounded
+from metronome_opt.scenario.cluster import find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, Source
 from metronome_opt.scenario.network import Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload, data_folder
 
-# Each has more divisors than any smaller number: so many more periods fit a hyperperiod.
-_COMPOSITE = (
-    *(2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040),
-    *(7560, 10_080, 15_120, 20_160, ROOM),
-)
 _LISTED = 3  # remarks that are listed one by one
 
 
@@ -165,24 +160,6 @@ def _source_of(document: Mapping[str, Any], folder: Path) -> Scenario | Instance
             f"{quote(kind)}"
         )
     return Instance.from_dict(document)
-
-
-def with_hyperperiod(scenario: Scenario) -> Scenario:
-    """Return a scenario whose jobs all repeat together, and with others that come later.
-
-    Its own hyperperiod, if it has one, stays. An `InputError` if the periods are too long for one.
-    """
-    if scenario.hyperperiod_ms is not None:
-        return scenario
-    periods = {entry.rounded.busy for entry in build_scenario(spread(scenario)).traffic}
-    limit = default_limit()
-    if (slots := common_hyperperiod(periods, limit)) is None:
-        raise InputError(
-            f"hyperperiod_ms: missing, and none of up to {limit} slots suits the periods; coarsen "
-            "the slots or raise the limit"
-        )
-    many = max((each for each in _COMPOSITE if slots * each <= min(limit, ROOM)), default=1)
-    return scenario.model_copy(update={"hyperperiod_ms": slots * many * scenario.slot_ms})
 
 
 def build_scenario(scenario: Scenario) -> Problem:

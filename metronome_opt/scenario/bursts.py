@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 
-_SEARCHED = 100_000  # slots up to which a hyperperiod is looked for
-_LONGER = (0.05, 0.1, 0.2, 0.4, 1.0)  # shares of a period that a hyperperiod may add to it
 _MAX_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
 
 
@@ -158,29 +155,3 @@ def _nearest(time: Fraction, slot_ms: int) -> int:
 def divisor_from(whole: int, minimum: int) -> int | None:
     """Return the smallest divisor of `whole` that is at least `minimum`; None if there is none."""
     return next((whole // n for n in range(whole // minimum, 0, -1) if whole % n == 0), None)
-
-
-def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
-    """Return a hyperperiod of at most `longest` slots for some periods; None if there is none.
-
-    That is their least common multiple, or if this is too long the shortest number that has a
-    divisor close above each of them: longer by at most 5 %, or else by 10, 20, 40 or 100 %.
-    """
-    import numpy as np
-
-    together = math.lcm(*periods)
-    if together <= longest:
-        return together
-    first, last = max(periods), min(longest, max(_SEARCHED, 2 * max(periods)))
-    if first > last:
-        return None
-    for share in _LONGER:
-        suits = np.ones(last - first + 1, dtype=bool)
-        for period in set(periods):
-            near = np.zeros_like(suits)
-            for divisor in range(period, min(last, math.floor(period * (1 + share))) + 1):
-                near[-first % divisor :: divisor] = True
-            suits &= near
-        if suits.any():
-            return first + int(suits.argmax())
-    return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.errors import InputError, counted, naming, quote
 from metronome_opt.records import (
     FrozenDict,
     FrozenMap,
@@ -35,12 +35,12 @@ from metronome_opt.scenario.workload import (
     find_files,
     find_workloads,
     megabits,
+    published_files,
     read_workload,
 )
 
 if TYPE_CHECKING:
     from metronome_opt.scenario.measured import MeasuredStep
-    from metronome_opt.scenario.published import Published
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
@@ -48,7 +48,6 @@ GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
 _RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 _SENDERS = 2  # tasks of a job by model, at least
-_NEAR = 2  # factor by which a job's GPUs may differ from those of a published iteration
 
 
 def _placement(value: Any) -> Any:
@@ -86,7 +85,7 @@ def _traffic(value: Any) -> Any:
     if value == MEASURED or isinstance(value, Traffic):
         return value
     if isinstance(value, str):
-        if value in find_files("published", None):
+        if value in published_files():
             return value
         raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
     return Traffic.model_validate(value)
@@ -262,8 +261,9 @@ class DescribedJob(Record):
         try:
             return exact.to_slots(slot_ms, hyperperiod)
         except InputError as error:
-            by_model = isinstance(self.traffic, str)
-            field = f"model: {quote(self.model)}" if by_model else f"batch: {self.batch}"
+            field = f"batch: {self.batch}"
+            if isinstance(self.traffic, str):
+                field = f"model: {quote(self.model)}"
             if self.stated is not None:
                 field = f"traffic.period_ms: {float(self.stated.period_ms):g}"
             raise error.within(field) from None
@@ -349,8 +349,7 @@ class Scenario(Record):
             return data
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
-        published = find_files("published", None)
-        taken = (COMPUTED, MEASURED, *published)
+        taken = (COMPUTED, MEASURED, *published_files())
         for each in taken:
             if each in known:
                 refuse(f"patterns.{each}", f"{quote(each)} is taken; rename the pattern")
@@ -359,7 +358,7 @@ class Scenario(Record):
             name = job.get("traffic") if isinstance(job, Mapping) else None
             if isinstance(name, str) and name not in (*known, *taken):
                 there = f"there are {', '.join(map(str, known))}" if known else "write patterns"
-                hint = f"{there}; published are {', '.join(published)}"
+                hint = f"{there}; published are {', '.join(published_files())}"
                 refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {hint}")
             is_pattern = isinstance(name, str) and name in known
             shared.append({**job, "traffic": known[name]} if is_pattern else job)
@@ -461,7 +460,6 @@ class Sources:
     def __init__(self, workloads: str | None = None, measured: str | None = None) -> None:
         self._files = find_workloads(workloads), find_files("measured", measured)
         self._read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
-        self._published: dict[str, Published] = {}
 
     def of(self, job: DescribedJob, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
@@ -469,19 +467,8 @@ class Sources:
             return job.stated or self.named(job.model or "", job.is_measured, where)
         from metronome_opt.scenario.published import read_published
 
-        if job.traffic not in self._published:
-            self._published[job.traffic] = read_published(job.traffic)
-        table = self._published[job.traffic]
-        try:
-            step = table.step(job.model or "", job.gpus, job.batch)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-        if not step.gpus <= _NEAR * job.gpus <= _NEAR**2 * step.gpus:
-            raise InputError(
-                f"{where}: {quote(job.model)}: {job.traffic} has {step.gpus} GPUs next to the "
-                f"{job.gpus} of the job; state its traffic"
-            )
-        return step.traffic(table.rate_mbps)
+        with naming(where):
+            return read_published(job.traffic).traffic(job.model or "", job.gpus, job.batch)
 
     def named(self, model: str, is_measured: bool, where: str = "model") -> Workload | MeasuredStep:
         """Return a workload, or a measured step, whatever the case of its name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -20,10 +21,11 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.traffic import Moment, Traffic
-from metronome_opt.scenario.workload import Quantity, Rational, file_of, find_files
+from metronome_opt.scenario.workload import Quantity, Rational, file_of, published_files
 
 PUBLISHED_FORMAT = "metronome-published/1"
 
+_NEAR = 2  # factor by which a job's GPUs may differ from those of an iteration
 _SHORTEST_MS = Fraction(1, 1000)  # of a burst, of a job that sends nothing
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -125,9 +127,8 @@ class Published(Record):
     def step(self, model: str, gpus: int, batch: int | None = None) -> PublishedStep:
         """Return the iteration of a model that is nearest in GPUs, then in batch.
 
-        The smallest batch if none is given.
-
-        An `InputError` names the models if that one is not among them.
+        The smallest batch if none is given. An `InputError` names the models if that one is not
+        among them.
         """
         steps = [step for step in self.steps if step.model == model.lower()]
         if not steps:
@@ -139,13 +140,19 @@ class Published(Record):
 
         return min(steps, key=distance)
 
+    def traffic(self, model: str, gpus: int, batch: int | None) -> Traffic:
+        """Return the traffic of a job; an `InputError` if none of about its size is known."""
+        step = self.step(model, gpus, batch)
+        if not step.gpus <= _NEAR * gpus <= _NEAR**2 * step.gpus:
+            raise InputError(
+                f"{quote(model)}: {self.name} has {step.gpus} GPUs next to the {gpus} of the job; "
+                "state its traffic"
+            )
+        return step.traffic(self.rate_mbps)
 
+
+@cache
 def read_published(name: str) -> Published:
     """Read the published iterations of a name, such as ``muri``."""
-    path = file_of(name, find_files("published", None), "published", "table")
+    path = file_of(name, published_files(), "published", "table")
     return read_as(path, lambda document: build(Published, document, PUBLISHED_FORMAT))
-
-
-def published_names() -> tuple[str, ...]:
-    """Return the names of all published iterations that are shipped."""
-    return tuple(find_files("published", None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -211,6 +212,12 @@ def find_workloads(folder: str | Path | None = None) -> Mapping[str, Path]:
     Those of a folder of one's own come before shipped ones of the same name.
     """
     return find_files("workloads", folder)
+
+
+@cache  # each scenario asks for their names
+def published_files() -> Mapping[str, Path]:
+    """Return the files of published iterations by name."""
+    return find_files("published", None)
 
 
 def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:

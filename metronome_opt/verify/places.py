@@ -166,10 +166,10 @@ def _flows(
     ring = list(dict.fromkeys(nodes))
     if len(ring) == 1:
         return flows
-    is_measured = isinstance(job["traffic"], str)  # a record's, or published; computed is null
+    is_ring = isinstance(job["traffic"], str)  # measured, or published; computed is null
     # The rack of each that sends, its interfaces, and the racks of those that it sends to.
     senders: list[tuple[str | None, Sequence[str], set[str | None]]] = []
-    if (job["allreduce"] or ("ring" if is_measured else "tasks")) == "tasks":
+    if (job["allreduce"] or ("ring" if is_ring else "tasks")) == "tasks":
         everywhere = {hosts[node]["rack"] for node in ring}
         for node, its in zip(nodes, rails, strict=True):
             senders.append((hosts[node]["rack"], its, everywhere))

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metronome_opt.cluster.profile import Profile, profile_record, profile_samples
+from metronome_opt.cluster.profile import Profile, profile_record
 from metronome_opt.cluster.recorded import RecordedBurst, read_record, read_samples
+from metronome_opt.cluster.sampled import profile_samples
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.traffic import Traffic
 from tests.gate.clock import Clock, claim

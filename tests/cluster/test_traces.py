@@ -15,7 +15,8 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.cluster import traces
-from metronome_opt.cluster.profile import Profile, profile_traces
+from metronome_opt.cluster.collectives import profile_traces
+from metronome_opt.cluster.profile import Profile
 from metronome_opt.cluster.traces import holds_trace, read_traces
 from metronome_opt.errors import InputError
 

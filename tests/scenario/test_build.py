@@ -16,9 +16,8 @@ from metronome_opt.allocation.scenario import nearest
 from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
 from metronome_opt.scenario import Scenario, build_scenario, read_scenario, spread
-from metronome_opt.scenario.build import with_hyperperiod
-from metronome_opt.scenario.bursts import common_hyperperiod
 from metronome_opt.scenario.deployment import Deployment
+from metronome_opt.scenario.hyperperiods import common_hyperperiod, with_hyperperiod
 from metronome_opt.scenario.workload import find_workloads
 from tests.scenario.examples import scenario
 

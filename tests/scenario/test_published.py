@@ -9,7 +9,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.published import PublishedStep, published_names, read_published
+from metronome_opt.scenario.published import PublishedStep, read_published
+from metronome_opt.scenario.workload import published_files
 from metronome_opt.verify.places import check_flows
 
 
@@ -73,7 +74,7 @@ def test_batch_chooses_among_equal_sizes() -> None:
     assert {table.step("BERT", 8, batch).batch for batch in batches} == batches
 
 
-@pytest.mark.parametrize("name", published_names())
+@pytest.mark.parametrize("name", published_files())
 def test_tables_state_source_and_assumptions(name: str) -> None:
     table = read_published(name)
     assert table.name == name

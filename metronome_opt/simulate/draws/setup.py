@@ -18,7 +18,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.model import GPU_HINT, DescribedJob, Sources, read_scenario
 from metronome_opt.scenario.network import Cluster, Resources
-from metronome_opt.scenario.published import PublishedStep
+from metronome_opt.scenario.published import Published, PublishedStep
 from metronome_opt.scenario.traffic import (
     Training,
     iteration,
@@ -109,6 +109,18 @@ class Setup:
         """GPUs of the whole cluster."""
         return sum(self.cluster.gpus_of.values())
 
+    @property
+    def widest(self) -> int:
+        """GPUs of the node that has most."""
+        return max(self.cluster.gpus_of.values())
+
+    def published_step(
+        self, table: Published, model: str, gpus: int, batch: int | None
+    ) -> PublishedStep:
+        """Return the iteration of a job, without its network time if it fits on a node."""
+        step = table.step(model, gpus, batch)
+        return step.local if gpus <= self.widest else step
+
     def model(self, name: str, batch: int) -> Model:
         """Return a model by name; an `InputError` if it is not known."""
         source = self.sources.named(name, is_measured=False)
@@ -182,8 +194,7 @@ def published_job(
             f"faster: {name} has {iterations:.3g} iterations, above {MAX_ITERATIONS:,}; let time "
             "pass faster"
         )
-    widest = max(setup.cluster.gpus_of.values())
-    each = gpus if gpus <= widest else math.gcd(gpus, widest)
+    each = gpus if gpus <= setup.widest else math.gcd(gpus, setup.widest)
     return DescribedJob(
         name=name,
         traffic=step.traffic(rate_mbps),

@@ -61,8 +61,8 @@ class Sweeps(Generator):
             gpus = draw.choices(widths, list(self.gpus.values()))[0]
             with naming("models"):
                 model = draw.choice(self.models or table.models)
-                step = table.step(model, gpus, draw.choice(table.batches(model, gpus)))
-            step = step.local if gpus <= max(setup.cluster.gpus_of.values()) else step
+                batch = draw.choice(table.batches(model, gpus))
+                step = setup.published_step(table, model, gpus, batch)
             iterations = draw.randint(*self.iterations)
             groups.append((size, gpus, step, iterations))
             gpu_s += size * gpus * iterations * float(step.iteration_ms) / 1000

@@ -233,8 +233,7 @@ class Trace(Generator):
         step = arrival.step
         if step is None:
             with naming("published"):
-                step = table.step(model, arrival.gpus, arrival.batch)
-            step = step.local if arrival.gpus <= max(setup.cluster.gpus_of.values()) else step
+                step = setup.published_step(table, model, arrival.gpus, arrival.batch)
         if arrival.iterations is not None:
             iterations = float(arrival.iterations)
         else:
