@@ -55,6 +55,7 @@ def test_nearly_equal_periods_are_stretched_to_one(length: int, periods: tuple[i
     assert compare([result, free])["contention"].isna().tolist() == [False, True]
 
 
+@pytest.mark.slow
 def test_each_link_has_a_period_of_its_own() -> None:
     others = (305, 311, 317, 331)
     jobs = [

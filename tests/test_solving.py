@@ -116,6 +116,7 @@ def test_problem_may_be_a_problem_or_a_file(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ stopping rules
 
 
+@pytest.mark.slow
 def test_iterations_limit_a_run_repeatably() -> None:
     first, again, longer = (
         solve(HARD, "local", "contention", stop=MaxIterations(n), time_limit=None, workers=1)

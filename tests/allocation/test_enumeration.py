@@ -22,6 +22,7 @@ from tests.allocation.enumeration import (
 CASES = range(25)
 
 
+@pytest.mark.slow
 def test_search_reaches_the_lowest_price_of_all_places() -> None:
     for seed in CASES:
         (lost, price), (fewest, lowest) = compare_prices(draw_scenario(seed))
@@ -29,6 +30,7 @@ def test_search_reaches_the_lowest_price_of_all_places() -> None:
         assert price == pytest.approx(lowest), seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cases"),
     [

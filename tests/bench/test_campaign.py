@@ -83,6 +83,7 @@ def test_every_ending_is_a_record_of_its_own(name: str, outcomes: dict[str, Solv
     assert record.versions["python"]
 
 
+@pytest.mark.slow
 def test_last_schedule_of_a_killed_solver_is_kept(outcomes: dict[str, SolverRecord]) -> None:
     record = outcomes["hang_after_schedule"]
     assert record.offsets == {"a": 0, "b": 0}
@@ -93,6 +94,7 @@ def test_last_schedule_of_a_killed_solver_is_kept(outcomes: dict[str, SolverReco
     assert record.trajectory == ((0.1, Fraction(6000), Fraction(0), "fake"),)
 
 
+@pytest.mark.slow
 def test_no_process_and_no_file_is_left(outcomes: dict[str, SolverRecord], scratch: Path) -> None:
     assert len(outcomes) == len(ENDINGS)
     assert processes(scratch) == []

@@ -68,6 +68,7 @@ def dask(*arguments: str) -> Iterator[None]:
             process.terminate()
 
 
+@pytest.mark.slow
 def test_leaving_a_cluster_kills_its_tasks(cluster: str, suite: Path, scratch: Path) -> None:
     (trial,) = solver_cases(suite, "hang", limits=Limits(time_s=600))
     with dask_pool(cluster) as pool:

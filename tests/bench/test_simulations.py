@@ -110,6 +110,7 @@ def test_every_ending_is_a_record_of_its_own(
     assert record.versions["python"]
 
 
+@pytest.mark.slow
 def test_tables_of_a_simulation_are_recorded(outcomes: dict[str, SimulationRecord]) -> None:
     record = outcomes["simulated"]
     assert record.jobs is not None
@@ -127,6 +128,7 @@ def test_tables_of_a_simulation_are_recorded(outcomes: dict[str, SimulationRecor
 # ------------------------------------------------------------------ what is left
 
 
+@pytest.mark.slow
 def test_crashes_are_repeated_and_limited_runs_under_wider_limits(
     outcomes: dict[str, SimulationRecord],
 ) -> None:
@@ -209,6 +211,7 @@ def test_a_real_simulation_is_recorded_as_it_is_simulated(tmp_path: Path) -> Non
 # ------------------------------------------------------------------ tables
 
 
+@pytest.mark.slow
 def test_tables_are_the_same_whatever_the_order_of_the_records(tmp_path: Path) -> None:
     study = a_study(policies=["ideal", "default"])
     records = [

@@ -52,6 +52,7 @@ def use(problem: str, capsys: Captured, status: int = 0) -> None:
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_jobs_are_placed_where_they_need_no_network(capsys: Captured) -> None:
     """Five jobs have a node each; the sixth has three, where an iteration takes 660 ms.
 
@@ -194,6 +195,7 @@ def test_a_job_that_asks_one_node_gets_an_answer_in_one_line(
     assert status == 0 or len(printed.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert metronome("place state --cluster two-racks --with-jobs") == 0
     lines = printed(capsys, "solve state --time-limit 4 --output s.json")

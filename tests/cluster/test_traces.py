@@ -408,6 +408,7 @@ def test_five_bursts_of_resnet_50(public: Path) -> None:
     assert found.message_bytes == pytest.approx(102.4e6, abs=0.05e6)
 
 
+@pytest.mark.slow
 def test_one_burst_of_many_small_collectives(public: Path) -> None:
     found = profile_traces(read_traces(public / "df_index_resolver.json.gz"))
     assert found.traffic is not None

@@ -67,6 +67,7 @@ def ctrl_c_after(seconds: float) -> Iterator[None]:
     timer.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
 @pytest.mark.parametrize("limit", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("instance", [MANY, FULL], ids=["many", "full"])
@@ -84,6 +85,7 @@ def test_what_is_not_decided_in_time_is_not_known() -> None:
     assert found.stop is Stop.TIME_LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
 def test_ctrl_c_is_answered_on_many_jobs_of_a_link(solver: str) -> None:
     find_fit(FULL, solver=solver, time_limit=1e-6, workers=1)

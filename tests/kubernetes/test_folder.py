@@ -45,6 +45,7 @@ def killed_export(directory: Path, number: int) -> None:
     export(directory, "new")
 
 
+@pytest.mark.slow
 def test_files_are_whole_after_a_kill_and_next_export_completes_them(tmp_path: Path) -> None:
     export(tmp_path / "new", "new")
     new = contents(tmp_path / "new")

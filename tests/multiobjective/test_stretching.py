@@ -88,6 +88,7 @@ def test_sum_is_refused_where_jobs_have_to_be_stretched() -> None:
         solve(TOO_LONG, objective={"contention": 1, "wait": 1})
 
 
+@pytest.mark.slow
 def test_callback_ends_choice_of_stretches() -> None:
     calls: list[Event] = []
 

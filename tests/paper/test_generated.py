@@ -11,6 +11,8 @@ from paper.catalogue import FIGURES, TABLES, Recorded
 from paper.generate import FOLDER, Generated, differences, generate, write_generated
 from paper.prose import HOME, Source, commands
 
+pytestmark = pytest.mark.slow
+
 
 def text(*lines: str) -> list[Source]:
     return [Source("results", "\n".join(lines))]

@@ -175,6 +175,7 @@ def test_job_of_one_task_takes_room_and_no_network() -> None:
     assert ends == pytest.approx([1, 1, 1, 1, 2])  # four nodes of four GPUs
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the public data")
 @pytest.mark.parametrize(
     ("file", "count", "large"),

@@ -82,6 +82,7 @@ def test_delay_is_stated_and_checked() -> None:
     assert fault.place == "objectives.delay"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_larger_tolerance_is_never_worse(seed: int) -> None:
     trio, values = drawn(seed, 3), []
@@ -131,6 +132,7 @@ def test_points_of_a_front_do_not_dominate_one_another(seed: int) -> None:
     assert values[-1][1] == min(means(row, {"a": 1, "b": 1}) for row in rows) - 1
 
 
+@pytest.mark.slow
 def test_front_of_stored_jobs_is_true() -> None:
     front = pareto(NESTED, ("slowdown", "delay"), time_limit=None, workers=1)
     assert front.points

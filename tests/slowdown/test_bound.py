@@ -251,6 +251,7 @@ class Whim:
         return rates
 
 
+@pytest.mark.slow
 @given(instances(max_jobs=3, max_flows=2, max_period=30, weights=(1, 4)), st.integers(0, 99))
 @examples(150, deadline=None)
 def test_no_way_of_sharing_is_below_the_bound(instance: Instance, seed: int) -> None:

@@ -111,6 +111,7 @@ def test_gated_jobs_go_first_within_their_class() -> None:
     assert alone == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_start_of_too_many_classes_is_not_taken() -> None:
     told = Plan(SHORT.unshifted).in_classes({"a": 3})
     for count in (1, 2):

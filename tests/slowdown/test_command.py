@@ -55,6 +55,7 @@ def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
     assert f"stated {longest}, but it must be in [0, 0]" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_delay_and_its_front_are_stated(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "front"
     lines = solved(capsys, path, "--objectives", "slowdown,delay", "--tolerance", "5%")

@@ -103,6 +103,7 @@ def test_later_search_begins_with_patterns_of_the_start() -> None:
         solve(GAINS, "greedy", "contention", start=start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, 2, 4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))]
 )

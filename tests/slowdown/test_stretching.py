@@ -64,6 +64,7 @@ def test_jobs_are_stretched_as_far_as_it_pays() -> None:
     assert max(result.stretch.values()) <= 1  # two slots alone are 2.5 %
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", [None, "fair"])
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4, 5))]

@@ -80,6 +80,7 @@ def test_all_jobs_are_gated_by_default() -> None:
     assert Plan.of(TIGHT, none).periods == {}
 
 
+@pytest.mark.slow
 def test_periods_may_differ_by_thousands() -> None:
     long = network(job("fast", 2, (0, 1, 40)), job("slow", 30_000, (0, 9_000, 40)))
     times = iteration_times(long, Plan(long.unshifted))

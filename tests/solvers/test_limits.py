@@ -127,6 +127,7 @@ def test_missing_or_crashing_highs_is_error(
         solve(HARD, textbook.milp, time_limit=30)
 
 
+@pytest.mark.slow
 def test_costs_beyond_doubles_are_proved() -> None:
     draw = random.Random(5)
     jobs = (

@@ -29,6 +29,8 @@ from tests.report.page.making import (
 from tests.strategies import crowded, instances
 from tests.tiers import examples
 
+pytestmark = pytest.mark.slow
+
 SUITES = Path(__file__).parents[3] / "benchmarks" / "suites"
 
 
