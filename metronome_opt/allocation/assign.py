@@ -16,7 +16,7 @@ import random
 from collections.abc import Sequence
 
 from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Placed
+from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
 
@@ -129,7 +129,7 @@ def _insert(
     """
     cost, left = 0.0, []
     for job in jobs:
-        candidates = occupancy.room.candidates(job, CANDIDATES)
+        candidates = occupancy.room.candidates(job, occupancy.candidates)
         if draw is not None:
             candidates = [p for p in candidates if draw.random() >= blink] or candidates
         start = occupancy.cheapest(job, candidates)

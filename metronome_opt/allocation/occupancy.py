@@ -18,9 +18,6 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.places import Room, distance
 from metronome_opt.scenario.network import Placement
 
-CANDIDATES = 24
-"""Placements of a job that are priced."""
-
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 _EXCHANGED = 8192  # placements that are tried for that, times tasks: it takes a while
 
@@ -89,6 +86,8 @@ class Occupancy:
         What pairs of jobs cost each other.
     outlook
         What is expected of jobs that come later.
+    candidates
+        How many placements of a job are priced; 1 for the nearest one alone.
     """
 
     def __init__(
@@ -97,8 +96,9 @@ class Occupancy:
         placed: Iterable[Placed],
         meetings: Meetings,
         outlook: Outlook,
+        candidates: int = 24,
     ) -> None:
-        self.room = room
+        self.room, self.candidates = room, candidates
         self.placed = {each.job.name: each for each in placed}
         self.meetings, self._outlook = meetings, outlook
         self._users: dict[str, dict[str, None]] = {}
@@ -107,7 +107,8 @@ class Occupancy:
 
     def copy(self) -> Occupancy:
         """Return an occupancy of its own."""
-        return Occupancy(self.room.copy(), self.placed.values(), self.meetings, self._outlook)
+        room, placed = self.room.copy(), self.placed.values()
+        return Occupancy(room, placed, self.meetings, self._outlook, self.candidates)
 
     def add(self, each: Placed) -> None:
         """Place a job."""
@@ -128,7 +129,10 @@ class Occupancy:
 
         The jobs that are placed are those of then, and their lengths count from now.
         """
-        best = self.cheapest(job, self.room.candidates(job, CANDIDATES), after_ms)
+        placements = self.room.candidates(job, self.candidates)
+        if self.candidates == 1 and (nearest := self.room.nearest(job)):
+            placements = [nearest]
+        best = self.cheapest(job, placements, after_ms)
         return best if best is not None and best.cost < limit else None
 
     def cheapest(
@@ -142,7 +146,7 @@ class Occupancy:
         """Return a start after one node after the other was exchanged for a cheaper one."""
         room, left = self.room.tasks_of(job.each), _EXCHANGED // job.tasks
         for node, tasks in Counter(best.placement.nodes).items():
-            if not best.delays or left <= 0:
+            if not best.delays or left <= 0 or self.candidates == 1:
                 break
             others = [
                 other

@@ -18,8 +18,6 @@ from metronome_opt.allocation.occupancy import Occupancy, Placed, Start
 from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
 
-_DEPARTURES = 8  # that a job may wait for
-_AGEING = 0.05  # of the time that a job has waited
 _ROUNDS = 15  # of the search for places, for each job that starts
 
 
@@ -50,8 +48,29 @@ class Waiting(NamedTuple):
     waited_ms: float = 0.0
 
 
+class Patience(NamedTuple):
+    """Limits of waiting.
+
+    Attributes
+    ----------
+    departures
+        Number of the next departures that a job may wait for.
+    ageing
+        The share of its wait that it may cost more to start now.
+    """
+
+    departures: int = 8
+    ageing: float = 0.05
+
+
+PATIENCE = Patience()
+
+
 def decide_starts(
-    waiting: Sequence[Waiting], occupancy: Occupancy, seed: int = 0
+    waiting: Sequence[Waiting],
+    occupancy: Occupancy,
+    seed: int = 0,
+    patience: Patience = PATIENCE,
 ) -> Mapping[str, Decision]:
     """Decide which jobs start now, and where.
 
@@ -61,6 +80,8 @@ def decide_starts(
         The most urgent ones first.
     occupancy
         The jobs that run.
+    patience
+        Limits of waiting.
 
     Returns
     -------
@@ -71,12 +92,12 @@ def decide_starts(
     with_starts = occupancy.copy()
     starting: list[Demand] = []
     for job, waited_ms in waiting:
-        decision = decide_start(job, with_starts, waited_ms)
+        decision = decide_start(job, with_starts, waited_ms, patience)
         decisions[job.name] = decision
         if decision.placement is not None:
             with_starts.add(Placed(job, decision.placement))
             starting.append(job)
-    if len(starting) > 1:
+    if len(starting) > 1 and occupancy.candidates > 1:
         better, left = assign(starting, occupancy, Budget(), seed, _ROUNDS)
         if not left:
             for job in starting:
@@ -87,7 +108,9 @@ def decide_starts(
     return decisions
 
 
-def decide_start(job: Demand, occupancy: Occupancy, waited_ms: float = 0.0) -> Decision:
+def decide_start(
+    job: Demand, occupancy: Occupancy, waited_ms: float = 0.0, patience: Patience = PATIENCE
+) -> Decision:
     """Decide when and where a job starts.
 
     Parameters
@@ -99,10 +122,10 @@ def decide_start(job: Demand, occupancy: Occupancy, waited_ms: float = 0.0) -> D
     """
     now = occupancy.best(job)
     best = now = None if now is None else occupancy.exchanged(job, now)
-    limit = math.inf if now is None else now.cost - _AGEING * job.worth * waited_ms
+    limit = math.inf if now is None else now.cost - patience.ageing * job.worth * waited_ms
     later = occupancy.copy()
     leaving = sorted(occupancy.placed.values(), key=lambda each: each.job.expected_ms)
-    for each in leaving[:_DEPARTURES]:
+    for each in leaving[: patience.departures]:
         after = each.job.expected_ms
         if job.worth * after >= limit:
             break

@@ -38,7 +38,7 @@ def simulate(
         typer.Option(
             metavar="NAMES",
             help="Separated by commas: of default, nearest, exclusive, cassini, metronome and "
-            "ideal, or of another package.",
+            "ideal, or of another package; with options such as metronome:slots=no.",
             show_default="those of the study",
         ),
     ] = None,
@@ -176,18 +176,16 @@ def _study(wanted: str) -> Study:
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
-    from metronome_opt.simulate import POLICIES
+    from metronome_opt.simulate.policies import check_policy
 
     if text is None:
         return study.policies
     names = read_names(text)
     if not names:
         raise InputError(f"--policy: {quote(text)} names none")
-    for name in names:
-        if name not in POLICIES:
-            raise InputError(
-                f"--policy: {quote(name)} is not known; choose from {', '.join(POLICIES)}"
-            )
+    with naming("--policy"):
+        for name in names:
+            check_policy(name)
     return names
 
 

@@ -76,7 +76,11 @@ def in_order(policies: Collection[str]) -> tuple[str, ...]:
     """Return policies in their usual order, unknown ones last."""
     from metronome_opt.simulate.policies import OURS
 
-    return tuple(sorted(policies, key=lambda p: ([*OURS, p].index(p), p)))
+    def place(text: str) -> tuple[int, str]:
+        name = text.partition(":")[0]
+        return [*OURS, name].index(name), text
+
+    return tuple(sorted(policies, key=place))
 
 
 # ------------------------------------------------------------------ words

@@ -38,18 +38,19 @@ from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Folder, Sources, in_folder
 from metronome_opt.scenario.workload import data_folder
 from metronome_opt.simulate.draws import Draw, Given, Setup, Trace
-from metronome_opt.simulate.policies import OURS, POLICIES
+from metronome_opt.simulate.policies import OURS, check_policy
 
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
 MAX_CELLS = 10_000
 
 
-def _known_policy(name: str) -> str:
-    if name not in POLICIES:
-        *others, last = map(repr, POLICIES)
-        raise PydanticCustomError("policy", f"must be {', '.join(others)} or {last}")
-    return name
+def _known_policy(text: str) -> str:
+    try:
+        check_policy(text)
+    except InputError as error:
+        raise PydanticCustomError("policy", "{error}", {"error": str(error)}) from None
+    return text
 
 
 PolicyName = Annotated[str, AfterValidator(_known_policy)]

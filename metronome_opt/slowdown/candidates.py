@@ -10,7 +10,7 @@ stretches has the same candidates, and more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -29,7 +29,7 @@ from metronome_opt.solvers.budget import Budget
 Periods = Mapping[str, int]
 Short = Callable[[Periods], bool]
 
-_IDLE = (0.0, 0.5, 1.0, 2.0, 3.0)
+IDLE = (0.0, 0.5, 1.0, 2.0, 3.0)
 """Standard deviations of its computing time by which a gated job is idle at least: one without idle
 time that is late once stays late. Its bursts may grow by as much, or by a cushion alone."""
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
@@ -67,6 +67,8 @@ class Candidates:
         Slots that periods have to divide; None for any periods.
     levels
         Weights in the means that count; those of the jobs if left out.
+    idle
+        Standard deviations of its computing time by which a gated job is idle at least.
     """
 
     part: Instance
@@ -76,13 +78,14 @@ class Candidates:
     budget: Budget
     hyperperiod: int | None = None
     levels: Levels | None = None
+    idle: Sequence[float] = IDLE
 
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         share = self.budget.fraction(_SHARE)
         found = [
             periods
-            for idle in _IDLE
+            for idle in self.idle
             for growth in dict.fromkeys((0.0, idle))
             for periods in self._fitting(idle, growth, share)
         ]

@@ -32,7 +32,7 @@ from metronome_opt.objectives import Levels
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.records import FrozenDict
-from metronome_opt.slowdown.candidates import Candidates, Short, largest_stretch
+from metronome_opt.slowdown.candidates import IDLE, Candidates, Short, largest_stretch
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
@@ -91,6 +91,8 @@ class Terms:
         of them are decided about.
     classes
         How many traffic classes links serve in strict order; 1 for none.
+    idle
+        As of `Candidates`.
     """
 
     stretch_limit: Fraction | None = None
@@ -104,6 +106,7 @@ class Terms:
     tolerance: Fraction = Fraction(0)
     quick: bool = False
     classes: int = 1
+    idle: Sequence[float] = IDLE
 
     @property
     def partly(self) -> bool:
@@ -323,7 +326,7 @@ def _steps(
     """
     limit = terms.stretch_limit
     candidates = Candidates(
-        part, longest, terms.cushion, short, budget, terms.hyperperiod, terms.levels
+        part, longest, terms.cushion, short, budget, terms.hyperperiod, terms.levels, terms.idle
     )
     whole = ((largest_stretch(part, plan.periods), plan) for plan in candidates.plans())
     limits = (each for each in _LIMITS if terms.partly and (limit is None or each <= limit))

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario
 from metronome_opt.simulate import Run, simulate
 from tests.simulate.runs import column, job_table
 from tests.simulate.scenes import racks, scene, switch, work
@@ -110,3 +112,46 @@ def test_exclusive_admits_jobs_whose_peaks_fit() -> None:
     assert rows["c"]["start_s"] == 0
     assert rows["b"]["start_s"] == pytest.approx(max(rows["a"]["end_s"], rows["c"]["end_s"]))
     assert slowdowns(simulate(given, "exclusive")) == pytest.approx({"a": 100 / 70, "b": 1, "c": 1})
+
+
+# ------------------------------------------------------------------ options
+
+
+def crowd(count: int) -> Scenario:
+    """Return jobs of two workers that come 100 ms apart, each wider than a node."""
+    jobs = (
+        work(f"job-{n}", batch=2, each={"gpus": 2}, arrival_s=n / 10, iterations=ITERATIONS)
+        for n in range(count)
+    )
+    return scene(racks(2, 2, 3), *jobs)
+
+
+def test_metronome_without_its_decisions_is_nearest() -> None:
+    without = simulate(crowd(6), "metronome:places=no:waits=no:slots=no")
+    assert without.jobs.equals(simulate(crowd(6), "nearest").jobs)
+
+
+def test_metronome_without_slots_gates_no_job() -> None:
+    run = pair(switch(2, 2), "metronome:slots=no")
+    assert slowdowns(run) == slowdowns(pair(switch(2, 2), "default"))
+
+
+def test_metronome_without_waiting_starts_where_there_is_room() -> None:
+    jobs = [work(name, 0, 1, iterations=ITERATIONS) for name in "ab"]
+    jobs += [work("c", 0, 1, iterations=20), work("d", arrival_s=0.1, iterations=ITERATIONS)]
+    run = simulate(scene(switch(2, 4), *jobs), "metronome:waits=no")
+    assert job_table(run)["d"]["start_s"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("policy", "fault"),
+    [
+        ("nearest:slots=no", "'slots' is no option of nearest; choose from none"),
+        ("metronome:waits=perhaps", "waits: .*boolean"),
+        ("metronome:network=token-ring", "network: must be 'fair'"),
+        ("metronome:speed=3", "'speed' is no option of metronome; choose from places"),
+    ],
+)
+def test_wrong_options_are_refused(policy: str, fault: str) -> None:
+    with pytest.raises(InputError, match=fault):
+        simulate(crowd(1), policy)

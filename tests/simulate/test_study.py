@@ -34,7 +34,7 @@ from tests.simulate.studies import (
         ({"grid": {"jitter": [0.5]}}, "grid.jitter[0]: must be at most 0.3, got 0.5"),
         ({"grid": {"priorities": ["1-2"]}}, "grid.priorities[0]: must be text such as '1/2/4'"),
         ({"grid": {"count": list(range(1, 10_002))}}, "grid: has more than 10000 cells"),
-        ({"policies": ["default", "best"]}, "policies[1]: must be 'default', 'nearest'"),
+        ({"policies": ["default", "best"]}, "policies[1]: 'best' is not known; choose from default, nearest"),
         ({"policies": ["ideal", "ideal"]}, "policies[1]: 'ideal' is named twice"),
         ({"hyperperiod_ms": 7}, "hyperperiod_ms: 7: must be a multiple of slot_ms, 5"),
         (

@@ -3,6 +3,9 @@
 A policy is a subclass of `plain.Default`, and one `Registration`: of ours in the table below, of
 those of other packages in the entry points of the group ``metronome_opt.policies``, each of which
 names a `Registration`. Command line, studies, campaigns and figures know them all by name.
+
+Keyword-only parameters of the factory are options, which follow the name:
+``metronome:slots=no:departures=4``.
 """
 
 from __future__ import annotations
@@ -11,10 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from metronome_opt.errors import InputError, quote
+from pydantic import TypeAdapter, ValidationError
+
+from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.plugins import guarded, load_plugin, plugins
+from metronome_opt.records import explain
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -92,21 +99,54 @@ def __getattr__(name: str) -> Any:
     return {name: policy.about for name, policy in _registered().items()}
 
 
-def find_policy(name: str, seed: int) -> Default:
-    """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
-    if name not in _registered():
-        raise InputError(
-            f"policy: {quote(name)} is not known; choose from {', '.join(_registered())}"
-        )
-    make: Any = _registered()[name].make
-    if isinstance(make, str):
-        module, _, attribute = make.partition(":")
-        make = getattr(import_module(module), attribute)
-    with guarded(f"policy {name}", foreign=is_plugin(name)):
-        policy: Default = make(seed)
+def check_policy(text: str) -> None:
+    """Raise `InputError` for a policy that is not known, or an option that it does not have."""
+    if ":" in text:
+        _factory(text)
+    else:
+        _registration(text)  # which imports no policy
+
+
+def find_policy(text: str, seed: int) -> Default:
+    """Return a policy by name and options; an `InputError` lists those that are known."""
+    with naming("policy"):
+        make, options = _factory(text)
+    with guarded(f"policy {text}", foreign=is_plugin(text)):
+        policy: Default = make(seed, **options)
     return policy
 
 
-def is_plugin(name: str) -> bool:
+def is_plugin(text: str) -> bool:
     """Return whether a policy is one of another package."""
-    return name not in OURS
+    return text.partition(":")[0] not in OURS
+
+
+def _registration(name: str) -> Registration:
+    if name not in _registered():
+        raise InputError(f"{quote(name)} is not known; choose from {', '.join(_registered())}")
+    return _registered()[name]
+
+
+def _factory(text: str) -> tuple[Callable[..., Default], dict[str, Any]]:
+    """Return the factory of a policy, and the options that the text states."""
+    name, *stated = text.split(":")
+    make: Any = _registration(name).make
+    if isinstance(make, str):
+        module, _, attribute = make.partition(":")
+        make = getattr(import_module(module), attribute)
+    parameters = signature(make, eval_str=True).parameters.values() if stated else ()
+    known = {each.name: each for each in parameters if each.kind is each.KEYWORD_ONLY}
+    options = {}
+    for each in stated:
+        option, _, value = each.partition("=")
+        if option not in known:
+            raise InputError(
+                f"{quote(text)}: {quote(option)} is no option of {name}; "
+                f"choose from {', '.join(known) or 'none'}"
+            )
+        try:
+            options[option] = TypeAdapter(known[option].annotation).validate_python(value)
+        except ValidationError as error:
+            fault = explain(error).removeprefix("document: ")
+            raise InputError(f"{quote(text)}: {option}: {fault}") from None
+    return make, options

@@ -8,22 +8,67 @@ from dataclasses import replace
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
-from metronome_opt.allocation.starts import Waiting, decide_starts
+from metronome_opt.allocation.starts import PATIENCE, Patience, Waiting, decide_starts
+from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.policies.rotation import group_instance, shifted
 from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
+from metronome_opt.slowdown.candidates import IDLE
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.solvers.budget import Budget
 
 
 class Metronome(Default):
-    """Lets `allocation` decide where a job runs and when it starts, and `slowdown` its slots."""
+    """Lets `allocation` decide where a job runs and when it starts, and `slowdown` its slots.
 
-    def __init__(self, seed: int) -> None:
+    Parameters
+    ----------
+    places
+        Whether places are chosen; otherwise jobs are on the nearest nodes.
+    waits
+        Whether a job may wait although there is room.
+    slots
+        Whether jobs are gated.
+    network
+        How links are assumed to be shared; as they are if left out.
+    quick
+        Whether plans are judged by few short plays, and no group of jobs is gated in part.
+    idle
+        Standard deviations of its computing time by which a gated job is idle; what suits if None.
+    cushion
+        Slots by which bursts of gated jobs are longer at least.
+    departures, ageing
+        As of `Patience`.
+    exposure, rack
+        As of `Outlook`.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        places: bool = True,
+        waits: bool = True,
+        slots: bool = True,
+        network: Sharing | None = None,
+        quick: bool = True,
+        idle: float | None = None,
+        cushion: int = 0,
+        departures: int = PATIENCE.departures,
+        ageing: float = PATIENCE.ageing,
+        exposure: float = Outlook.exposure,
+        rack: float = Outlook.rack,
+    ) -> None:
         super().__init__(seed)
+        self._places, self._slots, self._network = places, slots, network
+        self._patience = Patience(departures if waits else 0, ageing)
+        self._outlook = Outlook(exposure, rack)
+        self._terms = Terms(
+            quick=quick, idle=IDLE if idle is None else (idle,), cushion_slots=cushion
+        )
         self._meetings: Meetings | None = None
         self._plans: dict[object, Plan] = {}
         self._periods: dict[int, float] = {}  # of gated jobs, in ms
@@ -34,7 +79,7 @@ class Metronome(Default):
         """Yield the jobs whose cheapest start is now."""
         occupancy = self._occupancy(state)
         asked = [Waiting(job.demand, state.now - 1000 * job.work.arrival_s) for job in waiting]
-        decisions = decide_starts(asked, occupancy, self._seed)
+        decisions = decide_starts(asked, occupancy, self._seed, self._patience)
         for job in waiting:
             placement = decisions[job.name].placement
             if placement is not None:
@@ -61,15 +106,24 @@ class Metronome(Default):
     def _occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, for prices that expect others to come."""
         if self._meetings is None:
-            self._meetings = Meetings([state.sharing])
+            self._meetings = Meetings([self._sharing(state)])
         placed = [
             Placed(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         ]
-        return Occupancy(state.room, placed, self._meetings, Outlook().at(state.room.busy))
+        outlook = self._outlook.at(state.room.busy)
+        occupancy = Occupancy(state.room, placed, self._meetings, outlook)
+        if not self._places:
+            occupancy.candidates = 1
+        return occupancy
+
+    def _sharing(self, state: SimState) -> Sharing:
+        return self._network or state.sharing
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Gate the jobs around those that came and left, where they gain by it."""
+        if not self._slots:
+            return []
         return [
             order for members in state.changed(came, left) for order in self._gate(state, members)
         ]
@@ -80,9 +134,8 @@ class Metronome(Default):
         instance = group_instance(state, periods)
         key = instance.jobs, instance.links
         if key not in self._plans:
-            self._plans[key] = minimise(
-                instance, Terms(sharings=(state.sharing,), quick=True), Budget()
-            ).plan
+            terms = replace(self._terms, sharings=(self._sharing(state),))
+            self._plans[key] = minimise(instance, terms, Budget()).plan
         plan = self._plans[key]
         starts = _starts(state, plan, members)
         for index in members:
