@@ -36,6 +36,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Folder, Sources, in_folder
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.workload import data_folder
 from metronome_opt.simulate.draws import Draw, Given, Setup, Trace
 from metronome_opt.simulate.policies import OURS, check_policy
@@ -43,6 +44,7 @@ from metronome_opt.simulate.policies import OURS, check_policy
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
 MAX_CELLS = 10_000
+_CLUSTER = "cluster"  # the parameter of a grid
 
 
 def _known_policy(text: str) -> str:
@@ -98,6 +100,9 @@ class Study(Record):
         Its name, and its question in a sentence or two.
     cluster, slot_ms, hyperperiod_ms, workloads, measured
         As in a `Scenario`.
+    clusters
+        Clusters by name, of which a parameter ``cluster`` of the grid names one for each cell,
+        instead of `cluster`.
     draw
         The generator of the jobs, with the parameters that are the same in all cells.
     grid
@@ -114,7 +119,8 @@ class Study(Record):
     format: Literal["metronome-study/1"] = "metronome-study/1"
     name: Name
     about: str = ""
-    cluster: FullCluster
+    cluster: FullCluster | None = None
+    clusters: FrozenMap[Name, FullCluster] = FrozenDict()
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
     workloads: Folder | None = None
@@ -139,18 +145,28 @@ class Study(Record):
                 refuse(f"policies[{index}]", f"{quote(policy)} is named twice")
         if prod(map(len, self.grid.values())) > MAX_CELLS:
             refuse("grid", f"has more than {MAX_CELLS} cells; make several studies of it")
+        self._check_grid()
+        return self
+
+    def _check_grid(self) -> None:
         for name, values in self.grid.items():
             if not values:
                 refuse(f"grid.{name}", "empty; give it a value, or leave it out")
-            self._check_values(name, values)
-        return self
+            if name != _CLUSTER:
+                self._check_values(name, values)
+        for index, wanted in enumerate(self.grid.get(_CLUSTER, ())):
+            if wanted not in self.clusters:
+                known = ", ".join(self.clusters) or "none"
+                refuse(f"grid.{_CLUSTER}[{index}]", f"{quote(wanted)} is none of clusters: {known}")
+        if self.cluster is None and _CLUSTER not in self.grid:
+            refuse("cluster", "missing; or name some of clusters in grid.cluster")
 
     def _check_values(self, name: str, values: tuple[Setting, ...]) -> None:
         """Refuse an unknown parameter, and invalid values."""
         generator = self.draw.generator
         owner: Record = generator if name in type(generator).model_fields else self.conditions
         if name not in type(owner).model_fields:
-            known = [*type(generator).model_fields, *Conditions.model_fields]
+            known = [*type(generator).model_fields, *Conditions.model_fields, _CLUSTER]
             refuse(f"grid.{name}", f"unknown parameter; known are {', '.join(known)}")
         for index, value in enumerate(values):
             where = f"grid.{name}[{index}]"
@@ -206,7 +222,8 @@ class Study(Record):
         InputError
             If no jobs can be drawn for these parameters.
         """
-        setup, generator = self._setup, self.draw.generator
+        cluster = self.cluster_of(cell)
+        setup, generator = self._setup(cluster), self.draw.generator
         try:
             jobs = _with(generator, _own(generator, cell)).jobs(setup, seed)
         except InputError as error:
@@ -219,7 +236,7 @@ class Study(Record):
                     "hyperperiod_ms": self.hyperperiod_ms,
                     "workloads": self.workloads,
                     "measured": self.measured,
-                    "cluster": self.cluster,
+                    "cluster": cluster,
                     "jobs": jobs,
                 }
             )
@@ -230,11 +247,24 @@ class Study(Record):
         """Return the conditions of a cell."""
         return _with(self.conditions, _own(self.conditions, cell))
 
+    def cluster_of(self, cell: Cell) -> Cluster:
+        """Return the cluster of a cell."""
+        wanted = cell.settings.get(_CLUSTER)
+        return self.clusters[str(wanted)] if self.cluster is None or wanted else self.cluster
+
     @cached_property
-    def _setup(self) -> Setup:
-        hyperperiod = None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
-        sources = Sources(self.workloads)
-        return Setup(self.cluster, self.slot_ms, hyperperiod, sources)
+    def _setups(self) -> dict[Cluster, Setup]:
+        return {}
+
+    def _setup(self, cluster: Cluster) -> Setup:
+        """Return what jobs are drawn for; it takes a while to make."""
+        if cluster not in self._setups:
+            hyperperiod = (
+                None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
+            )
+            sources = Sources(self.workloads)
+            self._setups[cluster] = Setup(cluster, self.slot_ms, hyperperiod, sources)
+        return self._setups[cluster]
 
 
 def _own(record: Record, cell: Cell) -> dict[str, Setting]:

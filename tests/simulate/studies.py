@@ -73,9 +73,9 @@ def gpu_seconds(jobs: tuple[DescribedJob, ...], cluster: Cluster) -> float:
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 
-def traffic(study: Study, job: DescribedJob) -> JobTraffic:
+def traffic(study: Study, cell: Cell, job: DescribedJob) -> JobTraffic:
     """Return the traffic of a job that has the cluster to itself, a worker on each node."""
-    cluster = study.cluster
+    cluster = study.cluster_of(cell)
     if job.nodes is None:
         names = [f"node-{index}" for index in range(job.workers)]
         (node, *_), (nic, *_) = cluster.nodes, cluster.links

@@ -35,7 +35,7 @@ def test_arrivals_span_time_of_load(seed: int, load: float, count: int) -> None:
     made = study(draw={"dynamic": {"count": count}}, grid={"load": [load, 2 * load]})
     thin, dense = (made.scenario(cell, seed).jobs for cell in made.cells)
     assert len(thin) == count
-    span = gpu_seconds(thin, made.cluster) / 16 / load
+    span = gpu_seconds(thin, made.cluster_of(made.cells[0])) / 16 / load
     assert 0 <= thin[0].arrival_s <= thin[-1].arrival_s <= span
     for early, late in zip(dense, thin, strict=True):  # the same jobs in half the time
         assert early.arrival_s == pytest.approx(late.arrival_s / 2)
@@ -60,7 +60,7 @@ def test_workers_suit_models() -> None:
 def test_mixes_bound_rounding_of_periods() -> None:
     made = study(draw={"dynamic": {"count": 120}}, grid={"mix": ["harmonic", "any", "free"]})
     harmonic, free_choice, free = (
-        [traffic(made, job).rounded for job in made.scenario(cell, 2).jobs] for cell in made.cells
+        [traffic(made, cell, job).rounded for job in made.scenario(cell, 2).jobs] for cell in made.cells
     )
     models = [job.model for job in made.scenario(made.cells[0], 2).jobs]
     for model, tuned, close in zip(models, harmonic, free_choice, strict=True):

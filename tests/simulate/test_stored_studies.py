@@ -27,7 +27,7 @@ def test_jobs_of_stored_studies_can_be_built(name: str) -> None:
         if all(job.nodes for job in drawn.jobs):
             build_scenario(drawn)
         for job in {job.model: job for job in drawn.jobs}.values():
-            assert traffic(made, job).rounded.phases
+            assert traffic(made, cell, job).rounded.phases
             assert job.iterations
 
 

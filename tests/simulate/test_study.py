@@ -27,6 +27,8 @@ from tests.simulate.studies import (
     [
         ({"grid": {"lood": [1]}}, "grid.lood: unknown parameter; known are count, load"),
         ({"grid": {"load": []}}, "grid.load: empty"),
+        ({"grid": {"cluster": ["wide"]}}, "grid.cluster[0]: 'wide' is none of clusters: none"),
+        ({"cluster": None}, "cluster: missing; or name some of clusters in grid.cluster"),
         ({"grid": {"load": [0.5, -1]}}, "grid.load[1]: "),
         ({"grid": {"load": [0.5, 0.8, 0.5]}}, "grid.load[2]: 0.5 is named twice"),
         ({"grid": {"load": [[0.5]]}}, "grid.load[0]: must be a number, text, true or false"),
@@ -34,7 +36,10 @@ from tests.simulate.studies import (
         ({"grid": {"jitter": [0.5]}}, "grid.jitter[0]: must be at most 0.3, got 0.5"),
         ({"grid": {"priorities": ["1-2"]}}, "grid.priorities[0]: must be text such as '1/2/4'"),
         ({"grid": {"count": list(range(1, 10_002))}}, "grid: has more than 10000 cells"),
-        ({"policies": ["default", "best"]}, "policies[1]: 'best' is not known; choose from default, nearest"),
+        (
+            {"policies": ["default", "best"]},
+            "policies[1]: 'best' is not known; choose from default, nearest",
+        ),
         ({"policies": ["ideal", "ideal"]}, "policies[1]: 'ideal' is named twice"),
         ({"hyperperiod_ms": 7}, "hyperperiod_ms: 7: must be a multiple of slot_ms, 5"),
         (
@@ -112,6 +117,22 @@ def test_cells_are_ordered_combinations_of_grid() -> None:
     assert len(set(made.cells)) == 4
 
 
+def test_grid_chooses_clusters() -> None:
+    few, many = (
+        {"topology": "single-switch", "nodes": n, "gpus": 4 // n, "nic_gbps": 50} for n in (1, 2)
+    )
+    made = study(
+        cluster=None,
+        clusters={"few": few, "many": many},
+        draw={"sweeps": {"published": "muri", "count": 2, "groups": {"1": 1}, "gpus": {"2": 1}}},
+        hyperperiod_ms=None,
+        grid={"cluster": ["few", "many"], "jitter": [0.0, 0.1]},
+    )
+    nodes = [len(made.scenario(cell, 0).cluster.nodes) for cell in made.cells]
+    assert nodes == [1, 1, 2, 2]
+    assert [made.conditions_of(cell).jitter for cell in made.cells] == [0.0, 0.1, 0.0, 0.1]
+
+
 def test_scenario_is_read_as_study(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(scenario()))
@@ -128,7 +149,7 @@ def test_study_is_found_by_name_or_file(tmp_path: Path) -> None:
     assert find_study(tmp_path / "file.yaml").name == "by-file"
     assert find_study("paper-24").name == "paper-24"
     assert find_study("snapshot").name == "snapshot"
-    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, sweeps$"):
+    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, topologies$"):
         find_study("yours")
 
 
