@@ -46,7 +46,7 @@ SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
-_RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
+RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 _SENDERS = 2  # tasks of a job by model, at least
 
 
@@ -297,12 +297,12 @@ class DescribedJob(Record):
 
     def _check_ring(self, source: Workload | MeasuredStep) -> None:
         """Refuse what is only known of rings if the traffic of the model is something else."""
-        if self.each.gpus > 1 and source.kind not in _RINGS:
+        if self.each.gpus > 1 and source.kind not in RINGS:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {quote(self.model)} sends can be computed for "
                 "workers of one GPU only; state the traffic"
             )
-        if self.algorithm != "tasks" and source.kind not in _RINGS:
+        if self.algorithm != "tasks" and source.kind not in RINGS:
             raise InputError(
                 f"allreduce: {quote(self.algorithm)}: what {quote(self.model)} sends is more than "
                 "an all-reduce among all workers; write tasks"

@@ -60,7 +60,8 @@ def test_workers_suit_models() -> None:
 def test_mixes_bound_rounding_of_periods() -> None:
     made = study(draw={"dynamic": {"count": 120}}, grid={"mix": ["harmonic", "any", "free"]})
     harmonic, free_choice, free = (
-        [traffic(made, cell, job).rounded for job in made.scenario(cell, 2).jobs] for cell in made.cells
+        [traffic(made, cell, job).rounded for job in made.scenario(cell, 2).jobs]
+        for cell in made.cells
     )
     models = [job.model for job in made.scenario(made.cells[0], 2).jobs]
     for model, tuned, close in zip(models, harmonic, free_choice, strict=True):

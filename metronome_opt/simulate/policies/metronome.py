@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
@@ -32,6 +33,8 @@ class Metronome(Default):
         Whether a job may wait although there is room.
     slots
         Whether jobs are gated.
+    periods
+        Whether gated jobs may be stretched.
     network
         How links are assumed to be shared; as they are if left out.
     quick
@@ -53,6 +56,7 @@ class Metronome(Default):
         places: bool = True,
         waits: bool = True,
         slots: bool = True,
+        periods: bool = True,
         network: Sharing | None = None,
         quick: bool = True,
         idle: float | None = None,
@@ -67,7 +71,10 @@ class Metronome(Default):
         self._patience = Patience(departures if waits else 0, ageing)
         self._outlook = Outlook(exposure, rack)
         self._terms = Terms(
-            quick=quick, idle=IDLE if idle is None else (idle,), cushion_slots=cushion
+            stretch_limit=None if periods else Fraction(0),
+            quick=quick,
+            idle=IDLE if idle is None else (idle,),
+            cushion_slots=cushion,
         )
         self._meetings: Meetings | None = None
         self._plans: dict[object, Plan] = {}

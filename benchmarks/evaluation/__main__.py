@@ -1,0 +1,122 @@
+"""``python -m benchmarks.evaluation run | write``; ``--help`` says what each does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.evaluation.plan import HOME, SMALL_SEEDS, Part, read_plan, run_part
+from benchmarks.evaluation.recorded import RECORDS, read_index, record_part
+from benchmarks.evaluation.written import write_figures
+from metronome_opt.bench.simulations import FILE
+from metronome_opt.errors import InputError, counted
+from metronome_opt.simulate.study import STUDIES, Cell, read_study
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+_ROUNDS = (1, 2, 5, 10, 15, 20)  # seeds that all parts have before any has more
+_console = Console(soft_wrap=True)
+
+
+@app.command()
+def run(
+    names: Annotated[list[str] | None, typer.Argument(help="Parts; all if left out.")] = None,
+    small: Annotated[bool, typer.Option("--small", help="Few cells, few seeds.")] = False,
+    traces: Annotated[
+        Path | None,
+        typer.Option(help="Folder of arrivals: sia/newtrace-1.csv, muri/trace3.csv."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Simulations at once.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="At most.")] = None,
+) -> None:
+    """Run what is not there yet, a few seeds of all parts first, and keep the records.
+
+    What is interrupted goes on with the same command.
+    """
+    parts = _chosen(names, traces)
+    folder = HOME / "build" / ("evaluation-small" if small else "evaluation")
+    records = folder / "records" if small else RECORDS
+    most = seeds or (SMALL_SEEDS if small else max(part.seeds for part in parts.values()))
+    for each in [n for n in _ROUNDS if n < most] + [most]:
+        for name, part in parts.items():
+            count = min(each, part.seeds)
+            lines = run_part(
+                part,
+                folder / name,
+                seeds=count,
+                small=small,
+                traces=traces,
+                width=jobs or os.cpu_count() or 1,
+            )
+            planned = _planned(part, SMALL_SEEDS if small else part.seeds, small=small)
+            entry = record_part(name, folder / name / FILE, lines, planned, records)
+            _console.print(
+                f"{name}: {counted(count, 'seed')}, {counted(entry.records, 'simulation')} in "
+                f"{entry.seconds / 3600:.2f} h, {entry.left:,} left"
+            )
+        write_figures(records)
+    _console.print(f"kept in {records}")
+
+
+@app.command()
+def write() -> None:
+    """Write figures, tables and the numbers in documents anew, from the records."""
+    for path in write_figures(RECORDS):
+        _console.print(str(path.relative_to(HOME)))
+
+
+@app.command("left")
+def left_() -> None:
+    """Say what is recorded, what is left, and how long that takes."""
+    index = read_index().parts
+    total = 0.0
+    for name, part in read_plan().items():
+        entry = index.get(name)
+        if entry is None:
+            _console.print(f"{name}: nothing is recorded of {_planned(part, part.seeds):,}")
+            continue
+        hours = entry.left * entry.seconds / entry.records / 3600
+        total += hours
+        _console.print(
+            f"{name}: {entry.records:,} recorded, {entry.left:,} left, {hours:.1f} h of one core"
+        )
+    _console.print(f"together {total:.1f} h of one core")
+
+
+def _chosen(names: list[str] | None, traces: Path | None) -> Mapping[str, Part]:
+    parts = read_plan()
+    for name in names or ():
+        if name not in parts:
+            raise InputError(f"{name}: is no part; choose from {', '.join(parts)}")
+    chosen = {name: part for name, part in parts.items() if not names or name in names}
+    for name, part in list(chosen.items()):
+        if part.trace and (traces is None or not (traces / part.trace).is_file()):
+            _console.print(f"{name}: left out; --traces names no folder that has {part.trace}")
+            del chosen[name]
+    return chosen
+
+
+def _planned(part: Part, seeds: int, *, small: bool = False) -> int:
+    """Return how many simulations a part has."""
+    study = read_study(HOME / STUDIES / f"{part.study}.yaml")
+    wanted = part.small if small else part.cells
+    return seeds * len(part.policies) * len(set(_cells(study.cells, wanted)))
+
+
+def _cells(cells: Iterable[Cell], wanted: tuple[str, ...]) -> Iterator[str]:
+    for cell in cells:
+        settings = {f"{key}={value}" for key, value in cell.settings.items()}
+        if any(not each or set(each.split(",")) <= settings for each in wanted):
+            yield ",".join(sorted(settings))
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except InputError as error:
+        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False)
+        raise SystemExit(error.exit_status) from None

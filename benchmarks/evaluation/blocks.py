@@ -1,0 +1,161 @@
+"""Blocks of documents: tables of figures, in Markdown. What is not recorded is a dash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from benchmarks.evaluation.figures import Figure, Figures
+from benchmarks.evaluation.recorded import read_index
+
+_DASH = "-"
+GPUS = ("1", "2", "4", "8")
+UPLINKS = {"1to1": "1:1", "2to1": "2:1", "4to1": "4:1"}
+SHARING = {"fair": "fair shares", "tcp": "as over TCP"}
+BASELINES = ("default", "exclusive", "cassini", "mltcp", "crux")
+
+
+def change(figure: Figure | None) -> str:
+    """Return a change in per cent with its interval."""
+    if figure is None:
+        return _DASH
+    if figure.low is None or figure.high is None:
+        return f"{_signed(figure.mean)} %"
+    return f"{_signed(figure.mean)} % ({_signed(figure.low)} to {_signed(figure.high)})"
+
+
+def _signed(value: float) -> str:
+    text = f"{value:.1f}"
+    return "0.0" if float(text) == 0 else text
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = "|".join("--:" if at else "---" for at in range(len(headings)))
+    lines = [f"| {' | '.join(headings)} |", f"|{rule}|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def decisions(figures: Figures) -> str:
+    """Return what each decision brings, by GPUs of a node and sharing."""
+    rows = []
+    for sharing, network in SHARING.items():
+        for gpus in GPUS:
+            key = f"topologies/gpus={gpus},sharing={sharing}"
+            rows.append(
+                [
+                    f"{gpus}, {network}",
+                    change(figures.get(f"{key}/packing")),
+                    *(change(figures.get(f"{key}/{each}/shapley")) for each in ("places", "waits")),
+                    change(figures.get(f"{key}/slots/shapley")),
+                    change(figures.get(f"{key}/metronome/completion")),
+                    change(figures.get(f"{key}/ideal/completion")),
+                ]
+            )
+    headings = [
+        "GPUs of a node",
+        "packing",
+        "places",
+        "waiting",
+        "slots",
+        "together",
+        "no contention",
+    ]
+    return _table(headings, rows)
+
+
+def topologies(figures: Figures) -> str:
+    """Return mean completion of each policy by uplinks and sharing."""
+    return _policies(
+        figures,
+        "topologies",
+        {
+            f"uplinks={uplinks},sharing={sharing}": f"{shown}, {network}"
+            for sharing, network in SHARING.items()
+            for uplinks, shown in UPLINKS.items()
+        },
+        "uplinks",
+    )
+
+
+def _policies(figures: Figures, part: str, labels: Mapping[str, str], heading: str) -> str:
+    policies = [
+        each
+        for each in (*BASELINES, "metronome", "ideal")
+        if f"{part}/all/{each}/completion" in figures
+    ]
+    rows = [
+        [shown, *(change(figures.get(f"{part}/{label}/{each}/completion")) for each in policies)]
+        for label, shown in labels.items()
+    ]
+    return _table([heading, *policies], rows)
+
+
+def _part(name: str, heading: str) -> Callable[[Figures], str]:
+    """Return what makes the table of a part, all cells and each."""
+
+    def block(figures: Figures) -> str:
+        cells = dict.fromkeys(
+            key.split("/")[1]
+            for key in figures
+            if key.startswith(f"{name}/") and key.count("/") == 3
+        )
+        most = max((cell.count(",") for cell in cells), default=0)
+        labels = {c: c.replace(",", ", ") for c in cells if c == "all" or c.count(",") == most}
+        return _policies(figures, name, labels, heading)
+
+    return block
+
+
+def sensitivity(figures: Figures) -> str:
+    """Return mean completion with other constants, and with another network assumed."""
+    policies = dict.fromkeys(
+        key.split("/")[2]
+        for key in figures
+        if key.startswith("sensitivity/all/metronome") and key.endswith("/completion")
+    )
+    rows = [
+        [
+            f"`{policy}`",
+            *(
+                change(figures.get(f"sensitivity/sharing={sharing}/{policy}/completion"))
+                for sharing in SHARING
+            ),
+        ]
+        for policy in policies
+    ]
+    return _table(["policy", *SHARING.values()], rows)
+
+
+def origin(_: Figures) -> str:
+    """Return where the records come from."""
+    rows = [
+        (
+            name,
+            f"`{'; '.join(entry.commands)}`",
+            ", ".join(entry.commits),
+            f"{entry.records:,}",
+            f"{entry.left:,}",
+            f"{entry.seconds / 3600:.1f}",
+        )
+        for name, entry in read_index().parts.items()
+    ]
+    return _table(["part", "command", "commit", "simulations", "left", "hours of a core"], rows)
+
+
+BLOCKS: Mapping[str, Callable[[Figures], str]] = {
+    "decisions": decisions,
+    "topologies": topologies,
+    **{
+        name: _part(name, heading)
+        for name, heading in (
+            ("sweeps", "sharing, jitter"),
+            ("dynamic", "load, mix"),
+            ("static", "places, mix"),
+            ("one-link", "mix"),
+            ("sia", "sharing, jitter"),
+            ("muri", "sharing, jitter"),
+        )
+    },
+    "sensitivity": sensitivity,
+    "origin": origin,
+}
+"""Blocks by the names that documents use."""

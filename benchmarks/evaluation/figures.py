@@ -1,0 +1,197 @@
+"""The figures of the evaluation: a number with its interval by name.
+
+``topologies/sharing=tcp/metronome/completion`` is by how many per cent mean completion under
+`metronome` differs from that on the nearest nodes, in pairs of runs of one scenario, as a mean over
+seeds; of the cells with ``sharing=tcp``, or of ``all``. Intervals are 95 % bootstrap intervals over
+seeds. With many cells some differ by chance: ``.../shorter`` and ``.../longer`` count those that do
+by Holm's procedure, at 5 % for all cells of a part together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, permutations
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ttest_1samp
+
+from benchmarks.evaluation.plan import Part
+from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.statistics import Interval, mean_interval
+from metronome_opt.bench.studies import StudyPart, label_of, parts_of
+
+ALL = "all"
+SUBJECT = "metronome"
+BASELINES = ("nearest", "default")  # the first of them that is there
+MEASURES: Mapping[str, str] = {
+    "completion": "completion_mean_s",
+    "tail": "completion_p99_s",
+    "slowdown": "slowdown_mean",
+    "utilisation": "utilisation_used",
+}
+"""Measures of a run by their names in figures."""
+
+DECISIONS = ("places", "waits", "slots")
+"""Options of `metronome` that are left out one by one."""
+
+PERIODS = "metronome:periods=no"
+_LEVEL = 0.05
+
+
+class Figure(NamedTuple):
+    """A number with the ends of its interval, None where one value alone cannot tell."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+Figures = dict[str, Figure]
+
+
+def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> Figures:
+    """Return the figures of a part."""
+    whole, *cells = parts_of(records)
+    base = next(each for each in BASELINES if each in part.policies)
+    settings = _settings(records)
+    found: Figures = {
+        f"{name}/seeds": Figure(len(whole.seeds)),
+        f"{name}/cells": Figure(len(settings)),
+        f"{name}/runs": Figure(len(records)),
+        f"{name}/failed": Figure(sum(not record.succeeded for record in records)),
+    }
+    for label, chosen in _slices(settings):
+        piece = whole.only(chosen)
+        for policy in whole.policies:
+            for measure, column in MEASURES.items():
+                key = f"{name}/{label}/{policy}"
+                if measure == "slowdown":
+                    found |= _figure(f"{key}/iteration", piece.mean(policy, column), 1.0)
+                if policy != base:
+                    change = piece.paired(policy, base, column)
+                    found |= _figure(f"{key}/{measure}", change and change - 1.0, 100.0)
+        packing = piece.paired("nearest", "default", MEASURES["completion"])
+        found |= _figure(f"{name}/{label}/packing", packing and packing - 1.0, 100.0)
+        found |= _attribution(f"{name}/{label}", piece)
+    for policy in whole.policies:
+        if policy != base:
+            shorter, longer = _certain(cells or [whole], policy, base)
+            found[f"{name}/{policy}/shorter"] = Figure(shorter)
+            found[f"{name}/{policy}/longer"] = Figure(longer)
+    return found
+
+
+def _figure(key: str, interval: Interval | None, factor: float) -> Figures:
+    if interval is None:
+        return {}
+    ends = (None if end is None else factor * end for end in (interval.low, interval.high))
+    return {key: Figure(factor * interval.mean, *ends)}
+
+
+def _settings(records: Sequence[SimulationRecord]) -> dict[str, Mapping[str, str]]:
+    """Return the settings of each cell; of a cluster called ``4x16-2to1`` what its name says."""
+    found: dict[str, Mapping[str, str]] = {}
+    for record in records:
+        settings = {name: str(value) for name, value in record.cell.items()}
+        if "cluster" in settings:
+            nodes, uplinks = settings.pop("cluster").split("-")
+            settings = {"gpus": nodes.partition("x")[0], "uplinks": uplinks, **settings}
+        found[label_of(record)] = settings
+    return found
+
+
+def _slices(settings: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield all cells, then those with a value of each parameter, of each two, and so on."""
+    yield ALL, list(settings)
+    labels: dict[str, list[str]] = {}
+    for cell, values in settings.items():
+        for count in range(1, len(values) + 1):
+            for names in combinations(values, count):
+                label = ",".join(f"{name}={values[name]}" for name in names)
+                labels.setdefault(label, []).append(cell)
+    yield from labels.items()
+
+
+# ------------------------------------------------------------------ many cells
+
+
+def _certain(cells: Sequence[StudyPart], policy: str, base: str) -> tuple[int, int]:
+    """Return in how many cells mean completion is shorter, and longer, by Holm's procedure."""
+    tests = []
+    for cell in cells:
+        ratios = _logarithms(cell, policy) - _logarithms(cell, base)
+        if len(ratios) > 1 and ratios.std() > 0:
+            tests.append((float(ttest_1samp(ratios, 0.0).pvalue), float(ratios.mean())))
+    shorter = longer = 0
+    for rank, (p, mean) in enumerate(sorted(tests)):
+        if p > _LEVEL / (len(tests) - rank):
+            break
+        shorter, longer = shorter + (mean < 0), longer + (mean > 0)
+    return shorter, longer
+
+
+def _logarithms(part: StudyPart, policy: str) -> pd.Series[float]:
+    """Return the mean logarithm of mean completion over the cells, by seed; unfinished left out."""
+    runs = part.of(policy)[MEASURES["completion"]]
+    values: pd.DataFrame = np.log(runs[np.isfinite(runs)]).unstack("seed")
+    means: pd.Series[float] = values.mean(axis=0, skipna=False).dropna()
+    return means
+
+
+# ------------------------------------------------------------------ attribution
+
+
+def _attribution(key: str, part: StudyPart) -> Figures:
+    """Return what each decision brings if it is added first, last, and as a mean over all orders.
+
+    The latter is its Shapley value; those of all decisions add up to what they bring together. In
+    per cent of mean completion, as differences of logarithms.
+    """
+    variants = {frozenset(chosen): variant(chosen) for chosen in _subsets(DECISIONS) if chosen}
+    if not {*variants.values(), "nearest"} <= set(part.policies):
+        return {}
+    values = {chosen: _logarithms(part, policy) for chosen, policy in variants.items()}
+    values[frozenset()] = _logarithms(part, "nearest")
+    found: Figures = {}
+    for decision in DECISIONS:
+        others = [each for each in DECISIONS if each != decision]
+        gains = {
+            "first": _added(values, frozenset(), decision),
+            "last": _added(values, frozenset(others), decision),
+            "shapley": sum(
+                (
+                    _added(values, frozenset(order[: order.index(decision)]), decision)
+                    for order in permutations(DECISIONS)
+                ),
+                start=pd.Series(0.0, index=values[frozenset()].index),
+            )
+            / math.factorial(len(DECISIONS)),
+        }
+        for name, gain in gains.items():
+            known = gain.dropna().tolist()
+            if known:
+                found |= _figure(f"{key}/{decision}/{name}", mean_interval(known), 100.0)
+    if PERIODS in part.policies:
+        known = (_logarithms(part, SUBJECT) - _logarithms(part, PERIODS)).dropna().tolist()
+        found |= _figure(f"{key}/periods/last", mean_interval(known), 100.0) if known else {}
+    return found
+
+
+def variant(decisions: Sequence[str]) -> str:
+    """Return the policy that takes these decisions alone."""
+    left_out = (each for each in DECISIONS if each not in decisions)
+    return ":".join([SUBJECT, *(f"{each}=no" for each in left_out)])
+
+
+def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for number in range(2 ** len(names)):
+        yield tuple(name for at, name in enumerate(names) if number >> at & 1)
+
+
+def _added(
+    values: Mapping[frozenset[str], pd.Series[float]], before: frozenset[str], decision: str
+) -> pd.Series[float]:
+    return values[before | {decision}] - values[before]

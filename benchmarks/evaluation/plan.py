@@ -1,0 +1,106 @@
+"""The parts of the evaluation, and the commands that make their records."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from metronome_opt.bench.simulations import FILE
+from metronome_opt.documents import read_document
+from metronome_opt.errors import InputError
+from metronome_opt.records import FrozenDict, FrozenMap, Name, Positive, Record
+from metronome_opt.simulate.study import STUDIES, Setting
+
+HOME = Path(__file__).parents[2]
+PLAN = Path(__file__).parent / "plan.yaml"
+SMALL_SEEDS = 2
+
+_Texts = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class Part(Record):
+    """A simulated study, and what of it is run.
+
+    Parameters
+    ----------
+    study
+        Its name.
+    policies
+        With the one that others are compared with, ``nearest`` or else ``default``.
+    seeds
+        How many.
+    set
+        Conditions that replace those of the study.
+    cells
+        Settings of cells, each ``NAME=VALUE,...``; all cells if left out.
+    trace
+        File of arrivals, below a folder that the command names.
+    small
+        Cells of a small evaluation.
+    """
+
+    study: Name
+    policies: _Texts
+    seeds: Positive
+    set: FrozenMap[Name, Setting] = FrozenDict()
+    cells: _Texts = ("",)
+    trace: str | None = None
+    small: _Texts
+
+    def commands(self, *, seeds: int, small: bool) -> Iterator[tuple[str, ...]]:
+        """Yield commands without the options that name places on a machine."""
+        for cells in self.small if small else self.cells:
+            yield (
+                *("metronome", "simulate", self.study, "--seeds", str(seeds)),
+                *("--policy", ",".join(self.policies)),
+                *(("--cells", cells) if cells else ()),
+                *(("--set", ",".join(f"{k}={v}" for k, v in self.set.items())) if self.set else ()),
+                *(("--trace", self.trace) if self.trace else ()),
+            )
+
+
+def read_plan(path: Path = PLAN) -> Mapping[str, Part]:
+    """Return the parts by name."""
+    return TypeAdapter(dict[str, Part]).validate_python(read_document(path))
+
+
+def run_part(
+    part: Part, folder: Path, *, seeds: int, small: bool, traces: Path | None, width: int
+) -> list[str]:
+    """Run what is not there yet of a part, with so many seeds; return the commands.
+
+    Parameters
+    ----------
+    folder
+        For the simulations.
+    traces
+        The folder of arrivals.
+    width
+        Simulations at once.
+    """
+    lines = []
+    for words in part.commands(seeds=seeds, small=small):
+        lines.append(" ".join(words))
+        study, *options = words[2:]
+        if part.trace and traces:
+            options = [str(traces / each) if each == part.trace else each for each in options]
+        _run(
+            [
+                *("simulate", str(STUDIES / f"{study}.yaml"), *options, "--jobs", str(width)),
+                *("--output", str(folder), *(("--resume",) if (folder / FILE).exists() else ())),
+            ]
+        )
+    return lines
+
+
+def _run(words: list[str]) -> None:
+    command = [sys.executable, "-m", "metronome_opt", *words]
+    ended = subprocess.run(command, cwd=HOME, check=False, stdout=subprocess.DEVNULL)
+    # Exit status 1 says that some cases were not done; their records say why.
+    if ended.returncode not in (0, 1):
+        raise InputError(f"{' '.join(words)}: ended with exit status {ended.returncode}")
