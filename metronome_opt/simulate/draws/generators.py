@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -292,7 +292,7 @@ class Dynamic(Generator):
                 raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
             batch = batches.choice(suitable)
             priority = classes.choice(self.priorities)
-            fields = {"priority": priority, "iterations": iterations}
+            fields: dict[str, Any] = {"priority": priority, "iterations": iterations}
             if model.source.kind in RINGS:
                 fields["allreduce"] = self.allreduce
             job = model.job(model.name, workers, batch, **fields)
