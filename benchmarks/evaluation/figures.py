@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, permutations
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +71,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
                 key = f"{name}/{label}/{policy}"
                 if measure == "slowdown":
                     found |= _figure(f"{key}/iteration", piece.mean(policy, column), 1.0)
+                    found |= _figure(f"{key}/bound", _bound(records, chosen, policy), 1.0)
                 if policy != base:
                     change = piece.paired(policy, base, column)
                     found |= _figure(f"{key}/{measure}", change and change - 1.0, 100.0)
@@ -82,6 +84,18 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
             found[f"{name}/{policy}/shorter"] = Figure(shorter)
             found[f"{name}/{policy}/longer"] = Figure(longer)
     return found
+
+
+def _bound(
+    records: Sequence[SimulationRecord], cells: Sequence[str], policy: str
+) -> Interval | None:
+    """Return the mean bound of the slowdown at the places that a policy chose."""
+    by_seed: dict[int, list[float]] = {}
+    for record in records:
+        if record.policy == policy and record.bound is not None and label_of(record) in cells:
+            by_seed.setdefault(record.seed, []).append(record.bound)
+    whole = [fmean(each) for each in by_seed.values() if len(each) == len(cells)]
+    return mean_interval(whole) if whole else None
 
 
 def _figure(key: str, interval: Interval | None, factor: float) -> Figures:

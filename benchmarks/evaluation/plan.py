@@ -56,7 +56,7 @@ class Part(Record):
         """Yield commands without the options that name places on a machine."""
         for cells in self.small if small else self.cells:
             yield (
-                *("metronome", "simulate", self.study, "--seeds", str(seeds)),
+                *("metronome", "simulate", self.study, "--bound", "--seeds", str(seeds)),
                 *("--policy", ",".join(self.policies)),
                 *(("--cells", cells) if cells else ()),
                 *(("--set", ",".join(f"{k}={v}" for k, v in self.set.items())) if self.set else ()),
