@@ -55,19 +55,20 @@ Figures = dict[str, Figure]
 
 def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> Figures:
     """Return the figures of a part."""
-    whole, *cells = parts_of(records)
+    together, *cells = parts_of(records)
     base = next(each for each in BASELINES if each in part.policies)
     settings = _settings(records)
     found: Figures = {
-        f"{name}/seeds": Figure(len(whole.seeds)),
+        f"{name}/seeds": Figure(len(together.seeds)),
         f"{name}/cells": Figure(len(settings)),
         f"{name}/runs": Figure(len(records)),
         f"{name}/failed": Figure(sum(not record.succeeded for record in records)),
     }
     for label, chosen in _slices(settings):
-        piece = whole.only(chosen)
-        for policy in whole.policies:
-            for measure, column in MEASURES.items():
+        piece = together.only(chosen)
+        shown = MEASURES if label.count(",") < 1 else {"completion": MEASURES["completion"]}
+        for policy in together.policies:
+            for measure, column in shown.items():
                 key = f"{name}/{label}/{policy}"
                 if measure == "slowdown":
                     found |= _figure(f"{key}/iteration", piece.mean(policy, column), 1.0)
@@ -78,9 +79,9 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
         packing = piece.paired("nearest", "default", MEASURES["completion"])
         found |= _figure(f"{name}/{label}/packing", packing and packing - 1.0, 100.0)
         found |= _attribution(f"{name}/{label}", piece)
-    for policy in whole.policies:
+    for policy in together.policies:
         if policy != base:
-            shorter, longer = _certain(cells or [whole], policy, base)
+            shorter, longer = _certain(cells or [together], policy, base)
             found[f"{name}/{policy}/shorter"] = Figure(shorter)
             found[f"{name}/{policy}/longer"] = Figure(longer)
     return found
@@ -94,8 +95,8 @@ def _bound(
     for record in records:
         if record.policy == policy and record.bound is not None and label_of(record) in cells:
             by_seed.setdefault(record.seed, []).append(record.bound)
-    whole = [fmean(each) for each in by_seed.values() if len(each) == len(cells)]
-    return mean_interval(whole) if whole else None
+    means = [fmean(each) for each in by_seed.values() if len(each) == len(cells)]
+    return mean_interval(means) if means else None
 
 
 def _figure(key: str, interval: Interval | None, factor: float) -> Figures:
