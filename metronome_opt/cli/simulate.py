@@ -37,8 +37,8 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, nearest, exclusive, cassini, metronome and "
-            "ideal, or of another package.",
+            help="Separated by commas: of default, nearest, exclusive, cassini, mltcp, crux, "
+            "metronome and ideal, or of another package.",
             show_default="those of the study",
         ),
     ] = None,
