@@ -107,6 +107,7 @@ class _Simulation:
             seed=seed,
             watched=watch,
             contends=self._policy.contends,
+            growth=self._policy.growth,
         )
         self._state = SimState(self._room, self._engine, sharing)
         self._facts: list[Facts] = [
@@ -225,6 +226,7 @@ class _Simulation:
         pattern = self._settle(index)
         start = max(self._engine.now, order.start_ms)
         links = self._state.running[index].placement.links
+        self._engine.classify(index, order.traffic_class)
         self._engine.enter(index, links, at=start, pattern=pattern, slot=order.slot)
 
     def _settle(self, index: int) -> Pattern:
@@ -244,6 +246,7 @@ class _Simulation:
         expected = self._engine.will_start(order.index)
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
+        self._engine.classify(order.index, order.traffic_class)
         self._engine.assign(order.index, order.slot, order.start_ms)
 
     def _leave(self, index: int) -> Running:

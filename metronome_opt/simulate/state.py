@@ -165,11 +165,14 @@ class Order:
         None to begin as soon as it can.
     start_ms
         Start of the next iteration.
+    traffic_class
+        Of its bursts from the next one on; links serve higher ones first.
     """
 
     index: int
     slot: Slot | None
     start_ms: float
+    traffic_class: int = 0
 
 
 @dataclass
