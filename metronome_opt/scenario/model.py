@@ -26,7 +26,14 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
+from metronome_opt.scenario.network import (
+    LARGEST_NETWORK_COST,
+    ONE_GPU,
+    AllReduce,
+    Gpu,
+    NetworkCost,
+    Resources,
+)
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
@@ -151,6 +158,9 @@ class DescribedJob(Record):
         traffic, ``ring``.
     priority
         Weight, larger is more important.
+    max_network_cost
+        The largest network cost from a worker to the next one that its AppGroup tolerates; left
+        out, any.
     nodes
         The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
         and other commands take the nearest.
@@ -179,6 +189,7 @@ class DescribedJob(Record):
     each: Resources = ONE_GPU
     allreduce: AllReduce | None = None
     priority: NonNegative = 1
+    max_network_cost: NetworkCost = LARGEST_NETWORK_COST
     nodes: _Placement | None = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
     namespace: Name | None = None

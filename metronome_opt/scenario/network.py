@@ -37,6 +37,15 @@ _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
 AllReduce = Literal["tasks", "ring"]
 """The tasks of a job that send over the network: all of them in full, or as in a ring."""
 
+LARGEST_NETWORK_COST = 10_000
+"""The network cost that AppGroups state where any is tolerated."""
+
+# Left out of documents where any is, so that their checksums stay.
+NetworkCost = Annotated[
+    int,
+    Field(ge=0, le=LARGEST_NETWORK_COST, exclude_if=lambda cost: cost == LARGEST_NETWORK_COST),
+]
+
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]
 
@@ -281,6 +290,17 @@ class Cluster(Record):
     def rack_cost(self) -> Mapping[tuple[str, str], int]:
         """Network costs between racks."""
         return {(way.origin, way.destination): way.cost for way in self.zone_costs}
+
+    @cached_property
+    def region_cost(self) -> Mapping[tuple[str, str], int]:
+        """Network costs between regions: the largest from a rack of one to a rack of the other."""
+        region_of = {node.rack: node.region for node in self.nodes if node.region is not None}
+        costs: dict[tuple[str, str], int] = {}
+        for (origin, destination), cost in self.rack_cost.items():
+            here, there = region_of.get(origin), region_of.get(destination)
+            if here is not None and there is not None and here != there:
+                costs[here, there] = max(cost, costs.get((here, there), 0))
+        return costs
 
     @cached_property
     def nic(self) -> int:
