@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, counted, naming, quote
@@ -148,8 +148,8 @@ class DescribedJob(Record):
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
-        How many tasks, at least 2, since a single one sends nothing; jobs of traces, which state
-        their traffic, may have one, which takes room alone.
+        How many tasks, at least 2, since a single one sends nothing; a job that states its traffic
+        may have one, which takes room alone.
     each
         What one worker needs.
     allreduce
@@ -179,13 +179,20 @@ class DescribedJob(Record):
         As in `Job`, but in ms; multiples of a slot.
     """
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"model": {"type": "string"}}, "required": ["model"]},
+            "then": {"properties": {"workers": {"minimum": _SENDERS}}},
+        }
+    )
+
     name: Name
     model: Name | None = None
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
     traffic: _Traffic = None
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
-    workers: Annotated[int, Field(ge=1, le=MAX_TASKS, json_schema_extra={"minimum": _SENDERS})]
+    workers: Annotated[int, Field(ge=1, le=MAX_TASKS)]
     each: Resources = ONE_GPU
     allreduce: AllReduce | None = None
     priority: NonNegative = 1
