@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST, AllReduce, Resources
+from metronome_opt.scenario.network import ANY_COST, AllReduce, Resources
 
 UNKNOWN_MS = 3_600_000.0
 """Expected length of a job that does not say how long it runs."""
@@ -44,7 +44,7 @@ class Demand:
     weight: int = 1
     length_ms: float | None = None
     most_racks: int | None = None
-    max_network_cost: int = LARGEST_NETWORK_COST
+    max_network_cost: int = ANY_COST
     min_rate: int = 1
 
     @property

@@ -14,8 +14,7 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST, Cluster, Placement, Resources
-from metronome_opt.scenario.overhead import is_tolerated
+from metronome_opt.scenario.network import ANY_COST, Cluster, Placement, Resources
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
@@ -61,7 +60,7 @@ class Room:
         )
         self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
         self._tiers = _tiers([cluster.ways[rack] for rack in racks], carries)
-        self._near: dict[int, list[list[int]]] = {}  # as of `_tolerated`
+        self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
 
     def copy(self) -> Room:
         """Return a room of its own with the same nodes."""
@@ -168,9 +167,14 @@ class Room:
             [[[racks[rack] for rack in part if racks[rack]] for part in area] for area in tier]
             for tier in self._tiers
         ]
-        if job.max_network_cost < LARGEST_NETWORK_COST and self.cluster.zone_costs:
-            groups = self._tolerated(job.max_network_cost)
-            tiers.append([[[racks[at]] for at in group if racks[at]] for group in groups])
+        if (most := job.max_network_cost) < ANY_COST:
+            from metronome_opt.scenario.overhead import tolerated_groups
+
+            if most not in self._groups:
+                firsts = [self._names[rack[0]] for rack in self._racks]
+                self._groups[most] = tolerated_groups(self.cluster, firsts, most)
+            near = ([[racks[at]] for at in group if racks[at]] for group in self._groups[most])
+            tiers.append([*near])
         choices = _choices([rack for rack in racks if rack], tiers, job.tasks)
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
@@ -185,29 +189,16 @@ class Room:
 
     def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
         """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""
-        if not is_tolerated(self.cluster, nodes, job.max_network_cost):
-            return None
+        if (most := job.max_network_cost) < ANY_COST:
+            from metronome_opt.scenario.overhead import is_tolerated  # few jobs need it
+
+            if not is_tolerated(self.cluster, nodes, most):
+                return None
         placement = self._placement(nodes, job)
         too_slow = placement.limit is not None and placement.rate < job.min_rate
         if too_slow or placement.racks > (job.most_racks or placement.racks):
             return None
         return placement
-
-    def _tolerated(self, most: int) -> list[list[int]]:
-        """Return groups of racks, between any two of which no cost is higher than some."""
-        if most not in self._near:
-            nodes, cluster = [self._names[rack[0]] for rack in self._racks], self.cluster
-            near = np.array([[is_tolerated(cluster, (a, b), most) for b in nodes] for a in nodes])
-            groups: dict[tuple[int, ...], None] = {}
-            for first, left in enumerate(near.copy()):
-                group, left[first] = [first], False
-                while left.any():
-                    group.append(int(left.argmax()))
-                    left[group[-1]] = False
-                    left &= near[group[-1]]
-                groups[tuple(sorted(group))] = None
-            self._near[most] = [*map(list, groups)]
-        return self._near[most]
 
 
 def distance(placement: Placement) -> tuple[int, ...]:

@@ -30,13 +30,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import divisor_from
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
-from metronome_opt.scenario.network import (
-    LARGEST_NETWORK_COST,
-    ONE_GPU,
-    AllReduce,
-    NetworkCost,
-    Resources,
-)
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, AllReduce, NetworkCost, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.scenario.traffic import Traffic
 
@@ -81,7 +75,7 @@ class Gang(Record):
     ready: NonNegative = 0
     max_stretch: NonNegative = 0
     most_racks: Positive | None = None
-    max_network_cost: NetworkCost = LARGEST_NETWORK_COST
+    max_network_cost: NetworkCost = ANY_COST
     iterations: Positive | None = None
     jitter: Jitter = None
 

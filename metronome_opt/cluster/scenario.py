@@ -16,7 +16,7 @@ from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError, naming
 from metronome_opt.scenario.judge import judge
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST
+from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule
 
@@ -129,7 +129,7 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
     optional = {
         "iterations": gang.iterations,
         "jitter": gang.jitter,
-        "max_network_cost": cost if cost < LARGEST_NETWORK_COST else None,
+        "max_network_cost": cost if cost < ANY_COST else None,
     }
     return document | {name: value for name, value in optional.items() if value is not None}
 

@@ -12,7 +12,7 @@ from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang
 from metronome_opt.cluster.state import ClusterState, lacking
 from metronome_opt.errors import counted, first_few
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST
+from metronome_opt.scenario.network import ANY_COST
 
 NOTICED = 0.005
 """Smaller delays, as a share of an iteration, are not reported."""
@@ -100,7 +100,7 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     limits = []
     if gang.most_racks is not None:
         limits.append(f"most_racks is {gang.most_racks}")
-    if gang.max_network_cost < LARGEST_NETWORK_COST:
+    if gang.max_network_cost < ANY_COST:
         limits.append(f"max_network_cost is {gang.max_network_cost}")
     if failed:
         limits.append(f"links that carry nothing: {first_few(failed)}")

@@ -27,7 +27,7 @@ from metronome_opt.kubernetes.schemas import (
     read_shipped,
 )
 from metronome_opt.scenario.deployment import Deployment
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST, Cluster
+from metronome_opt.scenario.network import ANY_COST, Cluster
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import LinkReport, check, comparable_part, evaluate
 
@@ -269,7 +269,7 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
             dependency = {
                 "workload": _workload(following[member["workload"]["name"]], namespace),
                 "minBandwidth": quantity(instance.job(job).peak),
-                "maxNetworkCost": deployment.max_network_cost.get(job, LARGEST_NETWORK_COST),
+                "maxNetworkCost": deployment.max_network_cost.get(job, ANY_COST),
             }
             member["dependencies"] = [dependency]
         spec = {

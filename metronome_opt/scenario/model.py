@@ -26,14 +26,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import (
-    LARGEST_NETWORK_COST,
-    ONE_GPU,
-    AllReduce,
-    Gpu,
-    NetworkCost,
-    Resources,
-)
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, AllReduce, Gpu, NetworkCost, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
@@ -55,6 +48,7 @@ GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
 _RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 _SENDERS = 2  # tasks of a job by model, at least
+_MANY: Any = {"properties": {"workers": {"minimum": _SENDERS}}}
 
 
 def _placement(value: Any) -> Any:
@@ -159,8 +153,7 @@ class DescribedJob(Record):
     priority
         Weight, larger is more important.
     max_network_cost
-        The largest network cost from a worker to the next one that its AppGroup tolerates; left
-        out, any.
+        The largest network cost from a worker to the next one that it tolerates; left out, any.
     nodes
         The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
         and other commands take the nearest.
@@ -179,12 +172,7 @@ class DescribedJob(Record):
         As in `Job`, but in ms; multiples of a slot.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"model": {"type": "string"}}, "required": ["model"]},
-            "then": {"properties": {"workers": {"minimum": _SENDERS}}},
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"if": {"required": ["model"]}, "then": _MANY})
 
     name: Name
     model: Name | None = None
@@ -196,7 +184,7 @@ class DescribedJob(Record):
     each: Resources = ONE_GPU
     allreduce: AllReduce | None = None
     priority: NonNegative = 1
-    max_network_cost: NetworkCost = LARGEST_NETWORK_COST
+    max_network_cost: NetworkCost = ANY_COST
     nodes: _Placement | None = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
     namespace: Name | None = None

@@ -37,14 +37,8 @@ _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
 AllReduce = Literal["tasks", "ring"]
 """The tasks of a job that send over the network: all of them in full, or as in a ring."""
 
-LARGEST_NETWORK_COST = 10_000
-"""The network cost that AppGroups state where any is tolerated."""
-
-# Left out of documents where any is, so that their checksums stay.
-NetworkCost = Annotated[
-    int,
-    Field(ge=0, le=LARGEST_NETWORK_COST, exclude_if=lambda cost: cost == LARGEST_NETWORK_COST),
-]
+ANY_COST = 10_000  # the largest network cost that AppGroups may tolerate
+NetworkCost = Annotated[int, Field(ge=0, le=ANY_COST, exclude_if=lambda cost: cost == ANY_COST)]
 
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]
@@ -298,9 +292,9 @@ class Cluster(Record):
         region_of = {node.rack: node.region for node in self.nodes if node.region is not None}
         costs: dict[tuple[str, str], int] = {}
         for (origin, destination), cost in self.rack_cost.items():
-            here, there = region_of.get(origin), region_of.get(destination)
-            if here is not None and there is not None and here != there:
-                costs[here, there] = max(cost, costs.get((here, there), 0))
+            ends = region_of.get(origin, ""), region_of.get(destination, "")
+            if "" not in ends and ends[0] != ends[1]:
+                costs[ends] = max(cost, costs.get(ends, 0))
         return costs
 
     @cached_property

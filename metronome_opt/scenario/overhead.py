@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST, Cluster
+import numpy as np
+
+from metronome_opt.scenario.network import ANY_COST, Cluster
 
 _SAME_RACK = 1
 _UNKNOWN = 100
@@ -67,7 +69,24 @@ def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
 
     Each depends on the next one alone. Nothing is asked where any cost is tolerated or none known.
     """
-    if most == LARGEST_NETWORK_COST or not cluster.zone_costs:
+    if most == ANY_COST or not cluster.zone_costs:
         return True
     following = {*zip(nodes, [*nodes[1:], nodes[0]], strict=True)}
     return not any(overhead(cluster, node, [(to, most)]).is_rejected for node, to in following)
+
+
+def tolerated_groups(cluster: Cluster, nodes: Sequence[str], most: int) -> list[list[int]]:
+    """Return groups of some nodes, by index, between any two of which costs are tolerated.
+
+    Each node is in one at least, which no other node could join.
+    """
+    near = np.array([[is_tolerated(cluster, (a, b), most) for b in nodes] for a in nodes])
+    groups: dict[tuple[int, ...], None] = {}
+    for first, left in enumerate(near.copy()):
+        group, left[first] = [first], False
+        while left.any():
+            group.append(int(left.argmax()))
+            left[group[-1]] = False
+            left &= near[group[-1]]
+        groups[tuple(sorted(group))] = None
+    return [*map(list, groups)]

@@ -56,7 +56,7 @@ def three_tiers(**changes: Any) -> dict[str, Any]:
 
 def test_a_rack_in_racks_has_one_region_unless_it_holds_all() -> None:
     def document(**regions: str) -> dict[str, Any]:
-        made = tree(LEAF_OF, {**POD_OF, "p0": "core", "p1": "core", "core": None})
+        made = tree({**LEAF_OF}, {**POD_OF, "p0": "core", "p1": "core", "core": None})
         for node in made["nodes"]:
             node["region"] = regions.get(POD_OF[node["rack"]])
         return made

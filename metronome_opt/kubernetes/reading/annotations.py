@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.fields import Field
 from metronome_opt.kubernetes.kinds import TRAFFIC_SOURCES
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.quantities import milliseconds
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST
+from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.workload import FASTEST
 
 _MAX_US = 10**12  # eleven days, as far as a scenario goes
@@ -31,7 +31,7 @@ _NUMBERS = {  # and the minimum of each
     "traffic-class": 0,
     "max-network-cost": 0,
 }
-_LARGEST = {"traffic-class": 7, "max-network-cost": LARGEST_NETWORK_COST}
+_LARGEST = {"traffic-class": 7, "max-network-cost": ANY_COST}
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "jitter", "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
 

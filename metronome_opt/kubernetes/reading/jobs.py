@@ -20,7 +20,7 @@ from metronome_opt.kubernetes.reading.annotations import Annotations, merge, rea
 from metronome_opt.kubernetes.resources import neediest
 from metronome_opt.kubernetes.schemas import CLAIM
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import LARGEST_NETWORK_COST, ONE_GPU, Resources
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, Resources
 
 LeftOut = dict[str, list[str]]
 """Titles of what is left out, by reason."""
@@ -284,7 +284,7 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
     if cost is None:
         names = (job.source.name, *job.expected, *job.pods)
         costs = (tolerated.get((job.source.namespace, name)) for name in names)
-        cost = min((each for each in costs if each is not None), default=LARGEST_NETWORK_COST)
+        cost = min((each for each in costs if each is not None), default=ANY_COST)
     claimed = {each.source.name: each.node for each in job.claims}
     nodes = [node or claimed.get(pod) for pod, node in zip(job.pods, job.nodes, strict=True)]
     optional = {
@@ -292,7 +292,7 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
         "nodes": nodes if all(nodes) else None,
         "iterations": stated.number("iterations"),
         "jitter": stated.share("jitter"),
-        "max_network_cost": cost if cost < LARGEST_NETWORK_COST else None,
+        "max_network_cost": cost if cost < ANY_COST else None,
         "max_stretch_ms": stretch * slot_ms or None,
     }
     job.entry = {
@@ -318,7 +318,7 @@ def _tolerated_costs(groups: Iterable[KubernetesObject]) -> dict[tuple[str, str]
             workload = each / "workload"
             key = (workload / "namespace").text(group.namespace), (workload / "name").text()
             for dependency in (each / "dependencies").items():
-                cost = (dependency / "maxNetworkCost").integer(0, 0, LARGEST_NETWORK_COST)
+                cost = (dependency / "maxNetworkCost").integer(0, 0, ANY_COST)
                 least[key] = min(cost, least.get(key, cost))
     return least
 
