@@ -113,6 +113,7 @@ class TrainingJob:
             allreduce=self.work.algorithm,
             weight=self.work.priority,
             length_ms=self.iterations * self.ideal.alone_ms,
+            max_network_cost=self.work.max_network_cost,
         )
 
     @cached_property
