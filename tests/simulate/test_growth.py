@@ -64,7 +64,7 @@ def test_bursts_that_meet_go_by_steps_of_what_they_have_sent(after: int) -> None
     sent = Fraction(after, 40) * 16  # by a before b begins, in steps
     left = sum(
         (
-            (min(step + 1, 16) - max(sent, step)) / weight
+            (min(step + 1, 16) - max(sent, Fraction(step))) / weight
             for step, weight in enumerate(weights)
             if step + 1 > sent
         ),
