@@ -66,9 +66,12 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
     }
     for label, chosen in _slices(settings):
         piece = together.only(chosen)
-        shown = MEASURES if label.count(",") < 1 else {"completion": MEASURES["completion"]}
+        deep = label.count(",")
+        shown = [each for each in MEASURES if deep < 1 or each == "completion"]
+        shown += ["slowdown"] if deep == 1 else []
         for policy in together.policies:
-            for measure, column in shown.items():
+            for measure in shown:
+                column = MEASURES[measure]
                 key = f"{name}/{label}/{policy}"
                 if measure == "slowdown":
                     found |= _figure(f"{key}/iteration", piece.mean(policy, column), 1.0)
