@@ -63,6 +63,15 @@ def run(
     seconds: Annotated[
         int | None, typer.Option(min=1, help="Length of runs.", show_default="that of each case")
     ] = None,
+    congestion: Annotated[
+        Congestion | None, typer.Option(help="Of TCP.", show_default="that of each case")
+    ] = None,
+    uplink_mbps: Annotated[
+        int | None, typer.Option(min=1, help="Rate of uplinks.", show_default="that of each case")
+    ] = None,
+    queue_ms: Annotated[
+        int | None, typer.Option(min=1, help="Queue of uplinks.", show_default="that of each case")
+    ] = None,
     processor: Annotated[
         int | None, typer.Option(help="Keep to it; clocks stand still while it is stopped.")
     ] = None,
@@ -73,18 +82,24 @@ def run(
     Runs that something else on this machine disturbed are marked as busy. What is already in the
     records is not run again, unless it was busy or a job ended before its time.
     """
-    changes = {"jitter": jitter, "seconds": seconds}
+    changes = {
+        "jitter": jitter,
+        "seconds": seconds,
+        "congestion": congestion,
+        "uplink_mbps": uplink_mbps,
+        "queue_ms": queue_ms,
+    }
     changes = {name: value for name, value in changes.items() if value is not None}
     chosen = [case.model_copy(update=changes) for case in read_cases(cases, names)]
     wanted = _modes(modes)
     check_machine()
     journal = Journal(output, BedRun, resume=resume)
     with Progress() as progress:
-        done = {(run.case, run.jitter, run.mode, run.repeat) for run in usable(journal.records)}
+        done = {(*_cell(run), run.mode, run.repeat) for run in usable(journal.records)}
         todo = [
             (case, mode, repeat)
             for repeat, case, mode in product(range(repeats), chosen, wanted)
-            if (case.name, case.jitter, mode, repeat) not in done
+            if (*_cell(case), mode, repeat) not in done
         ]
         pairs = sorted({(case.name, mode) for case, mode, _ in todo})
         by_name = {case.name: case for case in chosen}
@@ -248,6 +263,12 @@ def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) ->
         if sorted(run.jobs) != jobs[run.case]:
             raise InputError(f"{records}: {quote(run.case)} is another case there, with other jobs")
     return runs
+
+
+def _cell(of: Case | BedRun) -> tuple[object, ...]:
+    """Return what a run has in common with its repeats and with other modes."""
+    name = of.name if isinstance(of, Case) else of.case
+    return name, of.jitter, of.uplink_mbps, of.queue_ms, of.congestion
 
 
 def _modes(text: str) -> list[Mode]:

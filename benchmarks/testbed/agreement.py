@@ -34,7 +34,13 @@ def usable(runs: Iterable[BedRun]) -> list[BedRun]:
 
 def as_run(case: Case, run: BedRun) -> Case:
     """Return a case as it was in a run."""
-    changes = {"jitter": run.jitter, "seconds": run.seconds or case.seconds}
+    changes = {
+        "jitter": run.jitter,
+        "seconds": run.seconds or case.seconds,
+        "uplink_mbps": run.uplink_mbps or case.uplink_mbps,
+        "queue_ms": run.queue_ms or case.queue_ms,
+        "congestion": run.congestion,
+    }
     return case.model_copy(update=changes)
 
 

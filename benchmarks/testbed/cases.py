@@ -31,6 +31,8 @@ JITTER = Path(__file__).with_name("jitter.yaml")
 TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
 """The cases that say in short what a gate brings."""
 
+_SEGMENT = 1_448  # bytes
+
 CUSHION_MS = 2
 """By how much a gated job may be late for its very first slot."""
 
@@ -96,6 +98,8 @@ class Case(Record):
         Where the bottlenecks are: the first rack's uplink, or that of every rack.
     uplink_mbps, interface_mbps
         Rates of the limited uplinks, and of the nodes' interfaces; None for no limit.
+    queue_ms
+        How long a full queue of a limited link takes to be sent.
     congestion
         Congestion control of all connections.
     seconds
@@ -119,6 +123,7 @@ class Case(Record):
     network: Kind = "two-racks"
     uplink_mbps: Positive = 200
     interface_mbps: Positive | None = None
+    queue_ms: Positive = 20
     congestion: Congestion = "cubic"
     seconds: Positive = 12
     jitter: Share | None = None
@@ -174,7 +179,15 @@ class Case(Record):
             nodes=tuple(crowd[rack] for rack in racks),
             uplink_mbps=tuple(self.uplink_mbps if rack in self.limited else None for rack in racks),
             interface_mbps=self.interface_mbps,
+            queue_ms=self.queue_ms,
+            segments=self.segments,
         )
+
+    @property
+    def segments(self) -> int:
+        """Segments that a node may hand over at once: a sixteenth of a queue, which then holds as many."""
+        rate = min(self.uplink_mbps, self.interface_mbps or self.uplink_mbps)
+        return min(44, max(1, rate * 125 * self.queue_ms // (16 * _SEGMENT)))
 
     def periods(self, stretch: float) -> dict[str, int]:
         """Return the periods in ms with so much idle time, a share of them."""

@@ -1,6 +1,6 @@
 """Shaped devices: what `tc` is told to limit them, and who is served first.
 
-A shaped device has a token bucket with a queue of 20 ms for data, and a class of its own for
+A shaped device has a token bucket with a queue for data, and a class of its own for
 acknowledgements. In one queue (`tbf`) those of one direction would wait behind the data of the
 other: a burst of 180 ms that had the network to itself then took cubic 193 to 243 ms.
 
@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-_QUEUE_MS = 20
+_BUCKET_S = 0.00025  # of its rate that a device may send at once, as timers are late
+_LEAST_BUCKET = 16_384
 _DATA, _SMALL = "1:1", "1:2"  # classes; small are packets of less than 128 bytes
 _LEAST = 0.01  # of the rate of a link, that every class of data has for itself
 _LAST_PRIO, _QUANTUM = 7, 60_000
@@ -70,8 +71,10 @@ def _tos(index: int) -> int:
     return 4 * (index + 1)  # two bits are for congestion
 
 
-def shape_lines(device: str, mbps: int, classes: Sequence[DataClass] = ()) -> list[str]:
-    """Return what `tc` is told to limit a device to a rate."""
+def shape_lines(
+    device: str, mbps: int, queue_ms: int, classes: Sequence[DataClass] = ()
+) -> list[str]:
+    """Return what `tc` is told to limit a device to a rate, with a queue of so much time."""
     leaves = [_leaf(index) for index in range(len(classes))] or [_DATA]
     small = f"u32 match u16 0x0000 0xff80 at 2 flowid {_SMALL}"
     return [
@@ -79,7 +82,7 @@ def shape_lines(device: str, mbps: int, classes: Sequence[DataClass] = ()) -> li
         *(f"class add {line}" for line in class_lines(device, mbps, classes)),
         f"class add dev {device} parent 1: classid {_SMALL} htb rate 1gbit quantum {_QUANTUM}",
         *(
-            f"qdisc add dev {device} parent {leaf} bfifo limit {mbps * 125 * _QUEUE_MS}"
+            f"qdisc add dev {device} parent {leaf} bfifo limit {mbps * 125 * queue_ms}"
             for leaf in leaves
         ),
         f"filter add dev {device} parent 1: protocol ip prio 1 {small}",
@@ -93,7 +96,8 @@ def shape_lines(device: str, mbps: int, classes: Sequence[DataClass] = ()) -> li
 
 def class_lines(device: str, mbps: int, classes: Sequence[DataClass]) -> list[str]:
     """Return the class of all data, and those in it, which lend one another what they leave."""
-    bucket = "burst 16kb cburst 16kb quantum"
+    size = max(_LEAST_BUCKET, round(_BUCKET_S * mbps * 125_000))
+    bucket = f"burst {size} cburst {size} quantum"
     least = min((each.share for each in classes), default=1.0)
     return [
         f"dev {device} parent 1: classid {_DATA} htb rate {mbps}mbit {bucket} {_QUANTUM}",
