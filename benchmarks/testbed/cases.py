@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from benchmarks.testbed.network import GOODPUT, Layout
+from benchmarks.testbed.shaping import SEGMENT
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.records import (
@@ -31,13 +32,11 @@ JITTER = Path(__file__).with_name("jitter.yaml")
 TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
 """The cases that say in short what a gate brings."""
 
-_SEGMENT = 1_448  # bytes
-
 CUSHION_MS = 2
 """By how much a gated job may be late for its very first slot."""
 
 Kind = Literal["bottleneck", "two-racks", "four-racks"]
-Congestion = Literal["cubic", "reno", "bbr"]
+Congestion = Literal["cubic", "reno", "bbr", "ecn"]
 
 Burst = Annotated[tuple[NonNegative, Positive], Field(strict=False)]
 
@@ -101,7 +100,7 @@ class Case(Record):
     queue_ms
         How long a full queue of a limited link takes to be sent.
     congestion
-        Congestion control of all connections.
+        Congestion control of all connections; ``ecn`` is cubic on links that mark packets.
     seconds
         How long it runs.
     jitter
@@ -181,13 +180,14 @@ class Case(Record):
             interface_mbps=self.interface_mbps,
             queue_ms=self.queue_ms,
             segments=self.segments,
+            marks=self.congestion == "ecn",
         )
 
     @property
     def segments(self) -> int:
         """Segments that a node may hand over at once: a sixteenth of a queue, which then holds as many."""
         rate = min(self.uplink_mbps, self.interface_mbps or self.uplink_mbps)
-        return min(44, max(1, rate * 125 * self.queue_ms // (16 * _SEGMENT)))
+        return min(44, max(1, rate * 125 * self.queue_ms // (16 * SEGMENT)))
 
     def periods(self, stretch: float) -> dict[str, int]:
         """Return the periods in ms with so much idle time, a share of them."""

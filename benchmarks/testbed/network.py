@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.testbed.shaping import DataClass, class_lines, shape_lines
+from benchmarks.testbed.shaping import DataClass, class_lines, mark_lines, shape_lines
 from metronome_opt.errors import InputError
 
 GOODPUT = 0.964
@@ -41,6 +41,8 @@ class Layout:
         How long a full queue of a limited device takes to be sent.
     segments
         Most segments that a node hands over at once.
+    marks
+        Whether uplinks mark packets, for ECN.
     classes
         Of data; packets of no class are in the last one. Empty for one class alone.
     """
@@ -50,6 +52,7 @@ class Layout:
     interface_mbps: int | None = None
     queue_ms: int = 20
     segments: int = 44
+    marks: bool = False
     classes: tuple[DataClass, ...] = ()
 
 
@@ -123,6 +126,8 @@ class Network:
             queues = []
             if rate is not None:
                 core_queues += shape_lines(f"r{rack}", rate, layout.queue_ms, layout.classes)
+                self._mark(self._core, f"r{rack}", rate)
+                self._mark(namespace, "uplink", rate)
                 queues += shape_lines("uplink", rate, layout.queue_ms, layout.classes)
             _ip(namespace, lines)
             for node in range(layout.nodes[rack]):
@@ -130,6 +135,12 @@ class Network:
             _tc(namespace, queues)
         _ip(self._core, core)
         _tc(self._core, core_queues)
+
+    def _mark(self, namespace: int, device: str, mbps: int) -> None:
+        layout = self._layout
+        if layout.marks:
+            lines = mark_lines(device, mbps, layout.queue_ms, layout.segments)
+            _batch([*_inside(namespace), "nft", "-f", "-"], lines)
 
     def _add_node(self, rack: int, node: int) -> list[str]:
         """Join a node to its rack; return how the rack's port towards it is shaped."""
@@ -146,6 +157,8 @@ class Network:
                 "link set eth0 up",
             ],
         )
+        if layout.marks:
+            _batch([*_inside(namespace), "tee", "/proc/sys/net/ipv4/tcp_ecn"], ["1"])
         rate, queue_ms, classes = layout.interface_mbps, layout.queue_ms, layout.classes
         if rate is None:
             return []

@@ -24,7 +24,7 @@ Bursts = Mapping[str, Sequence[tuple[float, float]]]
 """By job: beginnings and ends, ms."""
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
-_MARKS = {"cubic": "o", "reno": "s", "bbr": "^"}
+_MARKS = {"cubic": "o", "reno": "s", "bbr": "^", "ecn": "D"}
 _WIDTH, _ROW = 10.0, 0.22  # inches
 
 

@@ -242,7 +242,7 @@ def _tasks(
             }
         task = {
             "addresses": [network.address(*place) for place in places],
-            "congestion": case.congestion,
+            "congestion": "cubic" if case.congestion == "ecn" else case.congestion,
             "tos": tos[name],
             "begin_ms": begins[name],
             "end_ms": job.end or 1000 * case.seconds,

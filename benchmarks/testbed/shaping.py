@@ -19,7 +19,12 @@ _BUCKET_S = 0.00025  # of its rate that a device may send at once, as timers are
 _LEAST_BUCKET = 16_384
 _DATA, _SMALL = "1:1", "1:2"  # classes; small are packets of less than 128 bytes
 _LEAST = 0.01  # of the rate of a link, that every class of data has for itself
+_MARKED_RATE, _MARKED_QUEUE = 0.98, 0.25  # from which share of a link's rate and queue on
+_HEADERS = 66  # bytes of each segment
 _LAST_PRIO, _QUANTUM = 7, 60_000
+
+SEGMENT = 1_448
+"""Bytes of data in a packet."""
 
 Service = Literal["fair", "weighted", "strict"]
 
@@ -107,6 +112,24 @@ def class_lines(device: str, mbps: int, classes: Sequence[DataClass]) -> list[st
             f"{bucket} {round(_QUANTUM * each.share / least)}"
             for index, each in enumerate(classes)
         ),
+    ]
+
+
+def mark_lines(device: str, mbps: int, queue_ms: int, segments: int) -> list[str]:
+    """Return what `nft` is told to mark packets on their way to a device, for ECN.
+
+    They are marked while a queue in thought, served a little slower than the device, is longer than
+    a part of the real one. Of packets in one piece with others only the first one's headers count.
+    """
+    counted = (segments * SEGMENT + _HEADERS) / (segments * (SEGMENT + _HEADERS))
+    rate = round(_MARKED_RATE * counted * mbps * 125_000)
+    burst = round(_MARKED_QUEUE * mbps * 125 * queue_ms)
+    limit = f"limit rate over {rate} bytes/second burst {burst} bytes"
+    return [
+        f"add table netdev {device}",
+        f"add chain netdev {device} marks "
+        f"{{ type filter hook egress device {device} priority 0; }}",
+        f"add rule netdev {device} marks ip ecn != not-ect {limit} ip ecn set ce",
     ]
 
 
