@@ -14,12 +14,13 @@ import typer
 from rich.progress import Progress, track
 
 from benchmarks.testbed import agreement
-from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, usable
-from benchmarks.testbed.cases import JITTER, STORED, TABLE, Case, Congestion, read_cases
+from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, steady, usable
+from benchmarks.testbed.cases import JITTER, QUEUES, STORED, TABLE, Case, Congestion, read_cases
 from benchmarks.testbed.lasting import compare_gated
+from benchmarks.testbed.meeting import by_queue, meetings, refitted
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
-from benchmarks.testbed.pictures import draw_agreement, draw_case
+from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
 from metronome_opt.documents import make_folder
@@ -29,6 +30,7 @@ from metronome_opt.journal import Journal, read_journal
 from metronome_opt.plot.picture import save_figure
 
 RECORDS = Path(__file__).parent / "records.jsonl.xz"
+QUEUE_RECORDS = Path(__file__).parent / "queues.jsonl.xz"
 
 _SHARING: tuple[Sharing, ...] = ("fair", "tcp")
 _WORST = 8
@@ -209,15 +211,45 @@ def places(
 
 @app.command()
 def lasting(
-    records: Annotated[Path, typer.Argument(help="Of `run` on jitter.yaml; may be compressed.")],
-    busy: Annotated[bool, typer.Option("--busy", help="Take disturbed runs as well.")] = False,
+    records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")],
+    cases: Annotated[Path, typer.Option(metavar="FILE", help="Where the cases stand.")] = JITTER,
 ) -> None:
-    """Show how long gated jobs stay worse than free ones where computing times vary."""
-    read = read_journal([records], BedRun)
-    runs = [run for run in read if run.complete] if busy else usable(read)
+    """Show free and gated jobs in the course of a run, where computing times vary."""
+    chosen = read_cases(cases)
+    runs = steady(read_journal([records], BedRun))
     for sharing in (None, *_SHARING):
         typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
-        typer.echo(compare_gated(read_cases(JITTER), runs, sharing).round(3).to_string())
+        typer.echo(compare_gated(chosen, runs, sharing).round(3).to_string())
+
+
+@app.command()
+def queues(
+    records: Annotated[
+        Path, typer.Argument(help="Of `run` on queues.yaml; may be compressed (.xz).")
+    ] = QUEUE_RECORDS,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw when jobs come apart.")
+    ] = None,
+) -> None:
+    """Show how jobs come apart on links with other queues, and the shares of bursts that meet."""
+    chosen = read_cases(QUEUES)
+    read = read_journal([records], BedRun)
+    runs = steady(read)
+    typer.echo(f"{len(runs)} of {len(read)} runs; on the network")
+    typer.echo(compare_gated(chosen, runs, None).round(3).to_string())
+    once = list({(run.case, run.mode): run for run in runs if run.congestion == "cubic"}.values())
+    for sharing in _SHARING:
+        typer.echo(f"simulated, {sharing}, with any queue")
+        typer.echo(compare_gated(chosen, once, sharing).round(3).to_string())
+    cubic = [run for run in runs if run.congestion == "cubic"]
+    typer.echo("simulated, tcp with shares by the queue")
+    typer.echo(compare_gated(chosen, cubic, "tcp", tcp=by_queue).round(3).to_string())
+    met = meetings(chosen, runs)
+    typer.echo("bursts that meet\n" + met.round(2).to_string())
+    typer.echo("cubic: chance {:.2f}, delay {:.1f}".format(*refitted(met[met["congestion"] == "cubic"])))
+    if picture is not None:
+        save_figure(draw_apart(chosen, runs, met), picture)
+        typer.echo(f"wrote {picture}")
 
 
 def _table_runs(cases: Sequence[Case]) -> list[BedRun]:

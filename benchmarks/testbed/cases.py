@@ -28,6 +28,7 @@ from metronome_opt.records import (
 FORMAT = "metronome-testbed/1"
 STORED = Path(__file__).with_name("cases.yaml")
 JITTER = Path(__file__).with_name("jitter.yaml")
+QUEUES = Path(__file__).with_name("queues.yaml")
 
 TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
 """The cases that say in short what a gate brings."""
@@ -182,6 +183,12 @@ class Case(Record):
             segments=self.segments,
             marks=self.congestion == "ecn",
         )
+
+    @property
+    def burst_over_queue(self) -> float:
+        """Mean length of a burst over that of a full queue."""
+        lengths = [length for job in self.jobs for _, length in job.bursts]
+        return sum(lengths) / len(lengths) / self.queue_ms
 
     @property
     def segments(self) -> int:

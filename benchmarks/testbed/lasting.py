@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median_low
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ def compare_gated(
     runs: Iterable[BedRun],
     sharing: Sharing | None,
     *,
-    tcp: TcpShares = TCP,
+    tcp: Callable[[Case], TcpShares] = lambda _: TCP,
 ) -> pd.DataFrame:
     """Return how free and gated jobs do, a row for each cell.
 
@@ -71,7 +71,7 @@ def compare_gated(
     sharing
         How links are shared if the cases are simulated; None for the runs themselves.
     tcp
-        What shares are like where sharing is ``tcp``.
+        What shares are like in a case where sharing is ``tcp``.
     """
     by_name = {case.name: case for case in cases}
     rows = []
@@ -80,7 +80,7 @@ def compare_gated(
         free: list[Times] = []
         gated: list[Times] = []
         for run in group:
-            times = _recorded(run) if sharing is None else _simulated(case, run, sharing, tcp)
+            times = _recorded(run) if sharing is None else _simulated(case, run, sharing, tcp(case))
             (free if run.mode in UNGATED else gated).extend(times)
         slots = next((run.periods for run in group if run.periods), None)
         stated = dict(zip(case.job_names, case.jobs, strict=True))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from math import log
+from math import exp, log
 
 import numpy as np
+import pandas as pd
 
+from benchmarks.testbed.agreement import as_run
 from benchmarks.testbed.cases import Case
+from benchmarks.testbed.lasting import cells
 from benchmarks.testbed.run import BedRun
 from metronome_opt.engine.conditions import TcpShares
 
+_CHANCE, _DELAY = 1.6, 12.0
+_FEWEST = 30  # meetings that say something
 _LEAST = 0.1  # of a burst, that is left of the first one when the second one begins
 _CUT = 0.02  # shares nearer to none or all are errors of measurement
 
@@ -49,3 +54,39 @@ def fitted(logarithms: Sequence[float]) -> TcpShares:
     return TcpShares(
         spread=float(np.std(logarithms)) / 2**0.5, newcomer=float(np.exp(np.mean(logarithms)))
     )
+
+
+def meetings(cases: Sequence[Case], runs: Iterable[BedRun]) -> pd.DataFrame:
+    """Return what shares are like in the cells of two jobs, free, that meet often enough."""
+    by_name = {case.name: case for case in cases if len(case.jobs) == 2}
+    free = [run for run in runs if run.mode == "free" and run.case in by_name]
+    rows = []
+    for cell, group in cells(cases, free).items():
+        case = as_run(by_name[cell.case], group[0])
+        found = [each for run in group for each in shares(case, run)]
+        if len(found) >= _FEWEST:
+            over = case.burst_over_queue
+            numbers = {**fitted(found)._asdict(), "meetings": len(found), "burst over queue": over}
+            rows.append({**cell._asdict(), **numbers})
+    return pd.DataFrame(rows)
+
+
+def by_queue(case: Case) -> TcpShares:
+    """Return the shares of cubic that fit the measured ones for any queue.
+
+    A burst is an average over as many queueing times as it lasts, and a newcomer lags behind by a
+    number of them.
+    """
+    over = case.burst_over_queue
+    return TcpShares(spread=_CHANCE / over**0.5, newcomer=exp(-_DELAY / over))
+
+
+def refitted(table: pd.DataFrame) -> tuple[float, float]:
+    """Return the two numbers of `by_queue` that are nearest to cells of `meetings`.
+
+    Least squares, in which a meeting counts as much as any other.
+    """
+    over, count = table["burst over queue"], table["meetings"]
+    chance = (count * table["spread"] / over**0.5).sum() / (count / over).sum()
+    delay = -(count * np.log(table["newcomer"]) / over).sum() / (count / over**2).sum()
+    return float(chance), float(delay)
