@@ -17,7 +17,7 @@ from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, steady, usable
 from benchmarks.testbed.cases import JITTER, QUEUES, STORED, TABLE, Case, Congestion, read_cases
 from benchmarks.testbed.lasting import compare_gated
-from benchmarks.testbed.meeting import by_queue, meetings, refitted
+from benchmarks.testbed.meeting import for_queue, meetings, refitted
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
@@ -236,17 +236,22 @@ def queues(
     read = read_journal([records], BedRun)
     runs = steady(read)
     typer.echo(f"{len(runs)} of {len(read)} runs; on the network")
-    typer.echo(compare_gated(chosen, runs, None).round(3).to_string())
-    once = list({(run.case, run.mode): run for run in runs if run.congestion == "cubic"}.values())
-    for sharing in _SHARING:
-        typer.echo(f"simulated, {sharing}, with any queue")
-        typer.echo(compare_gated(chosen, once, sharing).round(3).to_string())
+    order = ["case", "congestion", "uplink_mbps", "queue_ms"]
+    typer.echo(compare_gated(chosen, runs, None).sort_values(order).round(3).to_string())
     cubic = [run for run in runs if run.congestion == "cubic"]
-    typer.echo("simulated, tcp with shares by the queue")
-    typer.echo(compare_gated(chosen, cubic, "tcp", tcp=by_queue).round(3).to_string())
-    met = meetings(chosen, runs)
+    once = {(run.case, run.mode): run for run in cubic}.values()
+    for sharing in _SHARING:
+        typer.echo(f"simulated, {sharing}, whatever the queue")
+        typer.echo(
+            compare_gated(chosen, once, sharing).drop(columns=order[1:]).round(3).to_string()
+        )
+    typer.echo("simulated, tcp with shares for the queue")
+    simulated = compare_gated(chosen, cubic, "tcp", tcp=_for_queue)
+    typer.echo(simulated.sort_values(order).round(3).to_string())
+    met = meetings(chosen, runs).sort_values(order)
     typer.echo("bursts that meet\n" + met.round(2).to_string())
-    typer.echo("cubic: chance {:.2f}, delay {:.1f}".format(*refitted(met[met["congestion"] == "cubic"])))
+    chance, delay = refitted(met[met["congestion"] == "cubic"])
+    typer.echo(f"cubic: chance {chance:.2f}, delay {delay:.1f}")
     if picture is not None:
         save_figure(draw_apart(chosen, runs, met), picture)
         typer.echo(f"wrote {picture}")
@@ -295,6 +300,10 @@ def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) ->
         if sorted(run.jobs) != jobs[run.case]:
             raise InputError(f"{records}: {quote(run.case)} is another case there, with other jobs")
     return runs
+
+
+def _for_queue(case: Case) -> TcpShares:
+    return for_queue(case.burst_over_queue)
 
 
 def _cell(of: Case | BedRun) -> tuple[object, ...]:

@@ -192,7 +192,7 @@ class Case(Record):
 
     @property
     def segments(self) -> int:
-        """Segments that a node may hand over at once: a sixteenth of a queue, which then holds as many."""
+        """Segments that a node may hand over at once: a sixteenth of a queue."""
         rate = min(self.uplink_mbps, self.interface_mbps or self.uplink_mbps)
         return min(44, max(1, rate * 125 * self.queue_ms // (16 * SEGMENT)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from math import exp, log
 
 import numpy as np
@@ -28,10 +27,10 @@ def shares(case: Case, run: BedRun) -> list[float]:
     that ends first says which share it had, and the link is full all the time. Bursts alone take as
     long as the case states.
     """
-    (a, b), (first, second) = (run.jobs[name].bursts_ms for name in case.job_names), case.jobs
-    whole = (first.bursts[0][1], second.bursts[0][1])
     sent = sorted(
-        chain(((*burst[1:], whole[0], 0) for burst in a), ((*burst[1:], whole[1], 1) for burst in b))
+        (begin, end, job.bursts[0][1], name)
+        for name, job in zip(case.job_names, case.jobs, strict=True)
+        for _, begin, end in run.jobs[name].bursts_ms
     )
     found = []
     for before, old, new, after in zip(sent, sent[1:], sent[2:], sent[3:], strict=False):
@@ -71,18 +70,19 @@ def meetings(cases: Sequence[Case], runs: Iterable[BedRun]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def by_queue(case: Case) -> TcpShares:
-    """Return the shares of cubic that fit the measured ones for any queue.
+def for_queue(burst_over_queue: float) -> TcpShares:
+    """Return the shares of cubic that fit the measured ones.
 
     A burst is an average over as many queueing times as it lasts, and a newcomer lags behind by a
     number of them.
     """
-    over = case.burst_over_queue
-    return TcpShares(spread=_CHANCE / over**0.5, newcomer=exp(-_DELAY / over))
+    return TcpShares(
+        spread=_CHANCE / burst_over_queue**0.5, newcomer=exp(-_DELAY / burst_over_queue)
+    )
 
 
 def refitted(table: pd.DataFrame) -> tuple[float, float]:
-    """Return the two numbers of `by_queue` that are nearest to cells of `meetings`.
+    """Return the two numbers of `for_queue` that are nearest to cells of `meetings`.
 
     Least squares, in which a meeting counts as much as any other.
     """

@@ -14,15 +14,17 @@ from matplotlib.figure import Figure
 from benchmarks.testbed.agreement import as_run, times_of
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.lasting import comes_apart
+from benchmarks.testbed.meeting import for_queue
 from benchmarks.testbed.modes import UNGATED, Mode
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.engine.conditions import TCP
+from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import legend_below, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 Bursts = Mapping[str, Sequence[tuple[float, float]]]
@@ -33,7 +35,8 @@ _MARKS = {"cubic": "o", "reno": "s", "bbr": "^", "ecn": "D"}
 _RATES = {200: "#0072B2", 1000: "#E69F00", 2000: "#D55E00"}
 _TICKS = (6, 9, 24, 36, 60, 90, 120, 180)
 _NEVER = 500
-_ROOT_TWO = 2**0.5
+_SHOWN = {"together": "top", "three": "bottom"}
+_SEEDS = 20
 _WIDTH, _ROW = 10.0, 0.22  # inches
 
 
@@ -142,82 +145,71 @@ def draw_apart(cases: Sequence[Case], runs: Sequence[BedRun], met: pd.DataFrame)
     met
         Of `benchmarks.testbed.meeting.meetings`.
     """
-    by_name = {case.name: case for case in cases if len(case.jobs) > 1 and _alike(case)}
-    figure = new_figure(_WIDTH, 4.6)
+    shown = {case.name: case for case in cases if case.name in _SHOWN}
+    figure = new_figure(_WIDTH, 4.8)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    seen = set()
-    for run in runs:
-        if run.case not in by_name or run.mode != "free":
-            continue
-        case = as_run(by_name[run.case], run)
-        times = {name: times_of(job)[1:] for name, job in run.jobs.items()}
-        apart = comes_apart(case, times)
-        colour = _RATES[case.uplink_mbps]
-        label = f"{run.congestion}, {case.uplink_mbps} Mbit/s"
-        left.scatter(
-            case.burst_over_queue,
-            _NEVER if apart is None else apart,
-            s=30,
-            marker=_MARKS[run.congestion],
-            facecolors="none" if len(case.jobs) > 2 else colour,
-            edgecolors=colour,
-            linewidths=1.0,
-            alpha=0.8,
-            label=None if label in seen else label,
-        )
-        seen.add(label)
-    for name, where in (("together", "bottom"), ("three", "bottom")):
-        plays = [play_case(by_name[name], "free", None, "tcp", seed) for seed in range(20)]
-        found = [
-            comes_apart(by_name[name], {job: played.times_ms[1:] for job, played in play.items()})
-            for play in plays
-        ]
-        middle = median(_NEVER if apart is None else apart for apart in found)
+    for name, where in _SHOWN.items():
+        middle = median(_simulated(shown[name], seed) for seed in range(_SEEDS))
         left.axhline(middle, color=style.INK, linewidth=0.8, linestyle="--")
-        text = f"simulated, tcp: {len(by_name[name].jobs)} jobs"
-        left.text(5, middle, text, fontsize=style.SMALL, va=where)
-    left.axhspan(300, 700, color=style.PAPER)
-    left.text(5, 500, "not within 120 s", fontsize=style.SMALL, va="center")
-    left.set_yscale("log")
-    left.set_ylim(0.8, 700)
+        text = f"simulated, tcp, {len(shown[name].jobs)} jobs"
+        left.text(240, middle, text, fontsize=style.SMALL, va=where, ha="right")
+    marks: dict[str, Artist] = {}
+    for run in runs:
+        if run.case not in shown or run.mode != "free":
+            continue
+        case = as_run(shown[run.case], run)
+        times = {name: times_of(job)[1:] for name, job in run.jobs.items()}
+        colour, three = _RATES[case.uplink_mbps], len(case.jobs) > 2
+        label = f"{run.congestion}, {case.uplink_mbps} Mbit/s" + (", 3 jobs" if three else "")
+        marks[label] = left.scatter(
+            case.burst_over_queue,
+            comes_apart(case, times) or _NEVER,
+            s=34,
+            marker=_MARKS[run.congestion],
+            facecolors="none" if three else colour,
+            edgecolors=colour,
+            label=label,
+        )
+    left.axhspan(300, 800, color=style.PAPER)
+    left.text(240, _NEVER, "not within 120 s", fontsize=style.SMALL, va="center", ha="right")
+    left.set_ylim(0.8, 800)
     left.set_ylabel("iterations until free jobs come apart", fontsize=style.TEXT)
     for row in met.to_dict("records"):
-        right.errorbar(
-            row["burst over queue"],
-            row["newcomer"],
-            yerr=[
-                [row["newcomer"] * (1 - exp(-_ROOT_TWO * row["spread"]))],
-                [row["newcomer"] * (exp(_ROOT_TWO * row["spread"]) - 1)],
-            ],
-            fmt=_MARKS[row["congestion"]],
-            color=_RATES[row["uplink_mbps"]],
-            markersize=5,
-            linewidth=0.8,
-        )
+        low, high = _around(TcpShares(row["spread"], row["newcomer"]))
+        colour = _RATES[row["uplink_mbps"]]
+        right.plot([row["burst over queue"]] * 2, [low, high], color=colour, linewidth=0.8)
+        mark = _MARKS[row["congestion"]]
+        right.scatter(row["burst over queue"], row["newcomer"], s=34, marker=mark, color=colour)
+    right.axhspan(*_around(TCP), color=style.PAPER)
     right.axhline(TCP.newcomer, color=style.INK, linewidth=0.8, linestyle="--")
-    right.axhspan(
-        TCP.newcomer * exp(-_ROOT_TWO * TCP.spread),
-        TCP.newcomer * exp(_ROOT_TWO * TCP.spread),
-        color=style.PAPER,
-    )
-    right.text(5, TCP.newcomer, "tcp", fontsize=style.SMALL, va="bottom")
-    right.set_yscale("log")
+    right.text(240, TCP.newcomer, "tcp", fontsize=style.SMALL, va="bottom", ha="right")
+    overs = range(7, 200)
+    right.plot(overs, [for_queue(over).newcomer for over in overs], color=style.INK, linewidth=0.8)
     right.set_ylabel("share of the later burst over that of the earlier", fontsize=style.TEXT)
     for axes in (left, right):
         axes.set_xscale("log")
-        axes.set_xlim(4.5, 250)
+        axes.set_yscale("log")
+        axes.set_xlim(5, 250)
         axes.set_xticks(_TICKS, [str(tick) for tick in _TICKS])
         axes.minorticks_off()
         axes.tick_params(labelsize=style.SMALL)
         axes.set_xlabel("burst over queueing time", fontsize=style.TEXT)
         axes.grid(color="#dddddd", linewidth=0.5)
         axes.set_axisbelow(True)
-    legend_below(figure, [])
+    legend_below(figure, [marks[label] for label in sorted(marks)])
     return figure
 
 
-def _alike(case: Case) -> bool:
-    return len({job.period for job in case.jobs}) == 1
+def _simulated(case: Case, seed: int) -> int:
+    """Return when free jobs come apart under simulated ``tcp``."""
+    played = play_case(case, "free", None, "tcp", seed)
+    return comes_apart(case, {job: seen.times_ms[1:] for job, seen in played.items()}) or _NEVER
+
+
+def _around(tcp: TcpShares) -> tuple[float, float]:
+    """Return the share of a newcomer over the other's, a deviation below and above the middle."""
+    factor = exp(2**0.5 * tcp.spread)
+    return tcp.newcomer / factor, tcp.newcomer * factor
 
 
 def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Figure:

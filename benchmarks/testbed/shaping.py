@@ -124,11 +124,11 @@ def mark_lines(device: str, mbps: int, queue_ms: int, segments: int) -> list[str
     counted = (segments * SEGMENT + _HEADERS) / (segments * (SEGMENT + _HEADERS))
     rate = round(_MARKED_RATE * counted * mbps * 125_000)
     burst = round(_MARKED_QUEUE * mbps * 125 * queue_ms)
+    hook = f"hook egress device {device}"
     limit = f"limit rate over {rate} bytes/second burst {burst} bytes"
     return [
         f"add table netdev {device}",
-        f"add chain netdev {device} marks "
-        f"{{ type filter hook egress device {device} priority 0; }}",
+        f"add chain netdev {device} marks {{ type filter {hook} priority 0; }}",
         f"add rule netdev {device} marks ip ecn != not-ect {limit} ip ecn set ce",
     ]
 
