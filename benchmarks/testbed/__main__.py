@@ -240,20 +240,20 @@ def queues(
     typer.echo(compare_gated(chosen, runs, None).sort_values(order).round(3).to_string())
     cubic = [run for run in runs if run.congestion == "cubic"]
     once = {(run.case, run.mode): run for run in cubic}.values()
-    for sharing in _SHARING:
+    tables = {sharing: compare_gated(chosen, once, sharing) for sharing in _SHARING}
+    for sharing, table in tables.items():
         typer.echo(f"simulated, {sharing}, whatever the queue")
-        typer.echo(
-            compare_gated(chosen, once, sharing).drop(columns=order[1:]).round(3).to_string()
-        )
+        typer.echo(table.drop(columns=order[1:]).round(3).to_string())
     typer.echo("simulated, tcp with shares for the queue")
-    simulated = compare_gated(chosen, cubic, "tcp", tcp=_for_queue)
-    typer.echo(simulated.sort_values(order).round(3).to_string())
+    by_queue = compare_gated(chosen, cubic, "tcp", tcp=_for_queue)
+    typer.echo(by_queue.sort_values(order).round(3).to_string())
     met = meetings(chosen, runs).sort_values(order)
     typer.echo("bursts that meet\n" + met.round(2).to_string())
     chance, delay = refitted(met[met["congestion"] == "cubic"])
     typer.echo(f"cubic: chance {chance:.2f}, delay {delay:.1f}")
     if picture is not None:
-        save_figure(draw_apart(chosen, runs, met), picture)
+        simulated = dict(zip(tables["tcp"]["case"], tables["tcp"]["apart"], strict=True))
+        save_figure(draw_apart(chosen, runs, met, simulated), picture)
         typer.echo(f"wrote {picture}")
 
 

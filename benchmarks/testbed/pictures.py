@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from math import exp
-from statistics import median
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -36,7 +35,6 @@ _RATES = {200: "#0072B2", 1000: "#E69F00", 2000: "#D55E00"}
 _TICKS = (6, 9, 24, 36, 60, 90, 120, 180)
 _NEVER = 500
 _SHOWN = {"together": "top", "three": "bottom"}
-_SEEDS = 20
 _WIDTH, _ROW = 10.0, 0.22  # inches
 
 
@@ -137,22 +135,28 @@ def draw_rows(axes: Axes, bursts: Bursts, strangers: Collection[frozenset[str]])
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def draw_apart(cases: Sequence[Case], runs: Sequence[BedRun], met: pd.DataFrame) -> Figure:
+def draw_apart(
+    cases: Sequence[Case],
+    runs: Sequence[BedRun],
+    met: pd.DataFrame,
+    simulated: Mapping[str, float],
+) -> Figure:
     """Draw when free jobs come apart, and shares of bursts that meet, over burst by queue.
 
     Parameters
     ----------
     met
         Of `benchmarks.testbed.meeting.meetings`.
+    simulated
+        When jobs of a case come apart under ``tcp``.
     """
     shown = {case.name: case for case in cases if case.name in _SHOWN}
     figure = new_figure(_WIDTH, 4.8)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for name, where in _SHOWN.items():
-        middle = median(_simulated(shown[name], seed) for seed in range(_SEEDS))
-        left.axhline(middle, color=style.INK, linewidth=0.8, linestyle="--")
+        left.axhline(simulated[name], color=style.INK, linewidth=0.8, linestyle="--")
         text = f"simulated, tcp, {len(shown[name].jobs)} jobs"
-        left.text(240, middle, text, fontsize=style.SMALL, va=where, ha="right")
+        left.text(240, simulated[name], text, fontsize=style.SMALL, va=where, ha="right")
     marks: dict[str, Artist] = {}
     for run in runs:
         if run.case not in shown or run.mode != "free":
@@ -198,12 +202,6 @@ def draw_apart(cases: Sequence[Case], runs: Sequence[BedRun], met: pd.DataFrame)
         axes.set_axisbelow(True)
     legend_below(figure, [marks[label] for label in sorted(marks)])
     return figure
-
-
-def _simulated(case: Case, seed: int) -> int:
-    """Return when free jobs come apart under simulated ``tcp``."""
-    played = play_case(case, "free", None, "tcp", seed)
-    return comes_apart(case, {job: seen.times_ms[1:] for job, seen in played.items()}) or _NEVER
 
 
 def _around(tcp: TcpShares) -> tuple[float, float]:

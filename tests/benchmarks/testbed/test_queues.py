@@ -105,6 +105,6 @@ def test_meetings_of_a_cell_are_counted_and_drawn() -> None:
     assert (row["case"], row["queue_ms"], row["burst over queue"]) == ("together", 1, 180)
     assert row["newcomer"] == pytest.approx(1.5)
     assert row["spread"] == pytest.approx(0, abs=1e-6)
-    left, right = draw_apart(cases, [run], table).axes
+    left, right = draw_apart(cases, [run], table, {"together": 3, "three": 5}).axes
     assert left.get_yscale() == right.get_xscale() == "log"
     assert left.get_xlabel() == "burst over queueing time"
