@@ -239,7 +239,8 @@ def queues(
     order = ["case", "congestion", "uplink_mbps", "queue_ms"]
     typer.echo(compare_gated(chosen, runs, None).sort_values(order).round(3).to_string())
     cubic = [run for run in runs if run.congestion == "cubic"]
-    once = {(run.case, run.mode): run for run in cubic}.values()
+    anywhere = {"uplink_mbps": None, "queue_ms": None}
+    once = {(run.case, run.mode): run.model_copy(update=anywhere) for run in cubic}.values()
     tables = {sharing: compare_gated(chosen, once, sharing) for sharing in _SHARING}
     for sharing, table in tables.items():
         typer.echo(f"simulated, {sharing}, whatever the queue")

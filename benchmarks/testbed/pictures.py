@@ -174,7 +174,7 @@ def draw_apart(
             edgecolors=colour,
             label=label,
         )
-    left.axhspan(300, 800, color=style.PAPER)
+    left.axhspan(300, 800, color=style.PAPER, zorder=0)
     left.text(240, _NEVER, "not within 120 s", fontsize=style.SMALL, va="center", ha="right")
     left.set_ylim(0.8, 800)
     left.set_ylabel("iterations until free jobs come apart", fontsize=style.TEXT)
@@ -184,7 +184,7 @@ def draw_apart(
         right.plot([row["burst over queue"]] * 2, [low, high], color=colour, linewidth=0.8)
         mark = _MARKS[row["congestion"]]
         right.scatter(row["burst over queue"], row["newcomer"], s=34, marker=mark, color=colour)
-    right.axhspan(*_around(TCP), color=style.PAPER)
+    right.axhspan(*_around(TCP), color=style.PAPER, zorder=0)
     right.axhline(TCP.newcomer, color=style.INK, linewidth=0.8, linestyle="--")
     right.text(240, TCP.newcomer, "tcp", fontsize=style.SMALL, va="bottom", ha="right")
     overs = range(7, 200)
