@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp, log
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -53,7 +54,12 @@ def test_a_run_knows_its_link() -> None:
 
 def test_a_run_is_steady_if_sleeps_and_processors_seldom_were_not() -> None:
     whole = {job: begins(400, 400) for job in "ab"}
-    fields = ({}, {"late_p95_ms": 2.1}, {"stopped_ms": 3700.0}, {"late_max_ms": 90.0, "busy": True})
+    fields: tuple[dict[str, Any], ...] = (
+        {},
+        {"late_p95_ms": 2.1},
+        {"stopped_ms": 3700.0},
+        {"late_max_ms": 90.0, "busy": True},
+    )
     runs = [bed_run("pair", "free", whole, seconds=120, **each) for each in fields]
     assert steady(runs) == [runs[0], runs[3]]
 
