@@ -250,8 +250,9 @@ def queues(
     typer.echo(by_queue.sort_values(order).round(3).to_string())
     met = meetings(chosen, runs).sort_values(order)
     typer.echo("bursts that meet\n" + met.round(2).to_string())
-    chance, delay = refitted(met[met["congestion"] == "cubic"])
-    typer.echo(f"cubic: chance {chance:.2f}, delay {delay:.1f}")
+    slow = met[(met["congestion"] == "cubic") & (met["uplink_mbps"] == 200)]
+    chance, delay = refitted(slow)
+    typer.echo(f"cubic, 200 Mbit/s: chance {chance:.2f}, delay {delay:.1f}")
     if picture is not None:
         simulated = dict(zip(tables["tcp"]["case"], tables["tcp"]["apart"], strict=True))
         save_figure(draw_apart(chosen, runs, met, simulated), picture)
