@@ -16,7 +16,7 @@ from rich.progress import Progress, track
 from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, steady, usable
 from benchmarks.testbed.cases import JITTER, QUEUES, STORED, TABLE, Case, Congestion, read_cases
-from benchmarks.testbed.lasting import compare_gated
+from benchmarks.testbed.lasting import cell_of, cells, compare_gated
 from benchmarks.testbed.meeting import for_queue, meetings, refitted
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
@@ -92,16 +92,18 @@ def run(
         "queue_ms": queue_ms,
     }
     changes = {name: value for name, value in changes.items() if value is not None}
-    chosen = [case.model_copy(update=changes) for case in read_cases(cases, names)]
+    stated = read_cases(cases, names)
+    chosen = [case.model_copy(update=changes) for case in stated]
     wanted = _modes(modes)
     check_machine()
     journal = Journal(output, BedRun, resume=resume)
     with Progress() as progress:
-        done = {(*_cell(run), run.mode, run.repeat) for run in usable(journal.records)}
+        before = cells(stated, usable(journal.records))
+        done = {(cell, run.mode, run.repeat) for cell, runs in before.items() for run in runs}
         todo = [
             (case, mode, repeat)
             for repeat, case, mode in product(range(repeats), chosen, wanted)
-            if (*_cell(case), mode, repeat) not in done
+            if (cell_of(case), mode, repeat) not in done
         ]
         pairs = sorted({(case.name, mode) for case, mode, _ in todo})
         by_name = {case.name: case for case in chosen}
@@ -306,12 +308,6 @@ def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) ->
 
 def _for_queue(case: Case) -> TcpShares:
     return for_queue(case.burst_over_queue)
-
-
-def _cell(of: Case | BedRun) -> tuple[object, ...]:
-    """Return what a run has in common with its repeats and with other modes."""
-    name = of.name if isinstance(of, Case) else of.case
-    return name, of.jitter, of.uplink_mbps, of.queue_ms, of.congestion
 
 
 def _modes(text: str) -> list[Mode]:

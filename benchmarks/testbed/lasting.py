@@ -44,11 +44,12 @@ def cell_of(case: Case) -> Cell:
 
 
 def cells(cases: Sequence[Case], runs: Iterable[BedRun]) -> dict[Cell, list[BedRun]]:
-    """Return the runs of each cell."""
+    """Return the runs of each cell of some cases."""
     by_name = {case.name: case for case in cases}
     found: dict[Cell, list[BedRun]] = defaultdict(list)
     for run in runs:
-        found[cell_of(as_run(by_name[run.case], run))].append(run)
+        if run.case in by_name:
+            found[cell_of(as_run(by_name[run.case], run))].append(run)
     return found
 
 

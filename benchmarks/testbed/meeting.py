@@ -58,9 +58,9 @@ def fitted(logarithms: Sequence[float]) -> TcpShares:
 def meetings(cases: Sequence[Case], runs: Iterable[BedRun]) -> pd.DataFrame:
     """Return what shares are like in the cells of two jobs, free, that meet often enough."""
     by_name = {case.name: case for case in cases if len(case.jobs) == 2}
-    free = [run for run in runs if run.mode == "free" and run.case in by_name]
+    free = [run for run in runs if run.mode == "free"]
     rows = []
-    for cell, group in cells(cases, free).items():
+    for cell, group in cells(list(by_name.values()), free).items():
         case = as_run(by_name[cell.case], group[0])
         found = [each for run in group for each in shares(case, run)]
         if len(found) >= _FEWEST:
