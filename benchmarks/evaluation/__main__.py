@@ -19,7 +19,13 @@ from benchmarks.evaluation.plan import (
     run_part,
     run_race,
 )
-from benchmarks.evaluation.recorded import RECORDS, Entry, read_index, record_part
+from benchmarks.evaluation.recorded import (
+    RECORDS,
+    Entry,
+    read_index,
+    record_part,
+    restore_part,
+)
 from benchmarks.evaluation.written import write_figures
 from metronome_opt.bench.simulations import FILE, SimulationRecord, latest
 from metronome_opt.bench.solver_runs import read_records
@@ -59,6 +65,7 @@ def run(
     for each in sorted({most, *(count for count in _ROUNDS if count < most)}):
         for name, part in studies.items():
             count = min(each, part.seeds)
+            restore_part(name, folder / name / FILE, records)
             lines = run_part(
                 part,
                 folder / name,
@@ -73,6 +80,7 @@ def run(
     for name, race in parts.items():
         if isinstance(race, Race):
             path = folder / f"{name}.jsonl"
+            restore_part(name, path, records)
             lines = run_race(race, path, small=small)
             cases = read_records([path])
             _tell(name, record_part(name, cases, lines, len(cases), records))

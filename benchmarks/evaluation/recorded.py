@@ -99,6 +99,14 @@ def read_part(name: str, kind: type[K], folder: Path = RECORDS) -> list[K]:
     return read_journal([path], kind)
 
 
+def restore_part(name: str, path: Path, folder: Path = RECORDS) -> None:
+    """Write the records of a part where simulations go on, if they are not there."""
+    if not path.exists() and name in read_index(folder).parts:
+        make_folder(path.parent)
+        with staged(path) as temporary:
+            temporary.write_bytes(lzma.decompress(_file(folder, name).read_bytes()))
+
+
 def record_part(
     name: str,
     records: Sequence[SimulationRecord] | Sequence[SolverRecord],
