@@ -209,8 +209,9 @@ def _send(world: World, job: int) -> None:
         if world.clock[0].tcp:
             row.base = share_of_burst(world, job, _draw(row))
         row.share = row.base
-        row.step = 0
-        grow(world, job)
+        if world.clock[0].slope != 0.0:
+            row.step = 0
+            grow(world, job)
         begin_burst(world, job)
     else:
         set_rate(world, job, own_rate(world, job))

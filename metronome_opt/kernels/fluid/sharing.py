@@ -48,10 +48,8 @@ def still_left(world: World, job: int) -> float:
 
 @inner
 def grow(world: World, job: int) -> None:
-    """Bring the share of a burst up to what its iteration has sent, if shares grow."""
+    """Bring the share of a burst up to what its iteration has sent."""
     clock, row = world.clock[0], world.jobs[job]
-    if clock.slope == 0.0:
-        return
     segment = row.first_segment + row.segment
     before, after = world.segments[segment].before, world.segments[segment + 1].before
     sent = 1.0 - still_left(world, job) / world.segments[segment].volume
@@ -272,7 +270,6 @@ def _join(world: World, job: int, count: int) -> int:
         return count
     row.stamp = world.clock[0].stamp
     world.members[count] = job
-    grow(world, job)
     return count + 1
 
 
@@ -299,6 +296,9 @@ def _share_out(world: World, count: int) -> None:
     """
     jobs, members = world.jobs, world.members
     while True:
+        if world.clock[0].slope != 0.0:
+            for i in range(count):
+                grow(world, members[i])
         done = 0
         while done < count:
             begin = done
