@@ -8,6 +8,7 @@ from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.recorded import read_index
 
 _DASH = "-"
+_NOTHING = "Nothing is recorded of this part yet."
 GPUS = ("1", "2", "4", "8")
 UPLINKS = {"1to1": "1:1", "2to1": "2:1", "4to1": "4:1"}
 SHARING = {"fair": "fair shares", "tcp": "as over TCP"}
@@ -35,11 +36,11 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def decisions(figures: Figures) -> str:
-    """Return what each decision brings, by GPUs of a node and sharing."""
+    """Return what each decision brings, by GPUs of a node and sharing, with uplinks of 2:1."""
     rows = []
     for sharing, network in SHARING.items():
         for gpus in GPUS:
-            key = f"topologies/gpus={gpus},sharing={sharing}"
+            key = f"topologies/gpus={gpus},uplinks=2to1,sharing={sharing}"
             rows.append(
                 [
                     f"{gpus}, {network}",
@@ -86,7 +87,7 @@ def _policies(figures: Figures, part: str, labels: Mapping[str, str], heading: s
         [shown, *(change(figures.get(f"{part}/{label}/{each}/completion")) for each in policies)]
         for label, shown in labels.items()
     ]
-    return _table([heading, *policies], rows)
+    return _table([heading, *policies], rows) if policies else _NOTHING
 
 
 def _part(name: str, heading: str) -> Callable[[Figures], str]:
@@ -145,7 +146,7 @@ def solvers(figures: Figures) -> str:
             gap = figures.get(f"{key}/gap")
             row.append(shown + ("" if gap is None else f", {gap.mean:.1f} %"))
         rows.append(row)
-    return _table(["solver", *suites], rows)
+    return _table(["solver", *suites], rows) if rows else _NOTHING
 
 
 def sensitivity(figures: Figures) -> str:
@@ -165,7 +166,7 @@ def sensitivity(figures: Figures) -> str:
         ]
         for policy in policies
     ]
-    return _table(["policy", *SHARING.values()], rows)
+    return _table(["policy", *SHARING.values()], rows) if rows else _NOTHING
 
 
 def origin(_: Figures) -> str:
