@@ -333,7 +333,7 @@ class Engine:
         for segment, compute in enumerate(pattern.compute):
             row = self._world.segments[first + segment]
             row["compute"] = float(compute)
-            row["before"] = sent[segment] / (sent[-1] or 1.0)
+            row["before"] = sent[segment]
             if segment < len(pattern.volume):
                 row["volume"] = float(pattern.volume[segment])
                 row["rate"] = min(float(pattern.rate[segment]), limit)

@@ -12,8 +12,8 @@ from tests.simulate.scenes import scene, switch, work
 
 # Two workers on two nodes; a sample takes 10 ms to compute, Long bursts for 40 ms. By intensity
 # 2 * 80 / 40 = 4, 2 and 1.
-MODEL: dict[str, Any] = {"model": "Long"}
-KEEN, MIDDLE, IDLE = (MODEL | {"batch": batch} for batch in (8, 4, 2))
+KEEN: dict[str, Any] = {"model": "Long", "batch": 8}
+MIDDLE, IDLE = KEEN | {"batch": 4}, KEEN | {"batch": 2}
 
 
 def pair(policy: str, *jobs: dict[str, Any]) -> dict[str, float]:

@@ -62,14 +62,8 @@ def test_bursts_that_meet_go_by_steps_of_what_they_have_sent(after: int) -> None
     """Weighted alike, both pass time at the same speed: a step of weight F takes 1 / F of it."""
     weights = [Fraction(7, 4) * step / 16 + Fraction(1, 4) for step in range(16)]
     sent = Fraction(after, 40) * 16  # by a before b begins, in steps
-    left = sum(
-        (
-            (min(step + 1, 16) - max(sent, Fraction(step))) / weight
-            for step, weight in enumerate(weights)
-            if step + 1 > sent
-        ),
-        Fraction(0),
-    )
+    steps = [min(Fraction(1), max(Fraction(0), step + 1 - sent)) for step in range(16)]
+    left = sum((part / each for part, each in zip(steps, weights, strict=True)), Fraction(0))
     other = Fraction(0)  # by b until a ends
     for weight in weights:
         part = min(Fraction(1), left * weight)

@@ -50,22 +50,12 @@ def still_left(world: World, job: int) -> float:
 def grow(world: World, job: int) -> None:
     """Bring the share of a burst up to what its iteration has sent."""
     clock, row = world.clock[0], world.jobs[job]
-    segment = row.first_segment + row.segment
-    before, after = world.segments[segment].before, world.segments[segment + 1].before
-    sent = 1.0 - still_left(world, job) / world.segments[segment].volume
-    row.step = max(row.step, int(STEPS * (before + (after - before) * sent)))
+    segment = world.segments[row.first_segment + row.segment]
+    end = segment.before + segment.volume
+    step = world.segments[row.first_segment + row.segments - 1].before / STEPS
+    row.step = max(row.step, int((end - still_left(world, job)) / step))
     row.share = row.base * (clock.slope * row.step / STEPS + clock.intercept)
-
-
-@inner
-def _left_at_next_step(world: World, job: int) -> float:
-    """Return what each flow of a burst has left when its share grows next; negative for never."""
-    row = world.jobs[job]
-    segment = row.first_segment + row.segment
-    after = world.segments[segment + 1].before
-    part = after - world.segments[segment].before
-    left: float = (after - (row.step + 1) / STEPS) / part * world.segments[segment].volume
-    return left
+    row.left_then = end - (row.step + 1) * step
 
 
 @inner
@@ -81,16 +71,15 @@ def set_rate(world: World, job: int, rate: float) -> None:
     row.since = now
     row.rate = rate
     row.growing = 0
-    if row.left <= _NOTHING * world.segments[row.first_segment + row.segment].volume:
+    least = _NOTHING * world.segments[row.first_segment + row.segment].volume
+    if row.left <= least:
         row.key = now  # it ends now, even if another job takes the link at this very moment
     else:
         row.key = now + row.left / rate if rate > 0.0 else math.inf
         # The share of a burst that no link holds back changes no rate.
-        if grows and row.held_by >= 0 and rate > 0.0:
-            target = _left_at_next_step(world, job)
-            if target > _NOTHING * world.segments[row.first_segment + row.segment].volume:
-                row.growing = 1
-                row.key = now + max(0.0, row.left - target) / rate
+        if grows and row.held_by >= 0 and rate > 0.0 and row.left_then > least:
+            row.growing = 1
+            row.key = now + max(0.0, row.left - row.left_then) / rate
     put_event(world.heap, world.clock, world.jobs, job)
     _note_rate(world, job, rate)
 

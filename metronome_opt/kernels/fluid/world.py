@@ -33,7 +33,7 @@ SEGMENT = np.dtype(
         ("volume", _F),
         ("rate", _F),
         ("due", _F),  # of a paced job: when in an iteration the burst has its slot
-        ("before", _F),  # the share of the volume of its iteration that goes before the burst
+        ("before", _F),  # what its iteration sends before the burst
     ]
 )
 """Computing, then a burst; the last segment of an iteration has no burst (volume 0)."""
@@ -81,6 +81,7 @@ JOB = np.dtype(
         ("held_by", _I),  # the link that allows no more, -1 if it is its own rate
         ("since", _F),
         ("step", _I),  # by how many steps its share has grown
+        ("left_then", _F),  # of its burst when the next step comes
         ("growing", _I),  # whether its next event is a step, and not the end of its burst
         ("begun", _F),  # when the iteration began
         ("done", _I),  # iterations
