@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(VENV)/.compiled
 
-.PHONY: demo test check lint types docs tests test-slow test-cluster test-netns bench paper paper-results wheel lock format clean
+.PHONY: demo test check lint types docs tests test-slow test-cluster test-netns bench paper wheel lock format clean
 
 demo: $(KERNELS)
 	$(BIN)/metronome demo
@@ -65,12 +65,8 @@ bench: $(KERNELS)
 
 # Needs latexmk; on Debian: apt install latexmk lmodern texlive-latex-recommended texlive-fonts-recommended
 paper: $(STAMP)
-	$(BIN)/python -m paper generate
+	$(BIN)/python -m paper
 	latexmk -cd -pdf -interaction=nonstopmode -halt-on-error -outdir=build paper/main.tex
-
-# Hours; says first how many. What is interrupted goes on with the same command.
-paper-results: $(KERNELS)
-	$(BIN)/python -m paper results
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --no-isolation --outdir dist .
