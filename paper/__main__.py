@@ -47,9 +47,6 @@ def main() -> None:
     figures, text = recorded_figures(), read_text()
     made = generated(figures, text)
     make_folder(FOLDER)
-    for path in FOLDER.glob("*.tex"):
-        if path.name not in made:
-            path.unlink()
     for name, body in made.items():
         write_text(FOLDER / name, body)
     draw(pictures(text), figures, FOLDER / "figures")

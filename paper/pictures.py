@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 3.37, 1.95  # inches
 _LETTERS: Any = {"font.family": "STIXGeneral", "mathtext.fontset": "stix", "font.size": 8.0}
 _SHADES: Mapping[str, dict[str, Any]] = {
-    "places": {"facecolor": "#0072B2"},
-    "waits": {"facecolor": "#56B4E9", "hatch": "////"},
-    "slots": {"facecolor": "#E69F00", "hatch": "...."},
+    "places": {"facecolor": "#0072B2", "label": "places"},
+    "waits": {"facecolor": "#56B4E9", "hatch": "////", "label": "waiting"},
+    "slots": {"facecolor": "#E69F00", "hatch": "....", "label": "slots"},
 }
 _MARKS = {"cassini": "^", "metronome": "o", "ideal": "k_"}
 _FLEETS = {"4": "o", "12": "s", "40": "^"}
@@ -44,7 +44,7 @@ def attribution(figures: Figures, picture: Picture) -> None:
                 axes.plot(at, -ideal.mean, "k_")
         axes.set_xticks(range(len(GPUS)), GPUS)
         axes.set_xlabel(f"GPUs of a node, {SHARING[sharing]}")
-    names = [Patch(label=f"{each}", edgecolor="white", **style) for each, style in _SHADES.items()]
+    names = [Patch(edgecolor="white", **style) for style in _SHADES.values()]
     picture.legend(handles=names, loc="outside upper center", ncols=3, frameon=False)
     picture.axes[0].set_ylabel("completion shorter, %")
 

@@ -1,7 +1,8 @@
 """Figures that the paper may use: those of the evaluation, of fleets, of jitter and the test bed.
 
 ``fleets/jobs=12,apart=0.1,jitter=0.02,sharing=tcp/gain`` is by how many per cent a fleet is faster
-in slots than free; ``jitter/0.1/gated`` how many cases of the test bed are gated at a jitter; and
+in slots than free; ``jitter/0.1/gated`` how many cases of the test bed are gated at a
+jitter, and ``jitter/all,times=2.0/harmed`` in how many a job is harmed at twice of it; and
 ``testbed/three/0.03/free`` the mean iteration over the period of a case on real TCP.
 """
 
@@ -36,8 +37,11 @@ def _reported() -> Iterator[tuple[str, Figure]]:
         cell = ",".join(f"{name}={row[name]}" for name in ("jobs", "apart", "jitter", "sharing"))
         numbers = (float(row[name]) for name in ("gain in %", "low", "high"))
         yield f"fleets/{cell}/gain", Figure(*numbers)
+    harmed: dict[str, float] = defaultdict(float)
     for row in _rows("jitter"):
         yield f"jitter/{row['jitter']}/gated", Figure(float(row["gated cases"]))
+        harmed[f"jitter/all,times={row['times jitter']}/harmed"] += float(row["cases with harm"])
+    yield from ((key, Figure(value)) for key, value in harmed.items())
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
@@ -54,8 +58,7 @@ def testbed_figures() -> Figures:
     }
     found: dict[str, list[float]] = defaultdict(list)
     for run in read_journal([_TESTBED], BedRun):
-        kind = "free" if run.periods is None else "gated"
+        key = f"testbed/{run.case}/{run.jitter}/{'gated' if run.periods else 'free'}"
         for name, job in run.jobs.items() if run.complete else ():
-            mean = float(times_of(job)[1:].mean())
-            found[f"testbed/{run.case}/{run.jitter}/{kind}"].append(mean / periods[run.case, name])
+            found[key].append(float(times_of(job)[1:].mean()) / periods[run.case, name])
     return {key: Figure(sum(values) / len(values)) for key, values in found.items()}

@@ -11,21 +11,18 @@ from paper.values import tex
 
 _POLICIES = (*BASELINES, "metronome", "ideal")
 _NETWORKS = {"fair": "fair", "tcp": "TCP"}
-_SHARED = {"sweeps": "groups of alike jobs", "sia": "arrivals of Sia", "muri": "arrivals of Muri"}
-_ROWS = {
-    **{
-        f"topologies/uplinks={key},sharing={each}": f"uplinks {shown}, {network}"
-        for key, shown in UPLINKS.items()
-        for each, network in _NETWORKS.items()
-    },
-    "dynamic/all": "mixed models, arriving, TCP",
-    "static/all": "mixed models, together, TCP",
-    **{
-        f"{part}/sharing={each}": f"{shown}, {network}"
-        for part, shown in _SHARED.items()
-        for each, network in _NETWORKS.items()
-    },
+_SHARED = {f"topologies/uplinks={key},": f"uplinks {shown}" for key, shown in UPLINKS.items()}
+_SHARED |= {
+    "sweeps/": "groups of alike jobs",
+    "sia/": "arrivals of Sia",
+    "muri/": "arrivals of Muri",
 }
+_ROWS = {
+    f"{key}sharing={each}": f"{shown}, {network}"
+    for key, shown in _SHARED.items()
+    for each, network in _NETWORKS.items()
+}
+_ROWS |= {"dynamic/all": "mixed models, arriving, TCP", "static/all": "mixed models, together, TCP"}
 """Slices of results by the headings of their rows."""
 
 _VARIANTS = {
@@ -93,12 +90,8 @@ def attribution(figures: Figures) -> str:
 
 def bounds(figures: Figures) -> str:
     """Return mean slowdown and what proves that it cannot be lower, at two choices of places."""
-    ends = [
-        f"{each}/{kind}" for each in ("nearest", "metronome") for kind in ("iteration", "bound")
-    ]
-    rows = (
-        [shown, *(tex(figures, f"{key}/{end}") for end in ends)] for key, shown in _ROWS.items()
-    )
+    ends = ("nearest/iteration", "nearest/bound", "metronome/iteration", "metronome/bound")
+    rows = ([text, *(tex(figures, f"{key}/{end}") for end in ends)] for key, text in _ROWS.items())
     head = ["", "\\of{nearest}", "bound", "\\of{metronome}", "bound"]
     return _tabular("lrrrr", head, rows)
 

@@ -42,12 +42,8 @@ def uses(text: Mapping[str, str]) -> list[tuple[str, str]]:
 def named(command: str, text: Mapping[str, str]) -> set[str]:
     """Return the names that a command has as arguments, such as ``cite``."""
     pattern = re.compile(rf"\\{command}(?:\[[^\]]*\])?\{{([^{{}}]+)\}}")
-    return {
-        name.strip()
-        for body in text.values()
-        for match in pattern.finditer(body)
-        for name in match[1].split(",")
-    }
+    lists = (match[1] for body in text.values() for match in pattern.finditer(body))
+    return {name.strip() for names in lists for name in names.split(",")}
 
 
 def stray_numbers(name: str, body: str) -> list[str]:

@@ -14,7 +14,7 @@ from metronome_opt.errors import InputError
 _CHANGES = ("completion", "tail", "slowdown", "utilisation", "packing", "first", "last", "shapley")
 _LEVELS = ("iteration", "bound", "free", "gated")
 _LEVEL = "{:.3f}"
-_COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances")
+_COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances", "harmed")
 KINDS = {
     **dict.fromkeys(_CHANGES, "{:+.1f}"),
     **dict.fromkeys(_LEVELS, _LEVEL),
