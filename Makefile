@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(VENV)/.compiled
 
-.PHONY: demo test check lint types docs tests test-slow test-cluster test-netns bench paper wheel lock format clean
+.PHONY: demo test check lint types docs tests test-slow test-cluster test-netns bench evaluate evaluate-small paper wheel lock format clean
 
 demo: $(KERNELS)
 	$(BIN)/metronome demo
@@ -67,6 +67,15 @@ bench: $(KERNELS)
 paper: $(STAMP)
 	$(BIN)/python -m paper
 	latexmk -cd -pdf -interaction=nonstopmode -halt-on-error -outdir=build paper/main.tex
+
+# Hours of simulations: `python -m benchmarks.evaluation left` says how many are left. What is interrupted
+# goes on with the same command. TRACES is a folder with sia/newtrace-1.csv and muri/trace3.csv.
+evaluate: $(KERNELS)
+	$(BIN)/python -m benchmarks.evaluation run $(TRACES:%=--traces %)
+
+# Few cells and seeds of all of it, in build/evaluation-small.
+evaluate-small: $(KERNELS)
+	$(BIN)/python -m benchmarks.evaluation run --small $(TRACES:%=--traces %)
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --no-isolation --outdir dist .

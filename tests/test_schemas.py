@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
+from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.workload import data_folder
 from tests.scenario.examples import scenario
 from tests.schemas import DOCUMENTS, path_of, text_of
@@ -58,6 +59,23 @@ def test_schema_refuses_fields_that_reader_refuses(
     assert faults("scenario", document)
     (tmp_path / "s.json").write_text(json.dumps(document))
     assert main(["validate", str(tmp_path / "s.json")]) == 2
+
+
+@pytest.mark.parametrize("traffic", ["burst", {"period_ms": 9, "phases": []}])
+def test_schema_and_reader_agree_on_a_single_worker_of_stated_traffic(traffic: Any) -> None:
+    document: Any = copy.deepcopy(scenario())
+    phases = [{"start_ms": 0, "length_ms": 10, "rate_mbps": 100}]
+    pattern = {"period_ms": 100, "phases": phases}
+    stated = traffic if traffic == "burst" else {**traffic, "phases": phases, "period_ms": 100}
+    document["patterns"] = {"burst": pattern}
+    document["jobs"] = [{"name": "alone", "traffic": stated, "workers": 1}]
+    assert faults("scenario", document) == []
+    assert Scenario.from_dict(document).jobs[0].workers == 1
+    by_model = {"name": "alone", "model": "VGG19", "batch": 8, "workers": 1}
+    assert faults("scenario", {**document, "jobs": [by_model]})
+    head = {"format": "metronome-job/1"}
+    assert faults("job", {**head, "name": "alone", "traffic": pattern, "workers": 1}) == []
+    assert faults("job", {**head, **by_model})
 
 
 def test_both_forms_of_a_job_have_a_schema() -> None:

@@ -10,11 +10,27 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.evaluation.plan import HOME, SMALL_SEEDS, Part, read_plan, run_part
-from benchmarks.evaluation.recorded import RECORDS, read_index, record_part
+from benchmarks.evaluation.plan import (
+    HOME,
+    SMALL_SEEDS,
+    Part,
+    Race,
+    read_plan,
+    run_part,
+    run_race,
+)
+from benchmarks.evaluation.recorded import (
+    RECORDS,
+    Entry,
+    read_index,
+    record_part,
+    restore_part,
+)
 from benchmarks.evaluation.written import write_figures
-from metronome_opt.bench.simulations import FILE
-from metronome_opt.errors import InputError, counted
+from metronome_opt.bench.simulations import FILE, SimulationRecord, latest
+from metronome_opt.bench.solver_runs import read_records
+from metronome_opt.errors import InputError
+from metronome_opt.journal import read_journal
 from metronome_opt.simulate.study import STUDIES, Cell, read_study
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -32,18 +48,24 @@ def run(
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Simulations at once.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="At most.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder of simulations.", show_default="below build"),
+    ] = None,
 ) -> None:
     """Run what is not there yet, a few seeds of all parts first, and keep the records.
 
     What is interrupted goes on with the same command.
     """
     parts = _chosen(names, traces)
-    folder = HOME / "build" / ("evaluation-small" if small else "evaluation")
+    folder = output or HOME / "build" / ("evaluation-small" if small else "evaluation")
     records = folder / "records" if small else RECORDS
-    most = seeds or (SMALL_SEEDS if small else max(part.seeds for part in parts.values()))
-    for each in [n for n in _ROUNDS if n < most] + [most]:
-        for name, part in parts.items():
+    studies = {name: part for name, part in parts.items() if isinstance(part, Part)}
+    most = seeds or max([SMALL_SEEDS if small else part.seeds for part in studies.values()] or [1])
+    for each in sorted({most, *(count for count in _ROUNDS if count < most)}):
+        for name, part in studies.items():
             count = min(each, part.seeds)
+            restore_part(name, folder / name / FILE, records)
             lines = run_part(
                 part,
                 folder / name,
@@ -52,14 +74,24 @@ def run(
                 traces=traces,
                 width=jobs or os.cpu_count() or 1,
             )
-            planned = _planned(part, SMALL_SEEDS if small else part.seeds, small=small)
-            entry = record_part(name, folder / name / FILE, lines, planned, records)
-            _console.print(
-                f"{name}: {counted(count, 'seed')}, {counted(entry.records, 'simulation')} in "
-                f"{entry.seconds / 3600:.2f} h, {entry.left:,} left"
-            )
+            found = latest(read_journal([folder / name / FILE], SimulationRecord))
+            _tell(name, record_part(name, found, lines, _planned(part, small=small), records))
         write_figures(records)
+    for name, race in parts.items():
+        if isinstance(race, Race):
+            path = folder / f"{name}.jsonl"
+            restore_part(name, path, records)
+            lines = run_race(race, path, small=small)
+            cases = read_records([path])
+            _tell(name, record_part(name, cases, lines, len(cases), records))
+    write_figures(records)
     _console.print(f"kept in {records}")
+
+
+def _tell(name: str, entry: Entry) -> None:
+    _console.print(
+        f"{name}: {entry.records:,} records in {entry.seconds / 3600:.2f} h, {entry.left:,} left"
+    )
 
 
 @app.command()
@@ -77,7 +109,8 @@ def left_() -> None:
     for name, part in read_plan().items():
         entry = index.get(name)
         if entry is None:
-            _console.print(f"{name}: nothing is recorded of {_planned(part, part.seeds):,}")
+            planned = f" of {_planned(part):,}" if isinstance(part, Part) else ""
+            _console.print(f"{name}: nothing is recorded{planned}")
             continue
         hours = entry.left * entry.seconds / entry.records / 3600
         total += hours
@@ -87,23 +120,27 @@ def left_() -> None:
     _console.print(f"together {total:.1f} h of one core")
 
 
-def _chosen(names: list[str] | None, traces: Path | None) -> Mapping[str, Part]:
+def _chosen(names: list[str] | None, traces: Path | None) -> Mapping[str, Part | Race]:
     parts = read_plan()
     for name in names or ():
         if name not in parts:
             raise InputError(f"{name}: is no part; choose from {', '.join(parts)}")
     chosen = {name: part for name, part in parts.items() if not names or name in names}
     for name, part in list(chosen.items()):
-        if part.trace and (traces is None or not (traces / part.trace).is_file()):
+        if (
+            isinstance(part, Part)
+            and part.trace
+            and (traces is None or not (traces / part.trace).is_file())
+        ):
             _console.print(f"{name}: left out; --traces names no folder that has {part.trace}")
             del chosen[name]
     return chosen
 
 
-def _planned(part: Part, seeds: int, *, small: bool = False) -> int:
+def _planned(part: Part, *, small: bool = False) -> int:
     """Return how many simulations a part has."""
     study = read_study(HOME / STUDIES / f"{part.study}.yaml")
-    wanted = part.small if small else part.cells
+    seeds, wanted = (SMALL_SEEDS, part.small) if small else (part.seeds, part.cells)
     return seeds * len(part.policies) * len(set(_cells(study.cells, wanted)))
 
 

@@ -105,6 +105,49 @@ def _part(name: str, heading: str) -> Callable[[Figures], str]:
     return block
 
 
+def bounds(figures: Figures) -> str:
+    """Return mean iterations and their bounds at the places of three policies."""
+    policies = "nearest", "metronome:slots=no", "metronome"
+    rows = [
+        [
+            f"{shown}, {network}",
+            *(
+                f"{_number(figures.get(f'{key}/{policy}/{each}'))}"
+                for policy in policies
+                for each in ("iteration", "bound")
+            ),
+        ]
+        for sharing, network in SHARING.items()
+        for uplinks, shown in UPLINKS.items()
+        for key in [f"topologies/uplinks={uplinks},sharing={sharing}"]
+    ]
+    names = "nearest", "without slots", "metronome"
+    return _table(["uplinks", *(f"{name}{end}" for name in names for end in ("", ", bound"))], rows)
+
+
+def _number(figure: Figure | None) -> str:
+    return _DASH if figure is None else f"{figure.mean:.3f}"
+
+
+def solvers(figures: Figures) -> str:
+    """Return how many instances each solver proves, in what time, and what gap is left."""
+    cases = [key.split("/")[1:3] for key in figures if key.startswith("solvers/")]
+    suites = list(dict.fromkeys(suite for suite, _ in cases))
+    rows = []
+    for solver in dict.fromkeys(solver for _, solver in cases):
+        row = [f"`{solver}`"]
+        for suite in suites:
+            key = f"solvers/{suite}/{solver}"
+            if f"{key}/solved" not in figures:
+                row.append(_DASH)
+                continue
+            shown = f"{figures[f'{key}/solved'].mean:.0f} of {figures[f'{key}/instances'].mean:.0f}"
+            gap = figures.get(f"{key}/gap")
+            row.append(shown + ("" if gap is None else f", {gap.mean:.1f} %"))
+        rows.append(row)
+    return _table(["solver", *suites], rows)
+
+
 def sensitivity(figures: Figures) -> str:
     """Return mean completion with other constants, and with another network assumed."""
     policies = dict.fromkeys(
@@ -155,7 +198,9 @@ BLOCKS: Mapping[str, Callable[[Figures], str]] = {
             ("muri", "sharing, jitter"),
         )
     },
+    "bounds": bounds,
     "sensitivity": sensitivity,
+    "solvers": solvers,
     "origin": origin,
 }
 """Blocks by the names that documents use."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, permutations
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -54,34 +55,51 @@ Figures = dict[str, Figure]
 
 def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> Figures:
     """Return the figures of a part."""
-    whole, *cells = parts_of(records)
+    together, *cells = parts_of(records)
     base = next(each for each in BASELINES if each in part.policies)
     settings = _settings(records)
     found: Figures = {
-        f"{name}/seeds": Figure(len(whole.seeds)),
+        f"{name}/seeds": Figure(len(together.seeds)),
         f"{name}/cells": Figure(len(settings)),
         f"{name}/runs": Figure(len(records)),
         f"{name}/failed": Figure(sum(not record.succeeded for record in records)),
     }
     for label, chosen in _slices(settings):
-        piece = whole.only(chosen)
-        for policy in whole.policies:
-            for measure, column in MEASURES.items():
+        piece = together.only(chosen)
+        deep = label.count(",")
+        shown = [each for each in MEASURES if deep < 1 or each == "completion"]
+        shown += ["slowdown"] if deep == 1 else []
+        for policy in together.policies:
+            for measure in shown:
+                column = MEASURES[measure]
                 key = f"{name}/{label}/{policy}"
                 if measure == "slowdown":
                     found |= _figure(f"{key}/iteration", piece.mean(policy, column), 1.0)
+                    found |= _figure(f"{key}/bound", _bound(records, chosen, policy), 1.0)
                 if policy != base:
                     change = piece.paired(policy, base, column)
                     found |= _figure(f"{key}/{measure}", change and change - 1.0, 100.0)
         packing = piece.paired("nearest", "default", MEASURES["completion"])
         found |= _figure(f"{name}/{label}/packing", packing and packing - 1.0, 100.0)
         found |= _attribution(f"{name}/{label}", piece)
-    for policy in whole.policies:
+    for policy in together.policies:
         if policy != base:
-            shorter, longer = _certain(cells or [whole], policy, base)
+            shorter, longer = _certain(cells or [together], policy, base)
             found[f"{name}/{policy}/shorter"] = Figure(shorter)
             found[f"{name}/{policy}/longer"] = Figure(longer)
     return found
+
+
+def _bound(
+    records: Sequence[SimulationRecord], cells: Sequence[str], policy: str
+) -> Interval | None:
+    """Return the mean bound of the slowdown at the places that a policy chose."""
+    by_seed: dict[int, list[float]] = {}
+    for record in records:
+        if record.policy == policy and record.bound is not None and label_of(record) in cells:
+            by_seed.setdefault(record.seed, []).append(record.bound)
+    means = [fmean(each) for each in by_seed.values() if len(each) == len(cells)]
+    return mean_interval(means) if means else None
 
 
 def _figure(key: str, interval: Interval | None, factor: float) -> Figures:

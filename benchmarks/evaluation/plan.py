@@ -56,7 +56,7 @@ class Part(Record):
         """Yield commands without the options that name places on a machine."""
         for cells in self.small if small else self.cells:
             yield (
-                *("metronome", "simulate", self.study, "--seeds", str(seeds)),
+                *("metronome", "simulate", self.study, "--bound", "--seeds", str(seeds)),
                 *("--policy", ",".join(self.policies)),
                 *(("--cells", cells) if cells else ()),
                 *(("--set", ",".join(f"{k}={v}" for k, v in self.set.items())) if self.set else ()),
@@ -64,9 +64,43 @@ class Part(Record):
             )
 
 
-def read_plan(path: Path = PLAN) -> Mapping[str, Part]:
+class Race(Record):
+    """Stored suites, and the solvers that run on them.
+
+    Parameters
+    ----------
+    suites, solvers
+        Names; a solver may be a function in a file.
+    time_limit
+        Seconds for each case.
+    small
+        Suites of a small evaluation.
+    """
+
+    suites: _Texts
+    solvers: _Texts
+    time_limit: Positive
+    small: _Texts
+
+    def command(self, *, small: bool) -> tuple[str, ...]:
+        """Return the command without the options that name places on a machine."""
+        return (
+            *("metronome", "bench", "run", "--workers", "1"),
+            *("--suite", ",".join(self.small if small else self.suites)),
+            *("--solvers", ",".join(self.solvers), "--time-limit", str(self.time_limit)),
+        )
+
+
+def read_plan(path: Path = PLAN) -> Mapping[str, Part | Race]:
     """Return the parts by name."""
-    return TypeAdapter(dict[str, Part]).validate_python(read_document(path))
+    return TypeAdapter(dict[str, Part | Race]).validate_python(read_document(path))
+
+
+def run_race(race: Race, path: Path, *, small: bool) -> list[str]:
+    """Run what is not there yet, one case after the other; return the command."""
+    words = race.command(small=small)
+    _run([*words[1:], "--output", str(path), *(("--resume",) if path.exists() else ())])
+    return [" ".join(words)]
 
 
 def run_part(

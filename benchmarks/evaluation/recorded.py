@@ -9,11 +9,12 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from metronome_opt.bench.simulations import SimulationRecord, Value, latest
+from metronome_opt.bench.simulations import SimulationRecord, Value
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.documents import make_folder, staged, write_text
 from metronome_opt.errors import InputError, counted
 from metronome_opt.journal import dump_line, read_journal
@@ -28,7 +29,10 @@ _JOBS = (
     *("job", "priority", "finished", "queueing_s", "completion_s", "iterations"),
     *("ideal_ms", "iteration_mean_ms"),
 )
-KEPT = f"of jobs {', '.join(_JOBS)}, of links their sums; numbers to {DIGITS} digits"
+KEPT = (
+    f"of jobs {', '.join(_JOBS)}, of links their sums, of solvers no trajectories; "
+    f"numbers to {DIGITS} digits"
+)
 
 _Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 
@@ -78,8 +82,11 @@ def read_index(folder: Path = RECORDS) -> Index:
     return read_as(folder / INDEX, lambda document: build(Index, document, INDEX_FORMAT))
 
 
-def read_part(name: str, folder: Path = RECORDS) -> list[SimulationRecord]:
-    """Return the records of a part.
+K = TypeVar("K", SimulationRecord, SolverRecord)
+
+
+def read_part(name: str, kind: type[K], folder: Path = RECORDS) -> list[K]:
+    """Return the records of a part, which are of one kind.
 
     Raises
     ------
@@ -89,16 +96,27 @@ def read_part(name: str, folder: Path = RECORDS) -> list[SimulationRecord]:
     path = _file(folder, name)
     if _sha256(path) != read_index(folder).parts[name].sha256:
         raise InputError(f"{path}: is not the file of the index; restore it or record it anew")
-    return read_journal([path], SimulationRecord)
+    return read_journal([path], kind)
+
+
+def restore_part(name: str, path: Path, folder: Path = RECORDS) -> None:
+    """Write the records of a part where simulations go on, if they are not there."""
+    if not path.exists() and name in read_index(folder).parts:
+        make_folder(path.parent)
+        with staged(path) as temporary:
+            temporary.write_bytes(lzma.decompress(_file(folder, name).read_bytes()))
 
 
 def record_part(
-    name: str, path: Path, commands: Sequence[str], planned: int, folder: Path = RECORDS
+    name: str,
+    records: Sequence[SimulationRecord] | Sequence[SolverRecord],
+    commands: Sequence[str],
+    planned: int,
+    folder: Path = RECORDS,
 ) -> Entry:
-    """Take over the simulations of a part, in the place of what was recorded of it."""
-    records = latest(read_journal([path], SimulationRecord))
+    """Take over the records of a part, in the place of what was recorded of it."""
     if not records:
-        raise InputError(f"{path}: there are no records to take over")
+        raise InputError(f"{name}: there are no records to take over")
     make_folder(folder)
     lines = "".join(dump_line(_smaller(record)) for record in records)
     with staged(_file(folder, name)) as temporary:
@@ -119,7 +137,9 @@ def record_part(
     return entry
 
 
-def _smaller(record: SimulationRecord) -> SimulationRecord:
+def _smaller(record: SimulationRecord | SolverRecord) -> SimulationRecord | SolverRecord:
+    if isinstance(record, SolverRecord):
+        return replace(record, trajectory=())
     jobs = record.jobs and {name: tuple(map(_rounded, record.jobs[name])) for name in _JOBS}
     return replace(record, jobs=jobs, links=record.links and _together(record.links))
 

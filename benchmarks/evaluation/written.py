@@ -13,8 +13,11 @@ from pathlib import Path
 
 from benchmarks.evaluation.blocks import BLOCKS
 from benchmarks.evaluation.figures import Figure, Figures, part_figures
-from benchmarks.evaluation.plan import HOME, read_plan
+from benchmarks.evaluation.plan import HOME, Part, Race, read_plan
 from benchmarks.evaluation.recorded import RECORDS, read_index, read_part
+from benchmarks.evaluation.solvers import race_figures
+from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.documents import read_document, write_text
 from metronome_opt.errors import InputError
 
@@ -30,7 +33,7 @@ def write_figures(folder: Path) -> list[Path]:
     figures: Figures = {}
     for name, part in read_plan().items():
         if name in read_index(folder).parts:
-            figures |= part_figures(name, part, read_part(name, folder))
+            figures |= figures_of(name, part, folder)
     lines = (f"  {json.dumps(key)}: {json.dumps(_rounded(figures[key]))}" for key in figures)
     body = ",\n".join(lines)
     text = f'{{\n"format": "{FIGURES_FORMAT}",\n"figures": {{\n{body}\n}}\n}}\n'
@@ -43,6 +46,13 @@ def write_figures(folder: Path) -> list[Path]:
         write_text(path, made)
         written.append(path)
     return written
+
+
+def figures_of(name: str, part: Part | Race, folder: Path = RECORDS) -> Figures:
+    """Return the figures of a part, from its records."""
+    if isinstance(part, Race):
+        return race_figures(name, read_part(name, SolverRecord, folder))
+    return part_figures(name, part, read_part(name, SimulationRecord, folder))
 
 
 def read_figures(folder: Path = RECORDS) -> Figures:

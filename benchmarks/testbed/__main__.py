@@ -14,12 +14,13 @@ import typer
 from rich.progress import Progress, track
 
 from benchmarks.testbed import agreement
-from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, usable
-from benchmarks.testbed.cases import JITTER, STORED, TABLE, Case, Congestion, read_cases
-from benchmarks.testbed.lasting import compare_gated
+from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, steady, usable
+from benchmarks.testbed.cases import JITTER, QUEUES, STORED, TABLE, Case, Congestion, read_cases
+from benchmarks.testbed.lasting import cell_of, cells, compare_gated
+from benchmarks.testbed.meeting import for_queue, meetings, refitted
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
-from benchmarks.testbed.pictures import draw_agreement, draw_case
+from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
 from metronome_opt.documents import make_folder
@@ -29,6 +30,7 @@ from metronome_opt.journal import Journal, read_journal
 from metronome_opt.plot.picture import save_figure
 
 RECORDS = Path(__file__).parent / "records.jsonl.xz"
+QUEUE_RECORDS = Path(__file__).parent / "queues.jsonl.xz"
 
 _SHARING: tuple[Sharing, ...] = ("fair", "tcp")
 _WORST = 8
@@ -63,6 +65,15 @@ def run(
     seconds: Annotated[
         int | None, typer.Option(min=1, help="Length of runs.", show_default="that of each case")
     ] = None,
+    congestion: Annotated[
+        Congestion | None, typer.Option(help="Of TCP.", show_default="that of each case")
+    ] = None,
+    uplink_mbps: Annotated[
+        int | None, typer.Option(min=1, help="Rate of uplinks.", show_default="that of each case")
+    ] = None,
+    queue_ms: Annotated[
+        int | None, typer.Option(min=1, help="Queue of uplinks.", show_default="that of each case")
+    ] = None,
     processor: Annotated[
         int | None, typer.Option(help="Keep to it; clocks stand still while it is stopped.")
     ] = None,
@@ -73,18 +84,26 @@ def run(
     Runs that something else on this machine disturbed are marked as busy. What is already in the
     records is not run again, unless it was busy or a job ended before its time.
     """
-    changes = {"jitter": jitter, "seconds": seconds}
+    changes = {
+        "jitter": jitter,
+        "seconds": seconds,
+        "congestion": congestion,
+        "uplink_mbps": uplink_mbps,
+        "queue_ms": queue_ms,
+    }
     changes = {name: value for name, value in changes.items() if value is not None}
-    chosen = [case.model_copy(update=changes) for case in read_cases(cases, names)]
+    stated = read_cases(cases, names)
+    chosen = [case.model_copy(update=changes) for case in stated]
     wanted = _modes(modes)
     check_machine()
     journal = Journal(output, BedRun, resume=resume)
     with Progress() as progress:
-        done = {(run.case, run.jitter, run.mode, run.repeat) for run in usable(journal.records)}
+        before = cells(stated, usable(journal.records))
+        done = {(cell, run.mode, run.repeat) for cell, runs in before.items() for run in runs}
         todo = [
             (case, mode, repeat)
             for repeat, case, mode in product(range(repeats), chosen, wanted)
-            if (case.name, case.jitter, mode, repeat) not in done
+            if (cell_of(case), mode, repeat) not in done
         ]
         pairs = sorted({(case.name, mode) for case, mode, _ in todo})
         by_name = {case.name: case for case in chosen}
@@ -194,15 +213,52 @@ def places(
 
 @app.command()
 def lasting(
-    records: Annotated[Path, typer.Argument(help="Of `run` on jitter.yaml; may be compressed.")],
-    busy: Annotated[bool, typer.Option("--busy", help="Take disturbed runs as well.")] = False,
+    records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")],
+    cases: Annotated[Path, typer.Option(metavar="FILE", help="Where the cases stand.")] = JITTER,
 ) -> None:
-    """Show how long gated jobs stay worse than free ones where computing times vary."""
-    read = read_journal([records], BedRun)
-    runs = [run for run in read if run.complete] if busy else usable(read)
+    """Show free and gated jobs in the course of a run, where computing times vary."""
+    chosen = read_cases(cases)
+    runs = steady(read_journal([records], BedRun))
     for sharing in (None, *_SHARING):
         typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
-        typer.echo(compare_gated(read_cases(JITTER), runs, sharing).round(3).to_string())
+        typer.echo(compare_gated(chosen, runs, sharing).round(3).to_string())
+
+
+@app.command()
+def queues(
+    records: Annotated[
+        Path, typer.Argument(help="Of `run` on queues.yaml; may be compressed (.xz).")
+    ] = QUEUE_RECORDS,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw when jobs come apart.")
+    ] = None,
+) -> None:
+    """Show how jobs come apart on links with other queues, and the shares of bursts that meet."""
+    chosen = read_cases(QUEUES)
+    read = read_journal([records], BedRun)
+    runs = steady(read)
+    typer.echo(f"{len(runs)} of {len(read)} runs; on the network")
+    order = ["case", "congestion", "uplink_mbps", "queue_ms"]
+    typer.echo(compare_gated(chosen, runs, None).sort_values(order).round(3).to_string())
+    cubic = [run for run in runs if run.congestion == "cubic"]
+    anywhere = {"uplink_mbps": None, "queue_ms": None}
+    once = {(run.case, run.mode): run.model_copy(update=anywhere) for run in cubic}.values()
+    tables = {sharing: compare_gated(chosen, once, sharing) for sharing in _SHARING}
+    for sharing, table in tables.items():
+        typer.echo(f"simulated, {sharing}, whatever the queue")
+        typer.echo(table.drop(columns=order[1:]).round(3).to_string())
+    typer.echo("simulated, tcp with shares for the queue")
+    by_queue = compare_gated(chosen, cubic, "tcp", tcp=_for_queue)
+    typer.echo(by_queue.sort_values(order).round(3).to_string())
+    met = meetings(chosen, runs).sort_values(order)
+    typer.echo("bursts that meet\n" + met.round(2).to_string())
+    slow = met[(met["congestion"] == "cubic") & (met["uplink_mbps"] == 200)]
+    chance, delay = refitted(slow)
+    typer.echo(f"cubic, 200 Mbit/s: chance {chance:.2f}, delay {delay:.1f}")
+    if picture is not None:
+        simulated = dict(zip(tables["tcp"]["case"], tables["tcp"]["apart"], strict=True))
+        save_figure(draw_apart(chosen, runs, met, simulated), picture)
+        typer.echo(f"wrote {picture}")
 
 
 def _table_runs(cases: Sequence[Case]) -> list[BedRun]:
@@ -248,6 +304,10 @@ def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) ->
         if sorted(run.jobs) != jobs[run.case]:
             raise InputError(f"{records}: {quote(run.case)} is another case there, with other jobs")
     return runs
+
+
+def _for_queue(case: Case) -> TcpShares:
+    return for_queue(case.burst_over_queue)
 
 
 def _modes(text: str) -> list[Mode]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from benchmarks.testbed.network import GOODPUT, Layout
+from benchmarks.testbed.shaping import SEGMENT
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.records import (
@@ -27,6 +28,7 @@ from metronome_opt.records import (
 FORMAT = "metronome-testbed/1"
 STORED = Path(__file__).with_name("cases.yaml")
 JITTER = Path(__file__).with_name("jitter.yaml")
+QUEUES = Path(__file__).with_name("queues.yaml")
 
 TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
 """The cases that say in short what a gate brings."""
@@ -35,7 +37,7 @@ CUSHION_MS = 2
 """By how much a gated job may be late for its very first slot."""
 
 Kind = Literal["bottleneck", "two-racks", "four-racks"]
-Congestion = Literal["cubic", "reno", "bbr"]
+Congestion = Literal["cubic", "reno", "bbr", "ecn"]
 
 Burst = Annotated[tuple[NonNegative, Positive], Field(strict=False)]
 
@@ -96,8 +98,10 @@ class Case(Record):
         Where the bottlenecks are: the first rack's uplink, or that of every rack.
     uplink_mbps, interface_mbps
         Rates of the limited uplinks, and of the nodes' interfaces; None for no limit.
+    queue_ms
+        How long a full queue of a limited link takes to be sent.
     congestion
-        Congestion control of all connections.
+        Congestion control of all connections; ``ecn`` is cubic on links that mark packets.
     seconds
         How long it runs.
     jitter
@@ -119,6 +123,7 @@ class Case(Record):
     network: Kind = "two-racks"
     uplink_mbps: Positive = 200
     interface_mbps: Positive | None = None
+    queue_ms: Positive = 20
     congestion: Congestion = "cubic"
     seconds: Positive = 12
     jitter: Share | None = None
@@ -174,7 +179,22 @@ class Case(Record):
             nodes=tuple(crowd[rack] for rack in racks),
             uplink_mbps=tuple(self.uplink_mbps if rack in self.limited else None for rack in racks),
             interface_mbps=self.interface_mbps,
+            queue_ms=self.queue_ms,
+            segments=self.segments,
+            marks=self.congestion == "ecn",
         )
+
+    @property
+    def burst_over_queue(self) -> float:
+        """Mean length of a burst over that of a full queue."""
+        lengths = [length for job in self.jobs for _, length in job.bursts]
+        return sum(lengths) / len(lengths) / self.queue_ms
+
+    @property
+    def segments(self) -> int:
+        """Segments that a node may hand over at once: a sixteenth of a queue."""
+        rate = min(self.uplink_mbps, self.interface_mbps or self.uplink_mbps)
+        return min(44, max(1, rate * 125 * self.queue_ms // (16 * SEGMENT)))
 
     def periods(self, stretch: float) -> dict[str, int]:
         """Return the periods in ms with so much idle time, a share of them."""

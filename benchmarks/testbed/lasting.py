@@ -1,124 +1,151 @@
-"""How long gated jobs stay worse than free ones, on the network and simulated."""
+"""Free jobs beside gated ones in the course of a run, on the network and simulated."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median_low
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.testbed.agreement import as_run, times_of
-from benchmarks.testbed.cases import Case
+from benchmarks.testbed.cases import Case, Congestion
 from benchmarks.testbed.modes import UNGATED
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.engine.conditions import Sharing
+from metronome_opt.engine.conditions import TCP, Sharing, TcpShares
 from metronome_opt.kernels.fluid.world import Floats
 
-WINDOW = 10
-"""Iterations of a running mean."""
+WINDOW = 20
+"""Iterations in a row in which jobs that have come apart are all near their periods."""
 
-_ON_TIME = 1.005  # running means of iterations in their slots are within this of the period
+_NEAR = 1.03
 _SEEDS = 20
 
 Times = Mapping[str, Floats]
 """Iteration times of each job, in ms."""
 
 
-def compare_gated(
-    cases: Sequence[Case], runs: Iterable[BedRun], sharing: Sharing | None
-) -> pd.DataFrame:
-    """Return how gated jobs do beside free ones, a row for each case and jitter.
+class Cell(NamedTuple):
+    """Jobs on a network, of any repeat and mode."""
 
-    Means are over jobs, of iteration times over periods; ``last`` is of the last third of a run.
-    ``slots`` is the same of gated jobs that keep all their slots. ``stretch`` is the most
-    iterations in a row in which the running mean of any job was longer than the mean of free jobs
-    like it: of gated jobs, and of the free ones themselves, for which it is chance; ``beyond`` that
-    of gated jobs while it was also longer than the period of their slots, by more than beginnings
-    vary. First iterations, in which gated jobs wait for their first slot, do not count.
+    case: str
+    jitter: float | None
+    uplink_mbps: int
+    queue_ms: int
+    congestion: Congestion
+
+
+def cell_of(case: Case) -> Cell:
+    """Return the cell of a case."""
+    return Cell(case.name, case.jitter, case.uplink_mbps, case.queue_ms, case.congestion)
+
+
+def cells(cases: Sequence[Case], runs: Iterable[BedRun]) -> dict[Cell, list[BedRun]]:
+    """Return the runs of each cell of some cases."""
+    by_name = {case.name: case for case in cases}
+    found: dict[Cell, list[BedRun]] = defaultdict(list)
+    for run in runs:
+        if run.case in by_name:
+            found[cell_of(as_run(by_name[run.case], run))].append(run)
+    return found
+
+
+def compare_gated(
+    cases: Sequence[Case],
+    runs: Iterable[BedRun],
+    sharing: Sharing | None,
+    *,
+    tcp: Callable[[Case], TcpShares] = lambda _: TCP,
+) -> pd.DataFrame:
+    """Return how free and gated jobs do, a row for each cell.
+
+    Means are over jobs, of iteration times over periods: of whole runs, and of their first and last
+    thirds. ``slots`` is the same of gated jobs that keep all their slots. ``apart`` is the median
+    of `comes_apart` over free runs, NaN where half of them or more did not. First iterations, in
+    which gated jobs wait for their first slot, do not count.
 
     Parameters
     ----------
     sharing
         How links are shared if the cases are simulated; None for the runs themselves.
+    tcp
+        What shares are like in a case where sharing is ``tcp``.
     """
     by_name = {case.name: case for case in cases}
-    groups: dict[tuple[str, float | None], list[BedRun]] = defaultdict(list)
-    for run in runs:
-        groups[run.case, run.jitter].append(run)
     rows = []
-    for (name, jitter), group in groups.items():
-        case = as_run(by_name[name], group[0])
+    for cell, group in cells(cases, runs).items():
+        case = as_run(by_name[cell.case], group[0])
         free: list[Times] = []
         gated: list[Times] = []
         for run in group:
-            times = _recorded(run) if sharing is None else _simulated(case, run, sharing)
+            times = _recorded(run) if sharing is None else _simulated(case, run, sharing, tcp(case))
             (free if run.mode in UNGATED else gated).extend(times)
         slots = next((run.periods for run in group if run.periods), None)
-        if not free or not gated or slots is None:
-            continue
         stated = dict(zip(case.job_names, case.jobs, strict=True))
         rows.append(
             {
-                "case": name,
-                "jitter": jitter,
+                **cell._asdict(),
+                "runs": sum(run.mode in UNGATED for run in group),
                 "free": _mean(case, free),
                 "gated": _mean(case, gated),
-                "slots": float(np.mean([slots[each] / stated[each].period for each in stated])),
-                "free, last": _mean(case, free, 2 / 3),
-                "gated, last": _mean(case, gated, 2 / 3),
-                "stretch, free": _longest(case, free, free),
-                "stretch, gated": _longest(case, gated, free),
-                "beyond, gated": _longest(case, gated, free, slots),
+                "slots": np.mean([slots[each] / stated[each].period for each in stated])
+                if slots
+                else np.nan,
+                "free, first": _mean(case, free, end=1 / 3),
+                "free, last": _mean(case, free, begin=2 / 3),
+                "gated, first": _mean(case, gated, end=1 / 3),
+                "gated, last": _mean(case, gated, begin=2 / 3),
+                "apart": _middle([comes_apart(case, times) for times in free]),
             }
         )
     return pd.DataFrame(rows)
 
 
-def stretch(times: Floats, reference: float) -> int:
-    """Return how many running means in a row are longer than something, at most."""
-    if len(times) < WINDOW:
-        return 0
-    longer = np.convolve(times, np.full(WINDOW, 1 / WINDOW), "valid") > reference
-    return max(len(list(group)) if above else 0 for above, group in groupby(longer))
+def comes_apart(case: Case, times: Times) -> int | None:
+    """Return the iteration with which jobs have come apart, 1 for the first one; None if never.
+
+    It is the first from which on the mean of 20 in a row is within 3 % of the period for every job:
+    2 %, and 1 % for computing times that vary.
+    """
+    near = []
+    for name, job in zip(case.job_names, case.jobs, strict=True):
+        if len(times[name]) < WINDOW:
+            return None
+        means = np.convolve(times[name], np.full(WINDOW, 1 / WINDOW), "valid")
+        near.append(means <= _NEAR * job.period)
+    length = min(map(len, near))
+    found = np.flatnonzero(np.all([each[:length] for each in near], axis=0))
+    return int(found[0]) + 1 if found.size else None
+
+
+def _middle(counts: Sequence[int | None]) -> float:
+    """Return the median where None is more than any number."""
+    if not counts:
+        return np.nan
+    middle = median_low([np.inf if count is None else count for count in counts])
+    return middle if np.isfinite(middle) else np.nan
 
 
 def _recorded(run: BedRun) -> list[Times]:
     return [{name: times_of(job)[1:] for name, job in run.jobs.items()}]
 
 
-def _simulated(case: Case, run: BedRun, sharing: Sharing) -> list[Times]:
+def _simulated(case: Case, run: BedRun, sharing: Sharing, tcp: TcpShares) -> list[Times]:
     plays = (
-        play_case(case, run.mode, run.offsets, sharing, seed, periods=run.periods)
+        play_case(case, run.mode, run.offsets, sharing, seed, tcp=tcp, periods=run.periods)
         for seed in range(_SEEDS)
     )
     return [{name: job.times_ms[1:] for name, job in play.items()} for play in plays]
 
 
-def _mean(case: Case, runs: Sequence[Times], begin: float = 0.0) -> float:
-    """Return the mean of iteration times over periods, from a share of each run on."""
-    return float(
-        np.mean(
-            [
-                times[name][int(begin * len(times[name])) :].mean() / job.period
-                for times in runs
-                for name, job in zip(case.job_names, case.jobs, strict=True)
-            ]
-        )
-    )
-
-
-def _longest(
-    case: Case, runs: Sequence[Times], free: Sequence[Times], slots: Mapping[str, int] | None = None
-) -> int:
-    """Return the longest stretch of any job in any run."""
-    stated = dict(zip(case.job_names, case.jobs, strict=True))
-    references = {}
-    for name, job in stated.items():
-        alike = [times[other] for times in free for other in stated if stated[other] == job]
-        references[name] = float(np.concatenate(alike).mean())
-        if slots is not None:
-            references[name] = max(references[name], _ON_TIME * slots[name])
-    return max(stretch(times[name], references[name]) for times in runs for name in stated)
+def _mean(case: Case, runs: Sequence[Times], begin: float = 0.0, end: float = 1.0) -> float:
+    """Return the mean of iteration times over periods in a part of each run; NaN without runs."""
+    means = [
+        times[name][int(begin * len(times[name])) : int(end * len(times[name]))].mean() / job.period
+        for times in runs
+        for name, job in zip(case.job_names, case.jobs, strict=True)
+    ]
+    return float(np.mean(means)) if means else np.nan

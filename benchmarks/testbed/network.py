@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.testbed.shaping import DataClass, class_lines, shape_lines
+from benchmarks.testbed.shaping import DataClass, class_lines, mark_lines, shape_lines
 from metronome_opt.errors import InputError
 
 GOODPUT = 0.964
@@ -37,6 +37,12 @@ class Layout:
         Rate of each rack's uplink, both ways, shape (racks,); None where nothing limits it.
     interface_mbps
         Rate of each node's interface, both ways; None where nothing limits it.
+    queue_ms
+        How long a full queue of a limited device takes to be sent.
+    segments
+        Most segments that a node hands over at once.
+    marks
+        Whether uplinks mark packets, for ECN.
     classes
         Of data; packets of no class are in the last one. Empty for one class alone.
     """
@@ -44,6 +50,9 @@ class Layout:
     nodes: tuple[int, ...]
     uplink_mbps: tuple[int | None, ...]
     interface_mbps: int | None = None
+    queue_ms: int = 20
+    segments: int = 44
+    marks: bool = False
     classes: tuple[DataClass, ...] = ()
 
 
@@ -116,8 +125,10 @@ class Network:
             lines += ["link set uplink master switch up"]
             queues = []
             if rate is not None:
-                core_queues += shape_lines(f"r{rack}", rate, layout.classes)
-                queues += shape_lines("uplink", rate, layout.classes)
+                core_queues += shape_lines(f"r{rack}", rate, layout.queue_ms, layout.classes)
+                self._mark(self._core, f"r{rack}", rate)
+                self._mark(namespace, "uplink", rate)
+                queues += shape_lines("uplink", rate, layout.queue_ms, layout.classes)
             _ip(namespace, lines)
             for node in range(layout.nodes[rack]):
                 queues += self._add_node(rack, node)
@@ -125,8 +136,15 @@ class Network:
         _ip(self._core, core)
         _tc(self._core, core_queues)
 
+    def _mark(self, namespace: int, device: str, mbps: int) -> None:
+        layout = self._layout
+        if layout.marks:
+            lines = mark_lines(device, mbps, layout.queue_ms, layout.segments)
+            _batch([*_inside(namespace), "nft", "-f", "-"], lines)
+
     def _add_node(self, rack: int, node: int) -> list[str]:
         """Join a node to its rack; return how the rack's port towards it is shaped."""
+        layout = self._layout
         namespace = self._nodes[rack, node] = self._hold()
         _ip(self._racks[rack], [f"link add n{node} type veth peer name eth0 netns {namespace}"])
         _ip(self._racks[rack], [f"link set n{node} master switch up"])
@@ -135,14 +153,17 @@ class Network:
             [
                 "link set lo up",
                 f"address add {self.address(rack, node)}/16 dev eth0",
+                f"link set eth0 gso_max_segs {layout.segments}",
                 "link set eth0 up",
             ],
         )
-        rate = self._layout.interface_mbps
+        if layout.marks:
+            _batch([*_inside(namespace), "tee", "/proc/sys/net/ipv4/tcp_ecn"], ["1"])
+        rate, queue_ms, classes = layout.interface_mbps, layout.queue_ms, layout.classes
         if rate is None:
             return []
-        _tc(namespace, shape_lines("eth0", rate, self._layout.classes))
-        return shape_lines(f"n{node}", rate, self._layout.classes)
+        _tc(namespace, shape_lines("eth0", rate, queue_ms, classes))
+        return shape_lines(f"n{node}", rate, queue_ms, classes)
 
     def _hold(self) -> int:
         """Make a namespace; return the process that it belongs to."""

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
+from math import exp
 from typing import TYPE_CHECKING
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from benchmarks.testbed.agreement import as_run, times_of
 from benchmarks.testbed.cases import Case
+from benchmarks.testbed.lasting import comes_apart
+from benchmarks.testbed.meeting import for_queue
 from benchmarks.testbed.modes import UNGATED, Mode
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
+from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import new_figure
+from metronome_opt.plot.picture import legend_below, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 Bursts = Mapping[str, Sequence[tuple[float, float]]]
 """By job: beginnings and ends, ms."""
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
-_MARKS = {"cubic": "o", "reno": "s", "bbr": "^"}
+_MARKS = {"cubic": "o", "reno": "s", "bbr": "^", "ecn": "D"}
+_RATES = {200: "#0072B2", 1000: "#E69F00", 2000: "#D55E00"}
+_TICKS = (6, 9, 24, 36, 60, 90, 120, 180)
+_NEVER = 500
+_SHOWN = {"together": "top", "three": "bottom"}
 _WIDTH, _ROW = 10.0, 0.22  # inches
 
 
@@ -123,6 +133,81 @@ def draw_rows(axes: Axes, bursts: Bursts, strangers: Collection[frozenset[str]])
     axes.set_ylim(len(bursts) - 0.5, -0.5)
     axes.tick_params(labelsize=style.SMALL)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_apart(
+    cases: Sequence[Case],
+    runs: Sequence[BedRun],
+    met: pd.DataFrame,
+    simulated: Mapping[str, float],
+) -> Figure:
+    """Draw when free jobs come apart, and shares of bursts that meet, over burst by queue.
+
+    Parameters
+    ----------
+    met
+        Of `benchmarks.testbed.meeting.meetings`.
+    simulated
+        When jobs of a case come apart under ``tcp``.
+    """
+    shown = {case.name: case for case in cases if case.name in _SHOWN}
+    figure = new_figure(_WIDTH, 4.8)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    for name, where in _SHOWN.items():
+        left.axhline(simulated[name], color=style.INK, linewidth=0.8, linestyle="--")
+        text = f"simulated, tcp, {len(shown[name].jobs)} jobs"
+        left.text(240, simulated[name], text, fontsize=style.SMALL, va=where, ha="right")
+    marks: dict[str, Artist] = {}
+    for run in runs:
+        if run.case not in shown or run.mode != "free":
+            continue
+        case = as_run(shown[run.case], run)
+        times = {name: times_of(job)[1:] for name, job in run.jobs.items()}
+        colour, three = _RATES[case.uplink_mbps], len(case.jobs) > 2
+        label = f"{run.congestion}, {case.uplink_mbps} Mbit/s" + (", 3 jobs" if three else "")
+        marks[label] = left.scatter(
+            case.burst_over_queue,
+            comes_apart(case, times) or _NEVER,
+            s=34,
+            marker=_MARKS[run.congestion],
+            facecolors="none" if three else colour,
+            edgecolors=colour,
+            label=label,
+        )
+    left.axhspan(300, 800, color=style.PAPER, zorder=0)
+    left.text(240, 310, "not within 120 s", fontsize=style.SMALL, va="bottom", ha="right")
+    left.set_ylim(0.8, 800)
+    left.set_ylabel("iterations until free jobs come apart", fontsize=style.TEXT)
+    for row in met.to_dict("records"):
+        low, high = _around(TcpShares(row["spread"], row["newcomer"]))
+        colour = _RATES[row["uplink_mbps"]]
+        right.plot([row["burst over queue"]] * 2, [low, high], color=colour, linewidth=0.8)
+        mark = _MARKS[row["congestion"]]
+        right.scatter(row["burst over queue"], row["newcomer"], s=34, marker=mark, color=colour)
+    right.axhspan(*_around(TCP), color=style.PAPER, zorder=0)
+    right.axhline(TCP.newcomer, color=style.INK, linewidth=0.8, linestyle="--")
+    right.text(240, TCP.newcomer, "tcp", fontsize=style.SMALL, va="bottom", ha="right")
+    overs = range(7, 200)
+    right.plot(overs, [for_queue(over).newcomer for over in overs], color=style.INK, linewidth=0.8)
+    right.set_ylabel("share of the later burst over that of the earlier", fontsize=style.TEXT)
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(5, 250)
+        axes.set_xticks(_TICKS, [str(tick) for tick in _TICKS])
+        axes.minorticks_off()
+        axes.tick_params(labelsize=style.SMALL)
+        axes.set_xlabel("burst over queueing time", fontsize=style.TEXT)
+        axes.grid(color="#dddddd", linewidth=0.5)
+        axes.set_axisbelow(True)
+    legend_below(figure, [marks[label] for label in sorted(marks)])
+    return figure
+
+
+def _around(tcp: TcpShares) -> tuple[float, float]:
+    """Return the share of a newcomer over the other's, a deviation below and above the middle."""
+    factor = exp(2**0.5 * tcp.spread)
+    return tcp.newcomer / factor, tcp.newcomer * factor
 
 
 def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Figure:

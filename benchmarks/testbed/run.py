@@ -72,8 +72,8 @@ class BedRun(Record):
         Of the jobs that keep slots, in ms; in mode ``start`` of those that begin at them.
     periods
         Of the same jobs, in ms; None where the mode says what they are.
-    jitter, seconds
-        As in the case; seconds of older records are None.
+    jitter, seconds, uplink_mbps, queue_ms
+        As in the case; of older records the last three are None.
     stopped_ms
         For how long the clocks stood still; None if nobody watched the processor.
     busy
@@ -104,6 +104,8 @@ class BedRun(Record):
     periods: FrozenMap[str, int] | None = None
     jitter: float | None = None
     seconds: int | None = None
+    uplink_mbps: int | None = None
+    queue_ms: int | None = None
     stopped_ms: float | None = None
 
     @property
@@ -160,6 +162,8 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
         periods=None if planned is None else planned.periods,
         jitter=case.jitter,
         seconds=case.seconds,
+        uplink_mbps=case.uplink_mbps,
+        queue_ms=case.queue_ms,
         stopped_ms=round(stopped_ms, 1) if watched else None,
         kernel=platform.release(),
         busy=late_p95 > _BUSY_P95_MS or late_max > _BUSY_MAX_MS or (steal > _STEAL and not watched),
@@ -238,7 +242,7 @@ def _tasks(
             }
         task = {
             "addresses": [network.address(*place) for place in places],
-            "congestion": case.congestion,
+            "congestion": "cubic" if case.congestion == "ecn" else case.congestion,
             "tos": tos[name],
             "begin_ms": begins[name],
             "end_ms": job.end or 1000 * case.seconds,

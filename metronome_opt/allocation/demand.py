@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.network import AllReduce, Resources
+from metronome_opt.scenario.network import ANY_COST, AllReduce, Resources
 
 UNKNOWN_MS = 3_600_000.0
 """Expected length of a job that does not say how long it runs."""
@@ -30,6 +30,8 @@ class Demand:
         How long it still runs with a network of its own; None if it is not known.
     most_racks
         How many racks it may span; None for any number.
+    max_network_cost
+        The largest network cost from a task to the next one.
     min_rate
         Links have to allow each task so many Mbit/s.
     """
@@ -42,6 +44,7 @@ class Demand:
     weight: int = 1
     length_ms: float | None = None
     most_racks: int | None = None
+    max_network_cost: int = ANY_COST
     min_rate: int = 1
 
     @property

@@ -14,7 +14,7 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
-from metronome_opt.scenario.network import Cluster, Placement, Resources
+from metronome_opt.scenario.network import ANY_COST, Cluster, Placement, Resources
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
@@ -60,6 +60,7 @@ class Room:
         )
         self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
         self._tiers = _tiers([cluster.ways[rack] for rack in racks], carries)
+        self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
 
     def copy(self) -> Room:
         """Return a room of its own with the same nodes."""
@@ -153,7 +154,8 @@ class Room:
         One rack each, then several below one switch: the fullest ones that have room, and the
         emptiest ones. In a rack tasks fill as few nodes as possible, or are shared out evenly among
         the emptiest so many, or among all; several racks get equal shares, or their nodes do. Links
-        that do not carry what each of its tasks needs at least are not used.
+        that do not carry what each of its tasks needs at least are not used, nor places between
+        which costs are higher than it tolerates.
         """
         room = self.tasks(job.each)
         room = np.where(self._linked | (room >= job.tasks), room, 0)
@@ -165,6 +167,14 @@ class Room:
             [[[racks[rack] for rack in part if racks[rack]] for part in area] for area in tier]
             for tier in self._tiers
         ]
+        if (most := job.max_network_cost) < ANY_COST:
+            from metronome_opt.scenario.overhead import tolerated_groups
+
+            if most not in self._groups:
+                firsts = [self._names[rack[0]] for rack in self._racks]
+                self._groups[most] = tolerated_groups(self.cluster, firsts, most)
+            near = ([[racks[at]] for at in group if racks[at]] for group in self._groups[most])
+            tiers.append([*near])
         choices = _choices([rack for rack in racks if rack], tiers, job.tasks)
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
@@ -178,7 +188,12 @@ class Room:
         return sorted(allowed, key=lambda placement: placement.spans)
 
     def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
-        """Return the placement of a job on nodes; None if links or racks do not allow it."""
+        """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""
+        if (most := job.max_network_cost) < ANY_COST:
+            from metronome_opt.scenario.overhead import is_tolerated  # few jobs need it
+
+            if not is_tolerated(self.cluster, nodes, most):
+                return None
         placement = self._placement(nodes, job)
         too_slow = placement.limit is not None and placement.rate < job.min_rate
         if too_slow or placement.racks > (job.most_racks or placement.racks):

@@ -27,6 +27,7 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.model import Scenario, Source
+from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
@@ -126,6 +127,8 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
             room_for = f"{needs}, and there is room for {fit:,}"
             rate = search.jobs[job.name].min_rate
             narrow = f" on nodes whose links have less than {rate:,} Mbit/s for each"
+            if job.max_network_cost < ANY_COST:
+                narrow = f" on nodes between which costs are above {job.max_network_cost}"
             found[job.name] = room_for + narrow * (fit >= job.workers)
     return found
 
@@ -215,6 +218,11 @@ class Search:
                 occupancy.add(Placed(job, placement))
             elif empty.nearest(job) is None:
                 empty.spread(job)  # an error that names the link which is too narrow
+                if job.max_network_cost < ANY_COST:
+                    raise InputError(
+                        f"jobs: {job.name}: max_network_cost: {job.max_network_cost}: no place for "
+                        "all of its tasks has costs as low; allow higher ones, or use fewer workers"
+                    )
                 raise InputError(
                     f"jobs: {job.name}: nowhere do links allow each of its tasks the "
                     f"{job.min_rate:,} Mbit/s without which an iteration takes longer than the "
@@ -371,6 +379,7 @@ def _demand(scenario: Scenario, index: int, source: Source, weight: int) -> Dema
         allreduce=job.algorithm,
         weight=weight,
         length_ms=_ALL_MS,
+        max_network_cost=job.max_network_cost,
         min_rate=min_rate,
     )
 

@@ -32,7 +32,7 @@ Columns = FrozenMap[str, Annotated[tuple[Value, ...], Field(strict=False)]]
 Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
 
 _WORKER = "metronome_opt.bench.worker simulation"
-_RESULTS = ("jobs", "links", "makespan_s", "events")
+_RESULTS = ("jobs", "links", "makespan_s", "events", "bound")
 _BEGINNING_S = 0.001
 _SELECTION = {"about", "grid", "conditions", "policies", "seeds"}
 
@@ -55,6 +55,8 @@ class SimulationRecord(CaseRecord):
         None if it was not done.
     makespan_s, events
         Simulated seconds; number of events.
+    bound
+        As of a `Run`.
     """
 
     IDENTITY: ClassVar[tuple[str, ...]] = ("study_sha256", "cell", "seed", "policy", "conditions")
@@ -70,6 +72,7 @@ class SimulationRecord(CaseRecord):
     links: Columns | None
     makespan_s: Seconds | None
     events: NonNegative | None
+    bound: float | None = None
 
     @classmethod
     def title_of(cls, fields: Mapping[str, Any]) -> str:
@@ -97,7 +100,7 @@ class SimulationRecord(CaseRecord):
 
 
 def _case(
-    study: Study, fields: Mapping[str, Any], limits: Limits, module: str
+    study: Study, fields: Mapping[str, Any], limits: Limits, module: str, *, bounded: bool
 ) -> Case[SimulationRecord]:
     def document() -> dict[str, Any]:
         scenario: dict[str, Any] = _plain(study.scenario(Cell(fields["cell"]), fields["seed"]))
@@ -109,6 +112,7 @@ def _case(
             "policy": fields["policy"],
             "seed": fields["seed"],
             "conditions": fields["conditions"].model_dump(mode="json"),
+            "bounded": bounded,
         }
 
     return Case(SimulationRecord, fields, limits, module, document, _results)
@@ -151,6 +155,7 @@ def plan(
     seeds: int | None,
     limits: Limits,
     overrides: Mapping[str, Any] | None = None,
+    bounded: bool = False,
     module: str = _WORKER,
 ) -> list[Case[SimulationRecord]]:
     """Return the simulations of a campaign, each one once.
@@ -165,6 +170,8 @@ def plan(
         then all seeds are alike.
     overrides
         Conditions that replace those of the study.
+    bounded
+        As of `simulate`.
 
     Raises
     ------
@@ -181,6 +188,7 @@ def plan(
             {**name, "cell": cell.settings, "seed": seed, "policy": policy, "conditions": under},
             limits,
             module,
+            bounded=bounded,
         )
         for seed in range(seeds or default)
         for cell, under in conditions

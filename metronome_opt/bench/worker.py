@@ -162,7 +162,13 @@ def _run_simulation(document: dict[str, Any], send: Send) -> None:
         simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=conditions)
         send("ready")
         begin = time.perf_counter()
-        run = simulate(scenario, policy, seed=document["seed"], conditions=conditions)
+        run = simulate(
+            scenario,
+            policy,
+            seed=document["seed"],
+            conditions=conditions,
+            bounded=document["bounded"],
+        )
     except InputError as error:
         send("error", kind="refused", text=str(error))
         return
@@ -173,6 +179,7 @@ def _run_simulation(document: dict[str, Any], send: Send) -> None:
         links=columns_of(run.links),
         makespan_s=float(run.makespan_s),
         events=int(run.events),
+        bound=run.bound,
     )
 
 

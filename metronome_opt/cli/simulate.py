@@ -37,8 +37,8 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, nearest, exclusive, cassini, metronome and "
-            "ideal, or of another package; with options such as metronome:slots=no.",
+            help="Separated by commas: of default, nearest, exclusive, cassini, mltcp, crux, "
+            "metronome and ideal, or of another package; with options such as metronome:slots=no.",
             show_default="those of the study",
         ),
     ] = None,
@@ -88,6 +88,9 @@ def simulate(
             show_default="all",
         ),
     ] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Bound slowdowns at the places where jobs run, too.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Simulate the jobs of SCENARIO under several policies.
@@ -122,7 +125,15 @@ def simulate(
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with naming("--set"):
-        cases = plan(study, chosen, policies, seeds=seeds, limits=limits, overrides=overrides)
+        cases = plan(
+            study,
+            chosen,
+            policies,
+            seeds=seeds,
+            limits=limits,
+            overrides=overrides,
+            bounded=bound,
+        )
     _check_folder(output, FILE)
     with naming(scenario):
         check_scenarios(study, chosen)

@@ -30,7 +30,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import divisor_from
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
-from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, AllReduce, NetworkCost, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.scenario.traffic import Traffic
 
@@ -56,6 +56,8 @@ class Gang(Record):
         How many idle slots may be added to its period, so that it divides the hyperperiod.
     most_racks
         How many racks it may span; None for any number.
+    max_network_cost
+        As in `DescribedJob`.
     iterations
         Number of its iterations; None if it is not known when it ends.
     jitter
@@ -73,6 +75,7 @@ class Gang(Record):
     ready: NonNegative = 0
     max_stretch: NonNegative = 0
     most_racks: Positive | None = None
+    max_network_cost: NetworkCost = ANY_COST
     iterations: Positive | None = None
     jitter: Jitter = None
 
@@ -346,6 +349,7 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         weight=job.priority,
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
+        max_network_cost=job.max_network_cost,
         iterations=job.iterations,
         jitter=job.jitter_of(source),
     )

@@ -230,6 +230,7 @@ def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:
         weight=gang.weight,
         length_ms=length_ms,
         most_racks=gang.most_racks,
+        max_network_cost=gang.max_network_cost,
     )
 
 
@@ -349,6 +350,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
             phases=job.phases,
             allreduce=work.algorithm,
             weight=job.weight,
+            max_network_cost=work.max_network_cost,
             ready=job.ready,
             max_stretch=job.max_stretch,
             iterations=work.iterations,

@@ -16,6 +16,7 @@ from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError, naming
 from metronome_opt.scenario.judge import judge
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule
 
@@ -124,7 +125,12 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
         "max_stretch_ms": max(gang.max_stretch, claim.stretch) * slot_ms,
         "current_offset_ms": claim.offset * slot_ms,
     }
-    optional = {"iterations": gang.iterations, "jitter": gang.jitter}
+    cost = gang.max_network_cost
+    optional = {
+        "iterations": gang.iterations,
+        "jitter": gang.jitter,
+        "max_network_cost": cost if cost < ANY_COST else None,
+    }
     return document | {name: value for name, value in optional.items() if value is not None}
 
 

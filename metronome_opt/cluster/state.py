@@ -23,6 +23,7 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
 from metronome_opt.scenario.network import Placement, Resources
+from metronome_opt.scenario.overhead import is_tolerated
 from metronome_opt.scenario.spec import ClusterSpec
 
 _MAX_RATE = 2**30  # Mbit/s of a link or a task: all that is sent on a link then fits 64 bits
@@ -253,6 +254,11 @@ class ClusterState:
             raise InputError(
                 f"{claim.job}: nodes: they stand in {racks} racks, and it may span "
                 f"{gang.most_racks}"
+            )
+        if not is_tolerated(self.cluster, claim.nodes, gang.max_network_cost):
+            raise InputError(
+                f"{claim.job}: nodes: network costs between them are higher than its "
+                f"max_network_cost, {gang.max_network_cost}"
             )
         for node, count in sorted(Counter(claim.nodes).items()):
             index = self._nodes[node]

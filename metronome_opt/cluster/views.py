@@ -149,4 +149,5 @@ def deployment_of(state: ClusterState) -> Deployment:
             zip(claim.nodes, state.placement(claim).routes, strict=True)
         )
     ]
-    return Deployment(state.cluster, tuple(tasks))
+    costs = {job: claim.gang.max_network_cost for job, claim in state.claims.items()}
+    return Deployment(state.cluster, tuple(tasks), max_network_cost=costs)

@@ -12,6 +12,7 @@ from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang
 from metronome_opt.cluster.state import ClusterState, lacking
 from metronome_opt.errors import counted, first_few
+from metronome_opt.scenario.network import ANY_COST
 
 NOTICED = 0.005
 """Smaller delays, as a share of an iteration, are not reported."""
@@ -96,11 +97,15 @@ def why_not(state: ClusterState, gang: Gang) -> str:
         for link, capacity in zip(state.cluster.links, state.capacity.tolist(), strict=True)
         if not capacity
     ]
+    limits = []
     if gang.most_racks is not None:
-        faults.append(f"most_racks is {gang.most_racks}")
+        limits.append(f"most_racks is {gang.most_racks}")
+    if gang.max_network_cost < ANY_COST:
+        limits.append(f"max_network_cost is {gang.max_network_cost}")
     if failed:
-        faults.append(f"links that carry nothing: {first_few(failed)}")
-    if gang.most_racks is None and not failed:
+        limits.append(f"links that carry nothing: {first_few(failed)}")
+    faults += limits
+    if not limits:
         faults.append(
             f"each needs {gang.min_rate(state.cluster.hyperperiod):,} Mbit/s, else its iterations "
             f"exceed the hyperperiod of {state.cluster.hyperperiod} slots"

@@ -38,6 +38,13 @@ TCP = TcpShares(spread=0.2, newcomer=0.7)
 """Fitted to bursts of real connections, see benchmarks/testbed/README.md."""
 
 
+class Growth(NamedTuple):
+    """Growth of a burst's share: slope * what its iteration has sent, from 0 to 1, + intercept."""
+
+    slope: float
+    intercept: float
+
+
 class Conditions(Record):
     """Conditions under which jobs run.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.engine.conditions import TCP, Conditions, Sharing, TcpShares
+from metronome_opt.engine.conditions import TCP, Conditions, Growth, Sharing, TcpShares
 from metronome_opt.engine.runner import Pattern, Runner, Slot
 from metronome_opt.kernels.fluid import loop, world
 from metronome_opt.kernels.fluid.world import Floats
@@ -44,6 +45,8 @@ class Engine:
         Whether links carry no more than their capacity; otherwise no job delays another.
     tcp
         Distribution of TCP shares.
+    growth
+        Growth of the shares of bursts, whatever they are; None if they do not grow.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Engine:
         watched: Sequence[str] = (),
         contends: bool = True,
         tcp: TcpShares = TCP,
+        growth: Growth | None = None,
     ) -> None:
         conditions = conditions or Conditions()
         self.runners = tuple(runners)
@@ -70,7 +74,10 @@ class Engine:
         stated = any(runner.pattern.jitter for runner in self.runners)
         if stated or conditions.random or sharing == "tcp":
             self._set_disturbances(conditions, seed)
-        self._set_classes(sharing, tcp)
+        clock = self._world.clock
+        clock["tcp"], clock["spread"], clock["newcomer"] = sharing == "tcp", *tcp
+        clock["slope"], clock["intercept"] = growth or Growth(0.0, 1.0)
+        self._set_shares(sharing)
         self._groups = 0
         self._traces: list[tuple[NDArray[Any], ...]] = []  # time, link, job, rate
         self._carried = np.zeros(len(capacities))  # by jobs before they were moved
@@ -154,6 +161,11 @@ class Engine:
         row["retry"] = 0.0
         if waits:
             loop.wait_for(self._world, job, max(self.now, start))
+
+    def classify(self, job: int, traffic_class: int) -> None:
+        """Let a job send in a traffic class from its next burst on."""
+        row = self._world.jobs[job]
+        row["next_rank"] = traffic_class * self._orders + row["next_rank"] % self._orders
 
     def end(self, job: int) -> None:
         """Let a job leave at the end of its current or next iteration."""
@@ -317,9 +329,11 @@ class Engine:
             (self._nominal[self._index[link]] / flows for link, flows in links.items()),
             default=math.inf,
         )
+        sent = list(accumulate(map(float, pattern.volume), initial=0.0))
         for segment, compute in enumerate(pattern.compute):
             row = self._world.segments[first + segment]
             row["compute"] = float(compute)
+            row["before"] = sent[segment] / (sent[-1] or 1.0)
             if segment < len(pattern.volume):
                 row["volume"] = float(pattern.volume[segment])
                 row["rate"] = min(float(pattern.rate[segment]), limit)
@@ -335,16 +349,17 @@ class Engine:
             wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
             jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
-    def _set_classes(self, sharing: Sharing, tcp: TcpShares) -> None:
-        jobs, clock = self._world.jobs, self._world.clock
-        clock["tcp"], clock["spread"], clock["newcomer"] = sharing == "tcp", *tcp
+    def _set_shares(self, sharing: Sharing) -> None:
+        jobs = self._world.jobs
         weights = [runner.weight for runner in self.runners]
         within = {"strict": weights, "weighted": [int(weight > 0) for weight in weights]}
         ordered = within.get(sharing, [0] * len(weights))
-        pairs = [(each.traffic_class, w) for each, w in zip(self.runners, ordered, strict=True)]
-        ranks = {pair: rank for rank, pair in enumerate(sorted(set(pairs)))}
-        jobs["rank"] = [ranks[pair] for pair in pairs]
-        jobs["share"] = [float(w or 1) if sharing == "weighted" else 1.0 for w in weights]
+        orders = {weight: order for order, weight in enumerate(sorted(set(ordered)))}
+        self._orders = max(1, len(orders))  # within a traffic class
+        jobs["next_rank"] = [orders[weight] for weight in ordered]
+        for job, runner in enumerate(self.runners):
+            self.classify(job, runner.traffic_class)
+        jobs["base"] = [float(w or 1) if sharing == "weighted" else 1.0 for w in weights]
 
 
 def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world.World:

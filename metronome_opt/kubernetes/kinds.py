@@ -21,6 +21,7 @@ TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that say what a workload sends."""
 
 HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
+APP_GROUP = "AppGroup"
 
 OF_JOBS = {(POD_GROUP, "scheduling.k8s.io"), (CLAIM, DEFAULT_GROUP)}
 """Kinds and groups of what only jobs have, beside workloads."""
@@ -190,6 +191,7 @@ register(
     ObjectKind("Pod"),
     ObjectKind(POD_GROUP, "scheduling.k8s.io", ("v1alpha2", "v1alpha3", "v1beta1")),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
+    ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
     # Pods also have the labels of the objects that theirs is made of, so that these come last.
     WorkloadKind(
         "JobSet",

@@ -27,7 +27,7 @@ from metronome_opt.kubernetes.schemas import (
     read_shipped,
 )
 from metronome_opt.scenario.deployment import Deployment
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.network import ANY_COST, Cluster
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import LinkReport, check, comparable_part, evaluate
 
@@ -35,7 +35,6 @@ APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
 NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
 ZONE_KEY = "topology.kubernetes.io/zone"
 REGION_KEY = "topology.kubernetes.io/region"
-_LARGEST_NETWORK_COST = 10_000
 
 
 class VerificationError(MetronomeError):
@@ -66,7 +65,7 @@ def build_manifests(
     objects: tuple[list[Manifest], ...] = (
         read_shipped("crds.yaml"),
         _capacities(instance, deployment, naming),
-        _app_groups(instance.at_patterns(schedule.patterns), naming),
+        _app_groups(instance.at_patterns(schedule.patterns), deployment, naming),
         [] if topology is None else [topology],
         _claims(instance, schedule, deployment, naming),
     )
@@ -241,7 +240,7 @@ def _claims(
     return objects
 
 
-def _app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
+def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> list[dict[str, Any]]:
     """Return one AppGroup per job that has tasks, in the order of their names.
 
     Upstream defines AppGroups; these are choices of ours:
@@ -251,8 +250,9 @@ def _app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
       bandwidth between neighbours is the job's peak rate. A ring has no topological order, so
       upstream's controller gives none and its queue sorting does not apply; its network cost
       plugin asks for direct dependencies alone and works.
-    - Each dependency tolerates any network cost. Left out, upstream reads zero and its filter
-      would turn down a placement across racks that was already decided.
+    - Each dependency tolerates what its job does, any network cost unless it states one. Left
+      out, upstream reads zero and its filter would turn down a placement across racks that was
+      already decided.
     """
     members: dict[str, list[tuple[int, str]]] = {}
     for (job, index), name in naming.tasks.items():
@@ -269,7 +269,7 @@ def _app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
             dependency = {
                 "workload": _workload(following[member["workload"]["name"]], namespace),
                 "minBandwidth": quantity(instance.job(job).peak),
-                "maxNetworkCost": _LARGEST_NETWORK_COST,
+                "maxNetworkCost": deployment.max_network_cost.get(job, ANY_COST),
             }
             member["dependencies"] = [dependency]
         spec = {
@@ -301,17 +301,14 @@ def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None
     """
     if not cluster.rack_cost:
         return None
-    region_of = {node.rack: node.region for node in cluster.nodes}
+    region_of = {node.rack: node.region for node in cluster.nodes if node.region is not None}
     zones: dict[str, dict[str, int]] = {}
     regions: dict[str, dict[str, int]] = {}
     for (origin, destination), cost in cluster.rack_cost.items():
-        here, there = region_of.get(origin), region_of.get(destination)
-        if here is None or there is None or here == there:
+        if (region_of.get(origin), region_of.get(destination)) not in cluster.region_cost:
             zones.setdefault(naming.racks[origin], {})[naming.racks[destination]] = cost
-        else:
-            costs = regions.setdefault(naming.regions[here], {})
-            far = naming.regions[there]
-            costs[far] = max(cost, costs.get(far, 0))
+    for (here, there), cost in cluster.region_cost.items():
+        regions.setdefault(naming.regions[here], {})[naming.regions[there]] = cost
     topologies = [
         {"topologyKey": key, "originList": _origins(costs)}
         for key, costs in ((REGION_KEY, regions), (ZONE_KEY, zones))

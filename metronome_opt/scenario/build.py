@@ -219,7 +219,8 @@ def build_scenario(scenario: Scenario) -> Problem:
         "traffic_classes": cluster.traffic_classes,
     }
     instance = Instance.from_dict(document)
-    return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts))
+    costs = {job.name: job.max_network_cost for job in scenario.jobs}
+    return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts, costs))
 
 
 def _job(scenario: Scenario, index: int, entry: JobTraffic, placement: Placement) -> dict[str, Any]:

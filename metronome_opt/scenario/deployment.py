@@ -41,11 +41,14 @@ class Deployment:
     ----------
     parts
         Of jobs on nodes with several interfaces, into how many flows a task's traffic is divided.
+    max_network_cost
+        By job, the largest network cost from a task to the next one; any, where it is left out.
     """
 
     cluster: Cluster
     tasks: tuple[Task, ...]
     parts: Mapping[str, int] = field(default_factory=dict)
+    max_network_cost: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_instance(cls, instance: Instance) -> Deployment:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, counted, naming, quote
@@ -26,7 +26,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, AllReduce, Gpu, NetworkCost, Resources
 from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
@@ -48,6 +48,7 @@ GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
 RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 _SENDERS = 2  # tasks of a job by model, at least
+_MANY: Any = {"properties": {"workers": {"minimum": _SENDERS}}}
 
 
 def _placement(value: Any) -> Any:
@@ -141,8 +142,8 @@ class DescribedJob(Record):
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
-        How many tasks, at least 2, since a single one sends nothing; jobs of traces, which state
-        their traffic, may have one, which takes room alone.
+        How many tasks, at least 2, since a single one sends nothing; a job that states its traffic
+        may have one, which takes room alone.
     each
         What one worker needs.
     allreduce
@@ -151,6 +152,8 @@ class DescribedJob(Record):
         traffic, ``ring``.
     priority
         Weight, larger is more important.
+    max_network_cost
+        The largest network cost from a worker to the next one that it tolerates; left out, any.
     nodes
         The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
         and other commands take the nearest.
@@ -169,16 +172,19 @@ class DescribedJob(Record):
         As in `Job`, but in ms; multiples of a slot.
     """
 
+    model_config = ConfigDict(json_schema_extra={"if": {"required": ["model"]}, "then": _MANY})
+
     name: Name
     model: Name | None = None
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
     traffic: _Traffic = None
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
-    workers: Annotated[int, Field(ge=1, le=MAX_TASKS, json_schema_extra={"minimum": _SENDERS})]
+    workers: Annotated[int, Field(ge=1, le=MAX_TASKS)]
     each: Resources = ONE_GPU
     allreduce: AllReduce | None = None
     priority: NonNegative = 1
+    max_network_cost: NetworkCost = ANY_COST
     nodes: _Placement | None = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
     namespace: Name | None = None

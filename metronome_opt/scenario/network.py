@@ -37,6 +37,9 @@ _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
 AllReduce = Literal["tasks", "ring"]
 """The tasks of a job that send over the network: all of them in full, or as in a ring."""
 
+ANY_COST = 10_000  # the largest network cost that AppGroups may tolerate
+NetworkCost = Annotated[int, Field(ge=0, le=ANY_COST, exclude_if=lambda cost: cost == ANY_COST)]
+
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]
 
@@ -241,6 +244,7 @@ class Cluster(Record):
         _check_ways(self)
         _check_racks(self)
         _check_tiers(self)
+        _check_regions(self)
         _check_costs(self.zone_costs, {rack.name for rack in self.racks})
         check_background(self.background, {link.name: link.capacity for link in self.links})
         return self
@@ -281,6 +285,17 @@ class Cluster(Record):
     def rack_cost(self) -> Mapping[tuple[str, str], int]:
         """Network costs between racks."""
         return {(way.origin, way.destination): way.cost for way in self.zone_costs}
+
+    @cached_property
+    def region_cost(self) -> Mapping[tuple[str, str], int]:
+        """Network costs between regions: the largest from a rack of one to a rack of the other."""
+        region_of = {node.rack: node.region for node in self.nodes if node.region is not None}
+        costs: dict[tuple[str, str], int] = {}
+        for (origin, destination), cost in self.rack_cost.items():
+            ends = region_of.get(origin, ""), region_of.get(destination, "")
+            if "" not in ends and ends[0] != ends[1]:
+                costs[ends] = max(cost, costs.get(ends, 0))
+        return costs
 
     @cached_property
     def nic(self) -> int:
@@ -433,24 +448,12 @@ def _check_ways(fabric: Cluster) -> None:
 
 
 def _check_racks(fabric: Cluster) -> None:
-    """Refuse racks that are not there, hold nothing, or stand in two regions."""
-    first: dict[str, int] = {}
+    """Refuse racks that are not there, or hold nothing."""
     known = {rack.name for rack in fabric.racks}
     used = {*(node.rack for node in fabric.nodes), *(rack.within for rack in fabric.racks)}
     for index, node in enumerate(fabric.nodes):
-        if node.rack is None:
-            continue
-        if node.rack not in known:
+        if node.rack is not None and node.rack not in known:
             refuse(f"nodes[{index}].rack", f"there is no rack {quote(node.rack)}")
-        if node.region is None:
-            continue
-        other = first.setdefault(node.rack, index)
-        if fabric.nodes[other].region != node.region:
-            refuse(
-                f"nodes[{index}].region",
-                f"{quote(node.region)}: rack {quote(node.rack)} is in "
-                f"{quote(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
-            )
     for index, rack in enumerate(fabric.racks):
         if rack.name not in used:
             refuse(f"racks[{index}].name", f"{quote(rack.name)} holds no node; leave it out")
@@ -469,6 +472,22 @@ def _check_tiers(fabric: Cluster) -> None:
             many = f"has more than {MAX_TIERS - 1} others above it"
             fault = "stands in itself" if above in way else many
             refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}; leave one out")
+
+
+def _check_regions(fabric: Cluster) -> None:
+    """Refuse racks in two regions, unless they are above all racks of nodes."""
+    first: dict[str, int] = {}
+    homes = {node.rack for node in fabric.nodes}
+    tops = set.intersection(*({*fabric.ways[rack]} for rack in homes)) - homes
+    for index, node in enumerate(fabric.nodes):
+        for rack in fabric.ways[node.rack] if node.region is not None else ():
+            other = first.setdefault(rack, index)
+            if fabric.nodes[other].region != node.region and rack not in tops:
+                refuse(
+                    f"nodes[{index}].region",
+                    f"{quote(node.region)}: rack {quote(rack)} is in "
+                    f"{quote(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
+                )
 
 
 def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:

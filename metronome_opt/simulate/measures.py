@@ -35,6 +35,9 @@ class Run:
         Departure of the last job, or the horizon.
     events
         Number of events.
+    bound
+        Lower bound of the slowdown at the places where jobs run, mean over time and jobs (see
+        `simulate.bounds`); None if it was not asked for.
     """
 
     jobs: pd.DataFrame
@@ -42,6 +45,7 @@ class Run:
     trace: pd.DataFrame
     makespan_s: float
     events: int
+    bound: float | None = None
 
 
 Facts = dict[str, Any]
@@ -54,7 +58,13 @@ _COLUMNS = (
 )
 
 
-def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, float]) -> Run:
+def make_run(
+    engine: Engine,
+    facts: Sequence[Facts],
+    *,
+    used_ms: Mapping[str, float],
+    bound: float | None = None,
+) -> Run:
     """Return the tables of a finished run.
 
     `facts` has an entry for each runner of the engine; `used_ms` is the time in which jobs were
@@ -80,6 +90,7 @@ def make_run(engine: Engine, facts: Sequence[Facts], *, used_ms: Mapping[str, fl
         trace=engine.trace(),
         makespan_s=makespan,
         events=engine.events,
+        bound=bound,
     )
 
 

@@ -16,6 +16,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Placement
+from metronome_opt.simulate.bounds import TimeBound
 from metronome_opt.simulate.measures import Facts, Run, make_run
 from metronome_opt.simulate.policies import find_policy, is_plugin
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
@@ -29,6 +30,7 @@ def simulate(
     seed: int = 0,
     conditions: Conditions | None = None,
     watch: Sequence[str] = (),
+    bounded: bool = False,
 ) -> Run:
     """Simulate the jobs of a scenario under a policy.
 
@@ -47,6 +49,8 @@ def simulate(
         Disturbances; none if None.
     watch
         Links whose rates are traced.
+    bounded
+        Whether to bound slowdowns at the places where jobs run.
 
     Raises
     ------
@@ -55,7 +59,9 @@ def simulate(
     """
     conditions = conditions or Conditions()
     with guarded(f"policy {policy}", foreign=is_plugin(policy)):
-        return _Simulation(scenario, policy, seed, conditions, watch).run()
+        simulation = _Simulation(scenario, policy, seed, conditions, watch)
+        simulation.bound = TimeBound() if bounded and simulation.contends else None
+        return simulation.run()
 
 
 class _Simulation:
@@ -74,6 +80,8 @@ class _Simulation:
                     "know nodes with one; write an interface that carries what they do together"
                 )
         self._policy = find_policy(policy, seed)
+        self.contends = self._policy.contends
+        self.bound: TimeBound | None = None
         self._room = Room(scenario.cluster)
         self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario)
@@ -99,6 +107,7 @@ class _Simulation:
             seed=seed,
             watched=watch,
             contends=self._policy.contends,
+            growth=self._policy.growth,
         )
         self._state = SimState(self._room, self._engine, sharing)
         self._facts: list[Facts] = [
@@ -135,6 +144,8 @@ class _Simulation:
             if changed:
                 self._state.now = now
                 self._change(left)
+                if self.bound is not None:
+                    self.bound.change(self._state, now)
             left, changed = [], False
             arrival = arrivals[-1][0] if arrivals else math.inf
             until = min(self._end_ms, arrival)
@@ -152,7 +163,11 @@ class _Simulation:
                 break
         for link in list(self._used_since):
             self._stop_using(link)
-        return make_run(self._engine, self._facts, used_ms=self._used)
+        bound = None
+        if self.bound is not None:
+            self.bound.change(self._state, self._engine.now)
+            bound = self.bound.mean
+        return make_run(self._engine, self._facts, used_ms=self._used, bound=bound)
 
     # ------------------------------------------------------------------ arrivals and departures
 
@@ -211,6 +226,7 @@ class _Simulation:
         pattern = self._settle(index)
         start = max(self._engine.now, order.start_ms)
         links = self._state.running[index].placement.links
+        self._engine.classify(index, order.traffic_class)
         self._engine.enter(index, links, at=start, pattern=pattern, slot=order.slot)
 
     def _settle(self, index: int) -> Pattern:
@@ -230,6 +246,7 @@ class _Simulation:
         expected = self._engine.will_start(order.index)
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
+        self._engine.classify(order.index, order.traffic_class)
         self._engine.assign(order.index, order.slot, order.start_ms)
 
     def _leave(self, index: int) -> Running:

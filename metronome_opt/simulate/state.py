@@ -113,6 +113,7 @@ class TrainingJob:
             allreduce=self.work.algorithm,
             weight=self.work.priority,
             length_ms=self.iterations * self.ideal.alone_ms,
+            max_network_cost=self.work.max_network_cost,
         )
 
     @cached_property
@@ -165,11 +166,14 @@ class Order:
         None to begin as soon as it can.
     start_ms
         Start of the next iteration.
+    traffic_class
+        Of its bursts from the next one on; links serve higher ones first.
     """
 
     index: int
     slot: Slot | None
     start_ms: float
+    traffic_class: int = 0
 
 
 @dataclass

@@ -63,10 +63,11 @@ _HARM = 0.01
 _NOISES = (1.0, 2.0, 0.5)
 """Shares of the stated jitter at which a plan may harm no job."""
 
-_CONFIDENCE = 0.95
-"""Of the upper limit of a loss, by Student's distribution over seeds."""
+_HARMLESS, _HARMED = 0.99, 0.95
+"""Confidence of the upper limit of a loss that is no harm, and of the lower one of one that is, by
+Student's distribution over seeds. The former is asked for again and again, so it is larger."""
 
-_BATCHES = 4
+_BATCHES = 16
 """Times as many plays at most, where the first ones leave open whether a job is harmed."""
 
 _CLOCK_MS = 1.0
@@ -329,13 +330,14 @@ class Judge:
             if self._budget.stopped:
                 return False
             losses.extend(self._losses(plan, noise, batch))
-            mean = np.mean(losses, axis=0)
-            if (mean > self._harm).any():
+            mean, seeds = np.mean(losses, axis=0), len(losses)
+            if seeds == 1:
+                continue
+            error = np.std(losses, axis=0, ddof=1) / math.sqrt(seeds)
+            if (mean - stdtrit(seeds - 1, _HARMED) * error > self._harm).any():
                 return False
-            if (seeds := len(losses)) > 1:
-                width = stdtrit(seeds - 1, _CONFIDENCE) / math.sqrt(seeds)
-                if (mean + width * np.std(losses, axis=0, ddof=1) <= self._harm).all():
-                    return True
+            if (mean + stdtrit(seeds - 1, _HARMLESS) * error <= self._harm).all():
+                return True
         return False
 
     def _losses(self, plan: Plan, noise: float, batch: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,6 +13,7 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.network import ONE_GPU
+from tests.scenario.test_overhead import zones
 from tests.simulate.scenes import racks, scene, switch, work
 
 ALONE = Pattern((Fraction(1),), (), ())
@@ -54,6 +56,27 @@ def test_tasks_of_rack_share_uplink() -> None:
     within = room(cluster).placement(["node-03", "node-04"], job(2))
     assert within.links == {"node-03": 1, "node-04": 1}
     assert within.rate == 100
+
+
+# ------------------------------------------------------------------ network costs
+
+
+def test_candidates_are_where_costs_are_tolerated() -> None:
+    """In each zone 8 GPUs: up to 8 tasks fit one, up to 16 a region, or two near zones."""
+
+    def racks_of(tasks: int, most: int) -> set[str]:
+        asked = replace(job(tasks), max_network_cost=most)
+        found = Room(zones()).candidates(asked)
+        homes = zones().hosts
+        return {" ".join(sorted({homes[n].rack or "" for n in each.nodes})) for each in found}
+
+    assert racks_of(4, 10_000) > {"z1", "z1 z2", "z2 z3", "z1 z2 z3 z4"}
+    assert racks_of(4, 10) == {"z1", "z2", "z3", "z4", "z1 z2", "z3 z4"}
+    assert racks_of(4, 5) == {"z1", "z2", "z3", "z4", "z1 z2"}
+    assert racks_of(9, 9) == {"z1 z2"}
+    assert racks_of(4, 0) == {"z1", "z2", "z3", "z4"}
+    assert racks_of(9, 0) == set()
+    assert Room(zones()).nearest(replace(job(17), max_network_cost=19)) is None
 
 
 # ------------------------------------------------------------------ spreading

@@ -43,6 +43,10 @@ NEEDS_CPU = Resources(cpu_millicores=1)
         (claim(2, "n1 n3", period=10), "new: period: 10 slots do not divide the hyperperiod of 24"),
         (claim(2, "n1 n3", offset=12), "new: offset: 12 must be below the period of 12 slots"),
         (claim(2, "n1 n3", most_racks=1), "new: nodes: they stand in 2 racks, and it may span 1"),
+        (
+            claim(2, "n1 n3", max_network_cost=1),
+            "new: nodes: network costs between them are higher than its max_network_cost, 1",
+        ),
         # On one node it crosses no link, but its rate has to fit the numbers all the same.
         (claim(1, "n3", (0, 4, 2**30)), "new: 1073741824 Mbit/s: must be below 1073741824"),
         (claim(1, "n3", (0, 4, 10**70)), "new: an integer of 233 bits Mbit/s: must be below"),

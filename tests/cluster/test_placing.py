@@ -187,6 +187,18 @@ def test_missing_room_between_links_is_reported() -> None:
     )
 
 
+def test_nodes_that_the_network_cost_plugin_rejects_are_not_offered() -> None:
+    spec = cluster([2, 2], gpus=1)  # between racks costs are 2
+    assert waits(state_of(spec), gang(4, max_network_cost=1)).reason == (
+        "no room for 4 tasks together; max_network_cost is 1"
+    )
+    assert placed(state_of(spec), gang(4, max_network_cost=2)).placement.racks == 2
+    taken = state_of(spec, running("a", "n0 n2", gpus=1))
+    assert placed(taken, gang(2, max_network_cost=2)).claim.gang.max_network_cost == 2
+    taken = state_of(spec, running("a", "n0 n2", gpus=1))
+    assert not waits(taken, gang(2, max_network_cost=0)).by_choice
+
+
 def test_resources_held_by_others_are_no_room() -> None:
     state = state_of(cluster([2, 2], gpus=8, interface=1000, uplink=None))
     each = Resources(gpus=4)

@@ -32,6 +32,22 @@ def test_tasks_depend_on_one_another_in_a_ring(count: int) -> None:
     }
 
 
+def test_dependencies_tolerate_what_the_job_does() -> None:
+    instance, schedule, deployment = two_jobs()
+    stated = dataclasses.replace(deployment, max_network_cost={"VGG19_0": 7})
+    groups = build_manifests(instance, schedule, stated)["appgroups.yaml"]
+    assert {
+        group["metadata"]["annotations"]["metronome.x-k8s.io/original-job"]
+        if "annotations" in group["metadata"]
+        else group["metadata"]["name"]: {
+            other["maxNetworkCost"]
+            for item in group["spec"]["workloads"]
+            for other in item["dependencies"]
+        }
+        for group in groups
+    } == {"VGG19_0": {7}, "resnet50-0": {10_000}}
+
+
 def four_zones() -> Deployment:
     """Two regions of two zones; between regions 20, z1 to z2 5, z3 to z4 10."""
     cost = {frozenset(("z1", "z2")): 5, frozenset(("z3", "z4")): 10}

@@ -54,6 +54,20 @@ def three_tiers(**changes: Any) -> dict[str, Any]:
     return {**document, **changes}
 
 
+def test_a_rack_in_racks_has_one_region_unless_it_holds_all() -> None:
+    def document(**regions: str) -> dict[str, Any]:
+        made = tree({**LEAF_OF}, {**POD_OF, "p0": "core", "p1": "core", "core": None})
+        for node in made["nodes"]:
+            node["region"] = regions.get(POD_OF[node["rack"]])
+        return made
+
+    assert Cluster.model_validate(document(p0="east", p1="west")).depth == 3
+    mixed = document(p0="east")
+    mixed["nodes"][2]["region"] = "west"  # of leaf l1, in the pod of l0
+    with pytest.raises(ValueError, match="rack 'p0' is in 'east' by nodes"):
+        Cluster.model_validate(mixed)
+
+
 def flows(nodes: str, allreduce: Any = "tasks") -> dict[str, int]:
     links = Cluster.model_validate(three_tiers()).placement([*nodes], allreduce).links
     return {link: count for link, count in links.items() if len(link) > 1}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.engine.conditions import TCP, Conditions, Sharing, TcpShares
+from metronome_opt.engine.conditions import TCP, Conditions, Growth, Sharing, TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner, Slot
 from metronome_opt.instance import Instance, Job
@@ -90,6 +90,7 @@ def free_run(
     seed: int = 0,
     stretch: Mapping[str, int] | None = None,
     tcp: TcpShares = TCP,
+    growth: Growth | None = None,
 ) -> FreeRun:
     """Let jobs run from their offsets on, a number of iterations each.
 
@@ -104,6 +105,7 @@ def free_run(
         conditions=conditions,
         seed=seed,
         tcp=tcp,
+        growth=growth,
     )
     for index, job in enumerate(instance.jobs):
         slot = None

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.engine.conditions import Growth
 from metronome_opt.instance import Instance, Job
+from metronome_opt.simulate.policies.network import Mltcp
 from tests.simulate.runs import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
@@ -19,7 +21,8 @@ from tests.tiers import examples
 if TYPE_CHECKING:
     import pandas as pd
 
-SHARINGS = st.sampled_from(("fair", "strict", "weighted"))
+SHARINGS = st.sampled_from(("fair", "strict", "weighted", "tcp"))
+GROWTHS = st.sampled_from((None, Mltcp.growth))
 DRAWN = assigned(crowded(fixed=False))
 ITERATIONS = 3
 SLACK = 1e-9
@@ -57,12 +60,12 @@ def on_links(instance: Instance) -> list[Job]:
 
 
 @examples(150)
-@given(DRAWN, st.sampled_from(("fair", "strict", "weighted", "tcp")))
+@given(DRAWN, SHARINGS, GROWTHS)
 def test_bursts_carry_their_volume_within_their_rate(
-    drawn: tuple[Instance, dict[str, int]], sharing: str
+    drawn: tuple[Instance, dict[str, int]], sharing: str, growth: Growth | None
 ) -> None:
     instance, _ = drawn
-    seen = moments(free_run(*drawn, ITERATIONS, sharing).trace)
+    seen = moments(free_run(*drawn, ITERATIONS, sharing, growth=growth).trace)
     for job in on_links(instance):
         bursts = [
             (phase.length * instance.slot_ms * phase.rate, phase.rate)
@@ -83,15 +86,18 @@ def test_bursts_carry_their_volume_within_their_rate(
 
 
 @examples(100)
-@given(DRAWN, SHARINGS)
-def test_link_totals_match_trace(drawn: tuple[Instance, dict[str, int]], sharing: str) -> None:
+@given(DRAWN, SHARINGS, GROWTHS)
+def test_link_totals_match_trace_and_capacity(
+    drawn: tuple[Instance, dict[str, int]], sharing: str, growth: Growth | None
+) -> None:
     instance, _ = drawn
-    run = free_run(*drawn, ITERATIONS, sharing)
+    run = free_run(*drawn, ITERATIONS, sharing, growth=growth)
     seen = moments(run.trace)
     carried: dict[str, float] = defaultdict(float)
     for moment, after in itertools.pairwise(seen):
         for link in instance.links:
             rates = [rate for (name, _), rate in moment.rates.items() if name == link.name]
+            assert sum(rates) <= link.capacity * (1 + SLACK)
             carried[link.name] += (after.time - moment.time) * sum(rates)
     for link in instance.links:
         assert run.carried[link.name] == pytest.approx(carried[link.name], rel=SLACK)

@@ -78,12 +78,30 @@ def test_upper_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     judge, plan = judge_of(uneven, monkeypatch)
     assert judge.is_harmless(plan)
-    # Four seeds: 0.005 + 2.353 * 0.0092 / 2; eight: 0.005 + 1.895 * 0.0086 / 8 ** 0.5, above 0.01;
-    # twelve: 0.005 + 1.796 * 0.0084 / 12 ** 0.5.
-    assert played == set(range(12))
+    # 0.005 + t * 0.008 / (n - 1) ** 0.5 of n seeds is above 0.01 for 4, 8, 12 and 16 of them, where
+    # t is 4.541, 2.998, 2.718 and 2.602, and below for 20, where it is 2.539.
+    assert played == set(range(20))
     judge, plan = judge_of(lambda *of: 5 * uneven(*of) - 0.016, monkeypatch)  # 0.9 % in the mean
     assert not judge.is_harmless(plan)
-    assert played == set(range(16))
+    assert played == set(range(64))
+
+
+def test_a_loss_by_chance_does_not_count_as_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first four seeds lose 2 % in the mean, give or take; the others nothing."""
+    judge, plan = judge_of(lambda *of: 0.08 * (of[2] == 3), monkeypatch)
+    assert judge.is_harmless(plan)
+
+
+def test_what_is_certain_harm_is_not_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: set[int] = set()
+
+    def much(_: float, __: str, seed: int) -> float:
+        played.add(seed)
+        return 0.05 + 0.001 * seed
+
+    judge, plan = judge_of(much, monkeypatch)
+    assert not judge.is_harmless(plan)
+    assert played == set(range(4))
 
 
 def test_unshifted_jobs_do_no_harm() -> None:

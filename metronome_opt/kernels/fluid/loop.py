@@ -15,8 +15,11 @@ from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.fluid.sharing import (
     begin_burst,
     end_burst,
+    grow,
     own_rate,
     set_rate,
+    share_around,
+    still_left,
 )
 from metronome_opt.kernels.fluid.slots import burst_start, next_start, postponed
 from metronome_opt.kernels.fluid.world import (
@@ -138,6 +141,10 @@ def _happen(world: World, job: int) -> bool:
         if stage == WAITING:
             _begin(world, job)
     elif stage == BURSTING:
+        if row.growing:
+            row.step += 1
+            share_around(world, job)
+            return False
         row.sent += _volume(world, job)
         end_burst(world, job)
     return _go_on(world, job, stage)
@@ -196,9 +203,14 @@ def _send(world: World, job: int) -> None:
     row.order = job  # bursts that end go before those that begin
     row.left = _volume(world, job)
     row.rate = -1.0  # none yet, not even 0
+    row.held_by = -1
+    row.rank = row.next_rank
     if row.uses > 0:
         if world.clock[0].tcp:
-            row.share = share_of_burst(world, job, _draw(row))
+            row.base = share_of_burst(world, job, _draw(row))
+        row.share = row.base
+        row.step = 0
+        grow(world, job)
         begin_burst(world, job)
     else:
         set_rate(world, job, own_rate(world, job))
@@ -223,8 +235,7 @@ def interrupt(world: World, job: int, start: float) -> None:
     """Stop the iteration of a job, which begins anew at `start`; the time until then is not its."""
     row = world.jobs[job]
     if row.stage == BURSTING:
-        under_way = row.left - max(row.rate, 0.0) * (world.clock[0].now - row.since)
-        row.sent += _volume(world, job) - max(0.0, under_way)
+        row.sent += _volume(world, job) - max(0.0, still_left(world, job))
         end_burst(world, job)
     elif row.stage == WAITING:
         _time_iteration(world, job)
@@ -292,10 +303,8 @@ def _time_iteration(world: World, job: int) -> None:
 @kernel
 def add_sent(world: World, volumes: Floats) -> None:
     """Add what each flow of each job has sent so far, shape (jobs,)."""
-    now = world.clock[0].now
     for job in range(world.jobs.shape[0]):
         row = world.jobs[job]
         volumes[job] += row.sent
         if row.stage == BURSTING:
-            left = row.left - max(row.rate, 0.0) * (now - row.since)
-            volumes[job] += _volume(world, job) - max(0.0, left)
+            volumes[job] += _volume(world, job) - max(0.0, still_left(world, job))

@@ -15,6 +15,9 @@ from metronome_opt.kernels.fluid.world import World, put_event
 ROUNDING = 1e-12
 """Sums of rates that fill a link to the last bit are not taken for more than it carries."""
 
+STEPS = 16
+"""Where shares grow, they do in so many steps over the volume of an iteration."""
+
 # The share of a burst that rounding may leave over when it ends.
 _NOTHING = 1e-12
 
@@ -36,20 +39,60 @@ def own_rate(world: World, job: int) -> float:
 
 
 @inner
+def still_left(world: World, job: int) -> float:
+    """Return what each flow of a burst has still to send, in Mbit/s * ms."""
+    row = world.jobs[job]
+    left: float = row.left - max(row.rate, 0.0) * (world.clock[0].now - row.since)
+    return left
+
+
+@inner
+def grow(world: World, job: int) -> None:
+    """Bring the share of a burst up to what its iteration has sent, if shares grow."""
+    clock, row = world.clock[0], world.jobs[job]
+    if clock.slope == 0.0:
+        return
+    segment = row.first_segment + row.segment
+    before, after = world.segments[segment].before, world.segments[segment + 1].before
+    sent = 1.0 - still_left(world, job) / world.segments[segment].volume
+    row.step = max(row.step, int(STEPS * (before + (after - before) * sent)))
+    row.share = row.base * (clock.slope * row.step / STEPS + clock.intercept)
+
+
+@inner
+def _left_at_next_step(world: World, job: int) -> float:
+    """Return what each flow of a burst has left when its share grows next; negative for never."""
+    row = world.jobs[job]
+    segment = row.first_segment + row.segment
+    after = world.segments[segment + 1].before
+    part = after - world.segments[segment].before
+    left: float = (after - (row.step + 1) / STEPS) / part * world.segments[segment].volume
+    return left
+
+
+@inner
 def set_rate(world: World, job: int, rate: float) -> None:
     """Let a burst go on at another rate from now on."""
     row = world.jobs[job]
-    if row.rate == rate:
+    grows = world.clock[0].slope != 0.0
+    if row.rate == rate and not grows:
         return
     now = world.clock[0].now
     if row.rate > 0.0:
         row.left = max(0.0, row.left - row.rate * (now - row.since))
     row.since = now
     row.rate = rate
+    row.growing = 0
     if row.left <= _NOTHING * world.segments[row.first_segment + row.segment].volume:
         row.key = now  # it ends now, even if another job takes the link at this very moment
     else:
         row.key = now + row.left / rate if rate > 0.0 else math.inf
+        # The share of a burst that no link holds back changes no rate.
+        if grows and row.held_by >= 0 and rate > 0.0:
+            target = _left_at_next_step(world, job)
+            if target > _NOTHING * world.segments[row.first_segment + row.segment].volume:
+                row.growing = 1
+                row.key = now + max(0.0, row.left - target) / rate
     put_event(world.heap, world.clock, world.jobs, job)
     _note_rate(world, job, rate)
 
@@ -229,6 +272,7 @@ def _join(world: World, job: int, count: int) -> int:
         return count
     row.stamp = world.clock[0].stamp
     world.members[count] = job
+    grow(world, job)
     return count + 1
 
 
@@ -372,10 +416,9 @@ def _highest_below(world: World, link: int, limit: int) -> int:
 @inner
 def begin_burst(world: World, job: int) -> None:
     """Let a job send on all its links."""
-    clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
-    row = jobs[job]
+    links, uses = world.links, world.uses
+    row = world.jobs[job]
     own = own_rate(world, job)
-    row.held_by = -1
     contended = False
     for use in range(row.first_use, row.first_use + row.uses):
         link = uses[use].link
@@ -392,10 +435,17 @@ def begin_burst(world: World, job: int) -> None:
     if not contended:
         set_rate(world, job, own)
         return
-    clock[0].stamp += 1
+    share_around(world, job)
+
+
+@inner
+def share_around(world: World, job: int) -> None:
+    """Share out anew what a burst gets, and those that its links hold back."""
+    row = world.jobs[job]
+    world.clock[0].stamp += 1
     count = _join(world, job, 0)
     for use in range(row.first_use, row.first_use + row.uses):
-        count = _join_held(world, uses[use].link, count)
+        count = _join_held(world, world.uses[use].link, count)
     _share_out(world, count)
 
 

@@ -33,6 +33,7 @@ SEGMENT = np.dtype(
         ("volume", _F),
         ("rate", _F),
         ("due", _F),  # of a paced job: when in an iteration the burst has its slot
+        ("before", _F),  # the share of the volume of its iteration that goes before the burst
     ]
 )
 """Computing, then a burst; the last segment of an iteration has no burst (volume 0)."""
@@ -62,7 +63,9 @@ JOB = np.dtype(
         ("first_use", _I),
         ("uses", _I),
         ("rank", _I),  # classes of a larger rank are served first
+        ("next_rank", _I),  # of its next burst
         ("share", _F),  # of a link, among its class
+        ("base", _F),  # the same before it grows
         ("chance", np.uint64),  # where its random numbers come from
         ("jitter", _F),  # standard deviation of a computing time, as a share of it
         ("total", _I),  # iterations to run, -1 without end
@@ -77,6 +80,8 @@ JOB = np.dtype(
         ("offer", _F),  # the rate to come, while rates are shared out; -1 for none yet
         ("held_by", _I),  # the link that allows no more, -1 if it is its own rate
         ("since", _F),
+        ("step", _I),  # by how many steps its share has grown
+        ("growing", _I),  # whether its next event is a step, and not the end of its burst
         ("begun", _F),  # when the iteration began
         ("done", _I),  # iterations
         ("stamp", _I),
@@ -116,6 +121,8 @@ CLOCK = np.dtype(
         ("tcp", _I),  # whether every burst has a share of its own
         ("spread", _F),  # of these shares: standard deviation of their logarithms
         ("newcomer", _F),  # how many times as large that of a burst is that meets another one
+        ("slope", _F),  # of the growth of shares over an iteration; 0 if they do not grow
+        ("intercept", _F),
     ]
 )
 
@@ -160,7 +167,7 @@ def empty_world(*, jobs: int, links: int, uses: int, segments: int, kept: int, t
         trace=np.zeros(trace, TRACE),
     )
     world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
-    world.jobs["speed"], world.jobs["share"] = 1.0, 1.0
+    world.jobs["speed"], world.jobs["share"], world.jobs["base"] = 1.0, 1.0, 1.0
     world.links["head"] = -1
     return world
 

@@ -74,8 +74,8 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """Return the gang that a job requests.
 
     The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
-    ``batch``; ``allreduce``, ``priority``, ``most-racks``, ``iterations``, ``jitter`` and
-    ``move-cost`` are optional. Each task gets the maximum of what its pods need.
+    ``batch``; ``allreduce``, ``priority``, ``most-racks``, ``max-network-cost``, ``iterations``,
+    ``jitter`` and ``move-cost`` are optional. Each task gets the maximum of what its pods need.
 
     Raises
     ------
@@ -97,6 +97,7 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
         "allreduce": stated["allreduce"].text("") or None,
         "priority": stated.number("priority"),
         "most_racks": stated.number("most-racks"),
+        "max_network_cost": stated.number("max-network-cost"),
         "iterations": stated.number("iterations"),
         "jitter": stated.share("jitter"),
     }

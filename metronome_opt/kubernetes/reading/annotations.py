@@ -14,6 +14,7 @@ from metronome_opt.kubernetes.fields import Field
 from metronome_opt.kubernetes.kinds import TRAFFIC_SOURCES
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.quantities import milliseconds
+from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.workload import FASTEST
 
 _MAX_US = 10**12  # eleven days, as far as a scenario goes
@@ -28,7 +29,9 @@ _NUMBERS = {  # and the minimum of each
     "tasks": 1,
     "move-cost": 0,
     "traffic-class": 0,
+    "max-network-cost": 0,
 }
+_LARGEST = {"traffic-class": 7, "max-network-cost": ANY_COST}
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "jitter", "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
 
@@ -62,7 +65,7 @@ class Annotations:
 
     def number(self, name: str) -> int | None:
         """Return a whole number; None if it is missing."""
-        limits = {"maximum": 7} if name == "traffic-class" else {}
+        limits = {"maximum": _LARGEST[name]} if name in _LARGEST else {}
         return self[name].integer(_NUMBERS[name], **limits) if self[name] else None
 
     def share(self, name: str) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Faults, KubernetesObject
-from metronome_opt.kubernetes.kinds import POD_GROUP, PodTemplate, kind_of
+from metronome_opt.kubernetes.kinds import APP_GROUP, POD_GROUP, PodTemplate, kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.pods import Pod
@@ -20,7 +20,7 @@ from metronome_opt.kubernetes.reading.annotations import Annotations, merge, rea
 from metronome_opt.kubernetes.resources import neediest
 from metronome_opt.kubernetes.schemas import CLAIM
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import ONE_GPU, Resources
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, Resources
 
 LeftOut = dict[str, list[str]]
 """Titles of what is left out, by reason."""
@@ -87,11 +87,12 @@ def read_jobs(
         job_of = owner.get((namespace, name), owner.get((namespace, _without_suffix(name))))
         (alone if job_of is None else job_of.claims).append(claim)
     candidates += _claimed_jobs(alone)
+    tolerated = _tolerated_costs(objects.of(APP_GROUP))
     jobs = []
     for job in candidates:
         try:
             with faults.collect():
-                _fill(job, slot_ms)
+                _fill(job, slot_ms, tolerated)
                 jobs.append(job)
         except UnsuitableError as reason:
             left_out[str(reason)].append(job.source.title)
@@ -247,7 +248,7 @@ def _together(source: KubernetesObject, name: str, members: Sequence[ImportedJob
 # ------------------------------------------------------------------ the job of the scenario
 
 
-def _fill(job: ImportedJob, slot_ms: int) -> None:
+def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], int]) -> None:
     """Set the job of the scenario, from annotations and claims in force.
 
     Raises
@@ -279,6 +280,11 @@ def _fill(job: ImportedJob, slot_ms: int) -> None:
     if not traffic:
         raise UnsuitableError("no traffic known")
     original = job.source.annotations.get(f"{DEFAULT_GROUP}/original-job", job.name)
+    cost = stated.number("max-network-cost")
+    if cost is None:
+        names = (job.source.name, *job.expected, *job.pods)
+        costs = (tolerated.get((job.source.namespace, name)) for name in names)
+        cost = min((each for each in costs if each is not None), default=ANY_COST)
     claimed = {each.source.name: each.node for each in job.claims}
     nodes = [node or claimed.get(pod) for pod, node in zip(job.pods, job.nodes, strict=True)]
     optional = {
@@ -286,6 +292,7 @@ def _fill(job: ImportedJob, slot_ms: int) -> None:
         "nodes": nodes if all(nodes) else None,
         "iterations": stated.number("iterations"),
         "jitter": stated.share("jitter"),
+        "max_network_cost": cost if cost < ANY_COST else None,
         "max_stretch_ms": stretch * slot_ms or None,
     }
     job.entry = {
@@ -298,6 +305,22 @@ def _fill(job: ImportedJob, slot_ms: int) -> None:
         "namespace": job.source.namespace,
         **{name: value for name, value in optional.items() if value is not None},
     }
+
+
+def _tolerated_costs(groups: Iterable[KubernetesObject]) -> dict[tuple[str, str], int]:
+    """Return the least `maxNetworkCost` of the dependencies of each workload of some AppGroups.
+
+    Workloads are by namespace and name. One that is left out is 0, as upstream reads it.
+    """
+    least: dict[tuple[str, str], int] = {}
+    for group in groups:
+        for each in group.at("spec.workloads").items():
+            workload = each / "workload"
+            key = (workload / "namespace").text(group.namespace), (workload / "name").text()
+            for dependency in (each / "dependencies").items():
+                cost = (dependency / "maxNetworkCost").integer(0, 0, ANY_COST)
+                least[key] = min(cost, least.get(key, cost))
+    return least
 
 
 def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:

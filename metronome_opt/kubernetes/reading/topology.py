@@ -17,6 +17,10 @@ _OLDER = [  # what Topograph wrote before, in two ways
     for tier in ("leaf", "block", "spine", "core", "datacenter")
 ]
 _HOST = "kubernetes.io/hostname"  # a level of one node each
+_PLAIN = re.compile(r"\\.|\[\^?\]?(\\.|[^]\\])*\]")  # in patterns: no choices
+_REPEATED_GROUP = re.compile(r"\)[*+{]|#")  # or a comment, which may stand between
+_REPEAT = re.compile(r"[*+]|\{[0-9]*,|(?<!\()\?")
+_MAX_CHOICES = 4  # repeats and groups of alternatives in a pattern; each multiplies what is tried
 
 _Known = Mapping[str, KubernetesObject]
 
@@ -92,10 +96,23 @@ def _selected(selector: Field, known: _Known) -> Collection[str]:
             regex = re.compile(text)
         except (re.error, OverflowError, RecursionError) as error:
             (pattern / "pattern").fail(f"must be a regular expression ({error})")
+        if not _is_fast(text):
+            (pattern / "pattern").fail(
+                f"must repeat no group, and have at most {_MAX_CHOICES} repeats and groups, or "
+                "matching may take for ever; write several members"
+            )
         return [name for name in known if regex.search(name)]
     if not labels:
         selector.fail("must have exactMatch, regexMatch or labelMatch")
     return [name for name, each in known.items() if _matches(labels, each.labels)]
+
+
+def _is_fast(pattern: str) -> bool:
+    """Return whether backtracking through a pattern is sure to end soon."""
+    plain = _PLAIN.sub("x", "".join(pattern.split()))
+    groups = plain.count("(") if "|" in plain else 0
+    choices = len(_REPEAT.findall(plain)) + groups
+    return _REPEATED_GROUP.search(plain) is None and choices <= _MAX_CHOICES
 
 
 def _matches(selector: Field, labels: Mapping[str, str]) -> bool:

@@ -56,6 +56,8 @@ _OURS = {
     "nearest": ("fewest racks, then nodes, as topology-aware schedulers place", "plain:Nearest"),
     "exclusive": ("bandwidth reserved at peak, jobs wait for it", "plain:Exclusive"),
     "cassini": ("most compatible placement, time shifts of CASSINI", "plain:Cassini"),
+    "mltcp": ("nearest; hosts send faster the more of an iteration is sent", "network:Mltcp"),
+    "crux": ("nearest; links serve jobs of higher GPU intensity first", "network:Crux"),
     "metronome": ("places and starts by what they cost all jobs", "metronome:Metronome"),
     "ideal": ("a network without contention: the bound", "plain:Ideal"),
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import distance
+from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.rotation import ContentionGroup
@@ -26,9 +27,12 @@ class Default:
     ----------
     contends
         Whether its jobs share links.
+    growth
+        Growth of the shares of bursts; None if hosts share links as the conditions say.
     """
 
     contends = True
+    growth: Growth | None = None
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -73,7 +73,11 @@ BAD = [
     ("racks", "end: 60, begin: 60, racks", "jobs[1].end: at 60, not after the beginning at 60"),
     ("racks", "end: 12001, racks", "jobs[1]: is there after the end of the run, 12 s"),
     ("test\n", "tset\n", "cases[0].split: must be 'tuning' or 'test', got 'tset'"),
-    ("test\n", "test\n  congestion: vegas\n", "must be 'cubic', 'reno' or 'bbr', got 'vegas'"),
+    (
+        "test\n",
+        "test\n  congestion: vegas\n",
+        "must be 'cubic', 'reno', 'bbr' or 'ecn', got 'vegas'",
+    ),
     ("test\n", "test\n  program: ddp\n", "jobs[0]: a job of DDP states iterations and has one"),
     (ALL, ALL + ALL, "cases: 'pair' is there 2 times"),
     ("testbed/1", "testbed/2", "must be 'metronome-testbed/1', got 'metronome-testbed/2'"),

@@ -1,7 +1,8 @@
-"""Computing times that vary by seed, and how long gated jobs stay worse than free ones."""
+"""Computing times that vary by seed, and how jobs do in the course of a run."""
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 from statistics import fmean, stdev
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.testbed.cases import JITTER, read_cases
-from benchmarks.testbed.lasting import compare_gated, stretch
+from benchmarks.testbed.lasting import comes_apart, compare_gated
 from benchmarks.testbed.modes import begins_at, plan
 from benchmarks.testbed.worker import factors
 from metronome_opt.errors import InputError
@@ -55,41 +56,54 @@ def test_even_slots_are_as_far_apart_as_they_can_be() -> None:
         plan(PAIR, "even")
 
 
-def test_stretch_counts_running_means_in_a_row() -> None:
-    """One slow iteration is in ten running means; of two that are five apart, fifteen."""
-    times = np.full(60, 100.0)
-    times[20] = 120.0
-    assert stretch(times, 101.0) == 10
-    times[25] = 120.0
-    assert stretch(times, 101.0) == 15
-    assert stretch(times, 103.0) == 5
-    assert stretch(times, 105.0) == 0
-    assert stretch(times[:9], 1.0) == 0
-
-
 def test_gated_jobs_are_held_against_free_ones_like_them() -> None:
     slow = begins(150, *[100] * 20, *[130] * 10)
     runs = [
-        bed_run("pair", "free", {job: begins(150, *[110] * 30) for job in "ab"}, jitter=0.01),
+        bed_run("pair", "free", {job: begins(150, *[110] * 10, *[101] * 20) for job in "ab"}),
         bed_run(
             *("pair", "even", {"a": begins(150, *[104] * 30), "b": slow}),
             offsets={"a": 0, "b": 52},
             periods={"a": 104, "b": 106},
-            jitter=0.01,
         ),
-        bed_run("pair", "free", {job: begins(150, *[100] * 30) for job in "ab"}, jitter=0.05),
+        bed_run("pair", "free", {job: begins(150, *[100] * 30) for job in "ab"}, queue_ms=1),
     ]
-    (row,) = compare_gated([PAIR], runs, None).to_dict("records")
+    row, other = compare_gated([PAIR], runs, None).to_dict("records")
     assert row == {
         "case": "pair",
-        "jitter": 0.01,
-        "free": pytest.approx(1.1),
+        "jitter": None,
+        "uplink_mbps": 200,
+        "queue_ms": 20,
+        "congestion": "cubic",
+        "runs": 1,
+        "free": pytest.approx(1.04),
         "gated": pytest.approx(1.07),
         "slots": pytest.approx(1.05),
-        "free, last": pytest.approx(1.1),
+        "free, first": pytest.approx(1.10),
+        "free, last": pytest.approx(1.01),
+        "gated, first": pytest.approx(1.02),
         "gated, last": pytest.approx(1.17),
-        "stretch, free": 0,
-        # With four slow ones of ten the mean is 112, then longer.
-        "stretch, gated": 7,
-        "beyond, gated": 7,
+        # Of twenty iterations four of 110 and sixteen of 101 are 102.8 in the mean, five 103.25.
+        "apart": 7,
     }
+    assert (other["queue_ms"], other["apart"]) == (1, 1)
+    assert math.isnan(other["gated"])
+
+
+def test_jobs_are_apart_when_all_are_and_not_before_twenty_iterations() -> None:
+    near, far = np.full(30, 102.0), np.full(30, 104.0)
+    assert comes_apart(PAIR, {"a": near, "b": near}) == 1
+    assert comes_apart(PAIR, {"a": near, "b": far}) is None
+    assert comes_apart(PAIR, {"a": near[:19], "b": near}) is None
+
+
+def test_jobs_that_never_come_apart_in_half_of_the_runs_have_no_median() -> None:
+    """Of three runs the second is the middle; of two the first."""
+    free = {job: begins(150, *[100] * 30) for job in "ab"}
+    held = {job: begins(150, *[110] * 30) for job in "ab"}
+
+    def apart(*runs: dict[str, list[float]]) -> float:
+        taken = [bed_run("pair", "free", run) for run in runs]
+        return float(compare_gated([PAIR], taken, None)["apart"][0])
+
+    assert apart(free, held, free) == 1
+    assert math.isnan(apart(held, free, held))

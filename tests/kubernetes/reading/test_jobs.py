@@ -185,6 +185,7 @@ BURSTS = (
         ({"jitter": "unknown"}, "jitter: must be a number from 0 to 1"),
         ({"jitter": "nan"}, "jitter: must be a number from 0 to 1"),
         ({"jitter": ""}, "jitter: must be a number from 0 to 1"),
+        ({"max-network-cost": "10001"}, "max-network-cost: must be between 0 and 10000, got 10001"),
         ({"iterations": "0"}, "iterations: must be between 1 and "),
         ({"model": " ", "batch": "1"}, "model: must be text that is not empty"),
     ],
@@ -199,6 +200,45 @@ def test_bad_annotations(annotations: dict[str, str], message: str) -> None:
 def test_jitter_is_annotated(text: str | None, jitter: float | None) -> None:
     given = {**TRAFFIC} if text is None else {**TRAFFIC, f"{GROUP}/jitter": text}
     assert jobs_of(imported(*machines(), job(annotations=given)))["train"].get("jitter") == jitter
+
+
+def app_group(**costs: int | None) -> Object:
+    """Return an AppGroup of workloads, each of which depends on one at some cost."""
+    other = {"kind": "Pod", "name": "other", "selector": "other"}
+    workloads = []
+    for name, cost in costs.items():
+        stated = {} if cost is None else {"maxNetworkCost": cost}
+        itself = {"kind": "Pod", "name": name.replace("_", "-"), "selector": name}
+        workloads.append({"workload": itself, "dependencies": [{"workload": other, **stated}]})
+    spec = {"numMembers": len(costs), "workloads": workloads}
+    return kube("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", metadata("group"), spec)
+
+
+@pytest.mark.parametrize(
+    ("costs", "annotation", "read"),
+    [
+        ({"train_0": 7, "train_1": 5}, None, 5),  # the least of its pods
+        ({"train": 9}, None, 9),  # stated for the workload as a whole
+        ({"train_0": None}, None, 0),  # as the plugin reads it
+        ({"train_0": 10_000}, None, None),  # any
+        ({"train_0": 7}, "30", 30),
+        ({"another": 7}, None, None),
+    ],
+)
+def test_network_cost_is_annotated_or_that_of_the_app_group(
+    costs: dict[str, int | None], annotation: str | None, read: int | None
+) -> None:
+    extra = {} if annotation is None else {f"{GROUP}/max-network-cost": annotation}
+    made = imported(*machines(), job(annotations={**TRAFFIC, **extra}), app_group(**costs))
+    assert jobs_of(made)["train"].get("max_network_cost") == read
+
+
+@pytest.mark.parametrize("cost", [-1, 10_001, "5"])
+def test_network_costs_out_of_range_are_one_line(cost: Any) -> None:
+    place = "file: document 4: AppGroup team/group: spec.workloads[0].dependencies[0]"
+    line = fault(*machines(), app_group(train_0=cost), job())
+    assert line.startswith(f"{place}.maxNetworkCost: must be ")
+    assert "\n" not in line
 
 
 def test_an_unknown_model_is_a_fault_of_the_workload() -> None:

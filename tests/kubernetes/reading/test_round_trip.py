@@ -61,6 +61,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
                 "traffic": draw(traffic()),
                 "workers": workers,
                 "priority": draw(st.integers(0, 9)),
+                "max_network_cost": draw(st.sampled_from([0, 7, 10_000])),
                 "nodes": [f"node-{draw(st.integers(0, 2 * racks - 1)):02}" for _ in range(workers)],
             }
         )
@@ -97,4 +98,5 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
     assert {item["metadata"]["name"] for item in again["claims.yaml"]} == {
         item["metadata"]["name"] for item in manifests["claims.yaml"]
     }
+    assert again["appgroups.yaml"] == manifests["appgroups.yaml"]
     assert again["capacities.yaml"] == manifests["capacities.yaml"]

@@ -122,6 +122,33 @@ def test_hyper_nodes() -> None:
     assert ways(*objects) == {"n0": "s0 top", "n1": "s1 top", "n2": "s1 top", "n3": "s2", "n4": ""}
 
 
+SLOW = [
+    "n.*.*.*.*.*!",
+    "(n+)+$",
+    "(n+)(?#)*$",
+    "(?x)(n+) +$",
+    "(n*){9}$",
+    5 * "n?",
+    3 * "(n|n)" + ".*.*",
+]
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
+    line = fault(*machines(), hyper("s0", member(regexMatch={"pattern": pattern})), job())
+    place = "file: document 4: HyperNode s0: spec.members[0].selector.regexMatch.pattern"
+    assert line.startswith(f"{place}: must repeat no group, and have at most 4 repeats and groups")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^n[0-9]+$", "^(n0|n1|n2|n3|n4|n5)$", r"n\d{1}", "[+*?]*n.?", "(?:n)?[0-1]", r"\(*n+"],
+)
+def test_usual_patterns_are_matched(pattern: str) -> None:
+    objects = [hyper("s0", member(regexMatch={"pattern": pattern})), node("n0"), node("n1")]
+    assert ways(*objects) == {"n0": "s0", "n1": "s0"}
+
+
 @pytest.mark.parametrize(
     ("members", "line"),
     [
