@@ -17,13 +17,16 @@ from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.plan import HOME as CHECKOUT
 from benchmarks.evaluation.recorded import RECORDS
 from benchmarks.evaluation.written import FIGURES, read_figures
-from benchmarks.testbed.agreement import times_of
-from benchmarks.testbed.cases import JITTER, read_cases
+from benchmarks.testbed.agreement import as_run, steady, times_of
+from benchmarks.testbed.cases import JITTER, QUEUES, read_cases
 from benchmarks.testbed.run import BedRun
 from metronome_opt.journal import read_journal
 
 _REPORTED = CHECKOUT / "benchmarks" / "reported"
-_TESTBED = JITTER.with_suffix(".jsonl.xz")
+_TESTBED = {
+    JITTER: "testbed/{0.name}/{0.jitter}",
+    QUEUES: "testbed/queues/{0.name}/{0.queue_ms}",
+}
 
 
 def recorded_figures(folder: Path = RECORDS) -> Figures:
@@ -50,15 +53,18 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 
 def testbed_figures() -> Figures:
-    """Return mean iterations over periods on real TCP, free and in slots, first ones left out."""
-    periods = {
-        (case.name, name): job.period
-        for case in read_cases(JITTER)
-        for name, job in zip(case.job_names, case.jobs, strict=True)
-    }
+    """Return mean iterations over periods on real TCP, free and in slots, first ones left out.
+
+    Those of ``queues`` are over cubic and 200 Mbit/s, by queue in ms.
+    """
     found: dict[str, list[float]] = defaultdict(list)
-    for run in read_journal([_TESTBED], BedRun):
-        key = f"testbed/{run.case}/{run.jitter}/{'gated' if run.periods else 'free'}"
-        for name, job in run.jobs.items() if run.complete else ():
-            found[key].append(float(times_of(job)[1:].mean()) / periods[run.case, name])
+    for path, cell in _TESTBED.items():
+        cases = {case.name: case for case in read_cases(path)}
+        for run in steady(read_journal([path.with_suffix(".jsonl.xz")], BedRun)):
+            case = as_run(cases[run.case], run)
+            if (case.congestion, case.uplink_mbps) != ("cubic", 200):
+                continue
+            key = cell.format(case) + ("/gated" if run.periods else "/free")
+            for name, job in zip(case.job_names, case.jobs, strict=True):
+                found[key].append(float(times_of(run.jobs[name])[1:].mean()) / job.period)
     return {key: Figure(sum(values) / len(values)) for key, values in found.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from benchmarks.evaluation.blocks import BASELINES, GPUS, SHARING, UPLINKS
 from benchmarks.evaluation.figures import Figures
-from benchmarks.evaluation.plan import read_plan
+from benchmarks.evaluation.plan import Part, read_plan
 from paper.values import tex
 
 _POLICIES = (*BASELINES, "metronome", "ideal")
@@ -25,27 +25,11 @@ _ROWS = {
 _ROWS |= {"dynamic/all": "mixed models, arriving, TCP", "static/all": "mixed models, together, TCP"}
 """Slices of results by the headings of their rows."""
 
-_VARIANTS = {
-    "metronome": "as it is",
-    "metronome:network=fair": "plans for fair sharing",
-    "metronome:network=tcp": "plans for TCP",
-    "metronome:quick=no": "full search at each event",
-    "metronome:idle=0": "no idle time",
-    "metronome:idle=1": "little idle time",
-    "metronome:idle=3": "much idle time",
-    "metronome:cushion=5": "small cushion",
-    "metronome:cushion=20": "large cushion",
-    "metronome:departures=2": "waits for few departures",
-    "metronome:departures=32": "for many",
-    "metronome:ageing=0": "waiting does not age",
-    "metronome:ageing=0.2": "waiting ages fast",
-    "metronome:exposure=0:rack=0": "places priced by pairs alone",
-    "metronome:exposure=0.6:rack=0.4": "places priced higher",
-}
 _FAMILIES = ("single", "paper", "weights", "coprime", "fabric", "dense")
-_SOLVERS = ("auto", "cpsat", "cpsat-textbook")
+_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "benchmarks/textbook.py:cpsat": "textbook"}
 _CASES = ("three", "unlike", "fleet-2", "fleet-3", "fleet-4", "fleet-6")
 _JITTER = ("0.01", "0.03", "0.05")
+_PAIRS, _QUEUES = ("two", "three", "unlike"), ("20", "5", "2", "1")
 
 
 def _tabular(
@@ -57,12 +41,16 @@ def _tabular(
     return "\n".join([begin, "\\toprule", *lines, "\\bottomrule", "\\end{tabular}", ""])
 
 
+def _planned(name: str) -> tuple[str, ...]:
+    part = read_plan()[name]
+    return part.policies if isinstance(part, Part) else ()
+
+
 def policies(figures: Figures) -> str:
     """Return by how much mean completion changes against the nearest nodes, for each policy."""
-    plan = read_plan()
 
     def cell(key: str, policy: str) -> str:
-        if policy not in plan[key.split("/")[0]].policies:
+        if policy not in _planned(key.split("/")[0]):
             return "--"
         return tex(figures, f"{key}/{policy}/completion", "ci", small=True)
 
@@ -98,20 +86,28 @@ def bounds(figures: Figures) -> str:
 
 def sensitivity(figures: Figures) -> str:
     """Return mean completion with other constants and networks."""
-    plan = read_plan()["sensitivity"].policies
     rows = []
-    for policy in (each for each in _VARIANTS if each in plan):
+    for policy in _planned("sensitivity")[1:]:
         keys = (f"sensitivity/sharing={each}/{policy}/completion" for each in _NETWORKS)
-        rows.append([_VARIANTS[policy], *(tex(figures, key, "ci", small=True) for key in keys)])
+        options = policy.partition(":")[2].replace(":", ", ") or "as it is"
+        rows.append([options, *(tex(figures, key, "ci", small=True) for key in keys)])
     return _tabular("lrr", ["", *SHARING.values()], rows)
 
 
 def testbed(figures: Figures) -> str:
-    """Return mean iterations over periods on real TCP, free and in slots."""
+    """Return mean iterations over periods on real TCP, free and in slots, by jitter."""
     keys = [f"{jitter}/{kind}" for jitter in _JITTER for kind in ("free", "gated")]
     rows = ([case, *(tex(figures, f"testbed/{case}/{key}") for key in keys)] for case in _CASES)
     top = ["", *(f"\\multicolumn{{2}}{{c}}{{{100 * float(each):g}\\,\\%}}" for each in _JITTER)]
     return _tabular("l" + "r" * 6, ["", *("free", "slots") * 3], rows, top)
+
+
+def queues(figures: Figures) -> str:
+    """Return the same by length of the queue, in ms."""
+    keys = [*(f"{each}/free" for each in _QUEUES), "20/gated", "1/gated"]
+    cases = {case: [f"testbed/queues/{case}/{key}" for key in keys] for case in _PAIRS}
+    rows = ([case, *(tex(figures, key) for key in cases[case])] for case in cases)
+    return _tabular("l" + "r" * 6, ["", *_QUEUES, "20, slots", "1, slots"], rows)
 
 
 def solvers(figures: Figures) -> str:
@@ -125,11 +121,12 @@ def solvers(figures: Figures) -> str:
         ]
         for family in _FAMILIES
     )
-    head = ["", "instances", *(f"\\of{{{each}}}" for each in _SOLVERS), "gap, \\%"]
+    head = ["", "instances", *(f"\\of{{{each}}}" for each in _SOLVERS.values()), "gap, \\%"]
     return _tabular("lrrrrr", head, rows)
 
 
 TABLES: Mapping[str, Callable[[Figures], str]] = {
-    each.__name__: each for each in (policies, attribution, bounds, sensitivity, testbed, solvers)
+    each.__name__: each
+    for each in (policies, attribution, bounds, sensitivity, testbed, queues, solvers)
 }
 """Tables by the names that the text uses."""
