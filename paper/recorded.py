@@ -23,10 +23,7 @@ from benchmarks.testbed.run import BedRun
 from metronome_opt.journal import read_journal
 
 _REPORTED = CHECKOUT / "benchmarks" / "reported"
-_TESTBED = {
-    JITTER: "testbed/{0.name}/{0.jitter}",
-    QUEUES: "testbed/queues/{0.name}/{0.queue_ms}",
-}
+_TESTBED = {JITTER: "testbed/{0.name}/{0.jitter}", QUEUES: "testbed/queues/{0.name}/{0.queue_ms}"}
 
 
 def recorded_figures(folder: Path = RECORDS) -> Figures:
