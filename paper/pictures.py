@@ -18,7 +18,7 @@ from metronome_opt.plot.picture import new_figure, save_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-_WIDTH, _HEIGHT = 3.37, 1.95  # inches
+_WIDTH, _HEIGHT = 3.37, 1.75  # inches
 _LETTERS: Any = {"font.family": "STIXGeneral", "mathtext.fontset": "stix", "font.size": 8.0}
 _SHADES: Mapping[str, dict[str, Any]] = {
     "places": {"facecolor": "#0072B2", "label": "places"},
@@ -65,16 +65,16 @@ def one_link(figures: Figures, picture: Picture) -> None:
 def fleets(figures: Figures, picture: Picture) -> None:
     """Draw what slots bring to fleets of alike jobs, by how far their periods are apart."""
     axes = picture.subplots()
-    for (sharing, network), colour in zip(SHARING.items(), ("#D55E00", "#0072B2"), strict=True):
+    for sharing, colour in zip(SHARING, ("#D55E00", "#0072B2"), strict=True):
         for jobs, marker in _FLEETS.items():
             key = f"fleets/jobs={jobs},apart={{}},jitter=0.02,sharing={sharing}/gain"
             gains = {100 * float(at): figures[key.format(at)].mean for at in _APART}
-            line, label = f"{marker}-", f"{jobs}, {network}"
+            line, label = f"{marker}-", f"{jobs}, {sharing}"
             axes.plot([*gains], [*gains.values()], line, color=colour, ms=3, lw=0.8, label=label)
     axes.set_xlabel("periods apart by up to, %")
     axes.set_ylabel("faster in slots, %")
     axes.set_ylim(bottom=0)
-    picture.legend(loc="outside upper center", ncols=2, frameon=False)
+    picture.legend(loc="outside upper center", ncols=6, frameon=False, columnspacing=0.8)
 
 
 PICTURES: Mapping[str, Callable[[Figures, Picture], None]] = {
