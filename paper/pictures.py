@@ -74,7 +74,7 @@ def fleets(figures: Figures, picture: Picture) -> None:
     axes.set_xlabel("periods apart by up to, %")
     axes.set_ylabel("faster in slots, %")
     axes.set_ylim(bottom=0)
-    picture.legend(loc="outside upper center", ncols=6, frameon=False, columnspacing=0.8)
+    picture.legend(loc="outside upper center", ncols=3, frameon=False)
 
 
 PICTURES: Mapping[str, Callable[[Figures, Picture], None]] = {
