@@ -65,7 +65,7 @@ bench: $(KERNELS)
 
 # Needs latexmk; on Debian: apt install latexmk lmodern texlive-latex-recommended texlive-fonts-recommended
 paper: $(STAMP)
-	$(BIN)/python -m paper generate
+	$(BIN)/python -m paper
 	latexmk -cd -pdf -interaction=nonstopmode -halt-on-error -outdir=build paper/main.tex
 
 # Hours of simulations: `python -m benchmarks.evaluation left` says how many are left. What is interrupted

@@ -1,1 +1,1 @@
-"""The paper's machinery: recorded results become macros, tables and figures."""
+"""The paper: its text, and what is generated for it from recorded figures."""

@@ -1,119 +1,61 @@
-"""``python -m paper generate | list | results | record``; ``--help`` says what each does."""
+"""``python -m paper`` writes ``generated/``, the values, tables and figures that the text uses."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-from rich.console import Console
-
+from benchmarks.evaluation.figures import Figures
+from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import InputError
-from paper.campaigns import SEEDS, plan, run_all
-from paper.catalogue import FIGURES, TABLES, Recorded
-from paper.generate import FOLDER, differences, generate_home, write_generated
-from paper.prose import HOME
-from paper.recorded import (
-    Entry,
-    read_index,
-    record_benchmarks,
-    record_solvers,
-    record_study,
-)
+from paper.pictures import PICTURES, draw
+from paper.recorded import recorded_figures
+from paper.tables import TABLES
+from paper.text import HOME, named, read_text, uses
+from paper.values import values_file
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-Commands = Annotated[
-    list[str], typer.Option("--command", help="What made them; say it again for several.")
-]
-Files = Annotated[list[Path], typer.Argument(help="Files of records.")]
+FOLDER = HOME / "generated"
 
 
-@app.command("generate")
-def generate_(
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 if a file is not up to date.")
-    ] = False,
-) -> None:
-    """Make macros, tables and figures that the text uses of what is recorded."""
-    found, recorded = generate_home()
-    if check:
-        faults = list(differences(found, HOME / FOLDER))
-        for fault in faults:
-            _console().print(f"{FOLDER}/{fault}", style="red", markup=False)
-        raise typer.Exit(bool(faults))
-    write_generated(found, recorded, HOME / FOLDER)
-    for each in found.missing:
-        _console().print(f"nothing is recorded of {each}", style="red", markup=False)
-    counts = f"{len(found.texts) - 1} tables, {len(found.figures)} figures"
-    _console().print(f"written to {HOME / FOLDER}: macros, {counts}", markup=False)
+def generated(figures: Figures, text: dict[str, str]) -> dict[str, str]:
+    """Return the texts of ``generated/`` by their names.
 
-
-@app.command("list")
-def list_() -> None:
-    """Print all macros with their values, tables and figures."""
-    recorded = Recorded()
-    for name, text in sorted(recorded.numbers.items()):
-        _console().print(f"\\{name} {'not recorded' if text is None else text}", markup=False)
-    for kind, names in (("table", TABLES), ("figure", FIGURES)):
-        for name in names:
-            _console().print(f"{kind} {name}", markup=False)
-
-
-@app.command()
-def results(
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="Only say what runs and how long it takes.")
-    ] = False,
-) -> None:
-    """Make all recorded results anew, after saying how long it takes.
-
-    What is interrupted goes on with the same command.
+    Raises
+    ------
+    InputError
+        If the text uses a figure of unknown form, or a table or picture that there is not.
     """
-    for line in plan(read_index()):
-        _console().print(line, markup=False)
-    if not plan_only:
-        run_all(HOME.parent)
+    inputs = {Path(each) for each in named("input", text)}
+    tables = sorted(each.stem for each in inputs if each.parent.name == "generated")
+    tables.remove("values")
+    unknown = {*tables} - {*TABLES} | pictures(text) - {*PICTURES}
+    if unknown:
+        raise InputError(f"paper: {', '.join(sorted(unknown))}: no such table or picture")
+    return {
+        "values.tex": values_file(uses(text), figures),
+        **{f"{name}.tex": TABLES[name](figures) for name in tables},
+    }
 
 
-record = typer.Typer(no_args_is_help=True, help="Take over records that were made elsewhere.")
-app.add_typer(record, name="record")
+def pictures(text: dict[str, str]) -> set[str]:
+    """Return the names of the pictures that the text shows."""
+    return {Path(each).stem for each in named("includegraphics", text)}
 
 
-@record.command("solvers")
-def _solvers(files: Files, command: Commands) -> None:
-    """Take over files of `metronome bench run`."""
-    _tell(record_solvers(files, command))
-
-
-@record.command("study")
-def _study(
-    name: Annotated[str, typer.Argument(help=f"Of the study, such as {next(iter(SEEDS))}.")],
-    files: Files,
-    command: Commands,
-) -> None:
-    """Take over files of `metronome simulate`."""
-    _tell(record_study(name, files, command))
-
-
-@record.command("benchmarks")
-def _benchmarks(files: Files) -> None:
-    """Take over files of `python -m benchmarks run`."""
-    for path in files:
-        for entry in record_benchmarks(path):
-            _tell(entry)
-
-
-def _tell(entry: Entry) -> None:
-    _console().print(f"{entry.file}: {entry.records:,} records of {', '.join(entry.commits)}")
-
-
-def _console() -> Console:
-    return Console(soft_wrap=True)
+def main() -> None:
+    """Write ``generated/``, and name the figures that are not recorded yet."""
+    figures, text = recorded_figures(), read_text()
+    made = generated(figures, text)
+    make_folder(FOLDER)
+    for name, body in made.items():
+        write_text(FOLDER / name, body)
+    draw(pictures(text), figures, FOLDER / "figures")
+    missing = sum(body.count("\\missing{") for body in made.values())
+    print(f"{FOLDER}: {len(made)} files, {missing} figures that are not recorded")  # noqa: T201
 
 
 if __name__ == "__main__":
     try:
-        app()
+        main()
     except InputError as error:
-        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False)
-        raise SystemExit(error.exit_status) from None
+        sys.exit(str(error))

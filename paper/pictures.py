@@ -1,0 +1,96 @@
+"""Figures of the paper: a column wide, without titles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from matplotlib import rc_context
+from matplotlib.patches import Patch
+
+from benchmarks.evaluation.blocks import GPUS, SHARING
+from benchmarks.evaluation.figures import Figure, Figures
+from metronome_opt.documents import make_folder
+from metronome_opt.plot.picture import new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+_WIDTH, _HEIGHT = 3.37, 1.75  # inches
+_LETTERS: Any = {"font.family": "STIXGeneral", "mathtext.fontset": "stix", "font.size": 8.0}
+_SHADES: Mapping[str, dict[str, Any]] = {
+    "places": {"facecolor": "#0072B2", "label": "places"},
+    "waits": {"facecolor": "#56B4E9", "hatch": "////", "label": "waiting"},
+    "slots": {"facecolor": "#E69F00", "hatch": "....", "label": "slots"},
+}
+_MARKS = {"cassini": "^", "metronome": "o", "ideal": "k_"}
+_FLEETS = {"4": "o", "12": "s", "40": "^"}
+_APART = ("0.0", "0.005", "0.01", "0.03", "0.1")
+
+
+def attribution(figures: Figures, picture: Picture) -> None:
+    """Draw the shares of places, waiting and slots, by GPUs of a node and sharing."""
+    for axes, sharing in zip(picture.subplots(1, 2, sharey=True), SHARING, strict=True):
+        for at, gpus in enumerate(GPUS):
+            key = f"topologies/gpus={gpus},sharing={sharing}"
+            ends = [0.0, 0.0]  # of gains and of losses, which pile up apart
+            for each, style in _SHADES.items():
+                gain = -figures.get(f"{key}/{each}/shapley", Figure(0.0)).mean
+                axes.bar(at, gain, 0.7, bottom=ends[gain < 0], edgecolor="white", **style)
+                ends[gain < 0] += gain
+            if (ideal := figures.get(f"{key}/ideal/completion")) is not None:
+                axes.plot(at, -ideal.mean, "k_")
+        axes.set_xticks(range(len(GPUS)), GPUS)
+        axes.set_xlabel(f"GPUs of a node, {SHARING[sharing]}")
+    names = [Patch(edgecolor="white", **style) for style in _SHADES.values()]
+    picture.legend(handles=names, loc="outside upper center", ncols=3, frameon=False)
+    picture.axes[0].set_ylabel("completion shorter, %")
+
+
+def one_link(figures: Figures, picture: Picture) -> None:
+    """Draw gains on one link by the best score that shifts can reach."""
+    axes = picture.subplots()
+    for policy, mark in _MARKS.items():
+        found = re.compile(rf"one-link/mix=\w+-([\d.]+)/{policy}/completion")
+        matches = [match for match in map(found.fullmatch, figures) if match]
+        gains = [-figures[match[0]].mean for match in matches]
+        axes.plot([float(match[1]) for match in matches], gains, mark, ms=4, label=policy)
+    axes.set_xlabel("best score that shifts can reach")
+    axes.set_ylabel("completion shorter, %")
+    picture.legend(loc="outside upper center", ncols=3, frameon=False)
+
+
+def fleets(figures: Figures, picture: Picture) -> None:
+    """Draw what slots bring to fleets of alike jobs, by how far their periods are apart."""
+    axes = picture.subplots()
+    for sharing, colour in zip(SHARING, ("#D55E00", "#0072B2"), strict=True):
+        for jobs, marker in _FLEETS.items():
+            key = f"fleets/jobs={jobs},apart={{}},jitter=0.02,sharing={sharing}/gain"
+            gains = {100 * float(at): figures[key.format(at)].mean for at in _APART}
+            line, label = f"{marker}-", f"{jobs}, {sharing}"
+            axes.plot([*gains], [*gains.values()], line, color=colour, ms=3, lw=0.8, label=label)
+    axes.set_xlabel("periods apart by up to, %")
+    axes.set_ylabel("faster in slots, %")
+    axes.set_ylim(bottom=0)
+    picture.legend(loc="outside upper center", ncols=3, frameon=False)
+
+
+PICTURES: Mapping[str, Callable[[Figures, Picture], None]] = {
+    each.__name__: each for each in (attribution, one_link, fleets)
+}
+"""Figures by the names that the text uses."""
+
+
+def draw(names: set[str], figures: Figures, folder: Path) -> None:
+    """Draw figures into a folder, in letters like the paper's."""
+    make_folder(folder)
+    for name in sorted(names):
+        with rc_context(_LETTERS):
+            picture = new_figure(_WIDTH, _HEIGHT)
+            PICTURES[name](figures, picture)
+            for axes in picture.axes:
+                axes.axhline(0, color="#1a1a1a", lw=0.5)
+                axes.spines[["top", "right"]].set_visible(False)
+            save_figure(picture, folder / f"{name}.pdf")

@@ -1,0 +1,82 @@
+r"""Figures as TeX, in the form that the last word of a key asks for.
+
+``\val{KEY}`` is a number, ``\ci{KEY}`` one with its unit and interval, ``\num{KEY}`` a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchmarks.evaluation.figures import Figures
+from benchmarks.evaluation.plan import read_plan
+from metronome_opt.errors import InputError
+
+_CHANGES = ("completion", "tail", "slowdown", "utilisation", "packing", "first", "last", "shapley")
+_LEVELS = ("iteration", "bound", "free", "gated")
+_LEVEL = "{:.3f}"
+_COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances", "harmed")
+KINDS = {
+    **dict.fromkeys(_CHANGES, "{:+.1f}"),
+    **dict.fromkeys(_LEVELS, _LEVEL),
+    **dict.fromkeys(_COUNTS, "{:,.0f}"),
+    **dict.fromkeys(("time", "gap", "gain"), "{:.1f}"),
+}
+"""Formats by the last word of a key: changes and gains in per cent, levels in iterations alone."""
+
+_OTHERS = ("solvers", "fleets", "jitter", "testbed")
+_HEAD = "% Made of recorded figures by `python -m paper`; a test holds it to them. Do not edit.\n"
+
+
+def check_key(key: str, macro: str = "val") -> str:
+    """Return the format of a figure.
+
+    Raises
+    ------
+    InputError
+        If the key is of no part or of no kind that there is, or the macro of another kind.
+    """
+    part, kind = key.split("/")[0], key.rsplit("/", maxsplit=1)[-1]
+    if part not in {*read_plan(), *_OTHERS}:
+        raise InputError(f"\\{macro}{{{key}}}: {part} is no part; see benchmarks/evaluation")
+    if kind not in KINDS:
+        raise InputError(f"\\{macro}{{{key}}}: {kind} is no kind; choose from {', '.join(KINDS)}")
+    form = "{:,.0f}" if macro == "num" else KINDS[kind]
+    if macro != "num" and kind in _COUNTS:
+        raise InputError(f"\\{macro}{{{key}}}: {kind} is a count; write \\num")
+    return form
+
+
+def number(value: float, form: str) -> str:
+    """Return a number in the format of its kind; no zero has a sign."""
+    text = form.format(value)
+    plain = text.lstrip("+-")
+    if not plain.strip("0."):
+        return plain
+    return f"${text}$" if text != plain else text.replace(",", "\\,")
+
+
+def tex(figures: Figures, key: str, macro: str = "val", *, small: bool = False) -> str:
+    """Return what a macro stands for; a visible gap if the figure is not recorded.
+
+    In tables, `small`, a number goes without its unit, and its layout with an interval is TeX's.
+    """
+    form = check_key(key, macro)
+    figure = figures.get(key)
+    if figure is None:
+        return f"\\missing{{{key}}}"
+    mean = number(figure.mean, form)
+    if macro != "ci":
+        return mean
+    unit = "" if small or form == _LEVEL else "\\,\\%"
+    if figure.low is None or figure.high is None:
+        return mean + unit
+    low, high = number(figure.low, form), number(figure.high, form)
+    return (
+        f"\\interval{{{mean}}}{{{low}}}{{{high}}}" if small else f"{mean}{unit} ({low} to {high})"
+    )
+
+
+def values_file(used: Iterable[tuple[str, str]], figures: Figures) -> str:
+    """Return the file that defines what the macros of a text stand for."""
+    lines = (f"\\recorded{{{macro}:{key}}}{{{tex(figures, key, macro)}}}\n" for macro, key in used)
+    return _HEAD + "".join(lines)
