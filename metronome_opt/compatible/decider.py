@@ -30,7 +30,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.presolve.blocks import restrict, split
 from metronome_opt.presolve.reductions import simplify_links
 
-_PLACEMENTS = 20_000  # of a short search
+_PLACEMENTS = 200  # of a short search
 Forbidden = tuple[tuple[int, int], ...]
 Bursts = tuple[tuple[int, int, int], ...]
 

@@ -48,7 +48,8 @@ def search_offsets(
     fillings = [_Filling(smaller.instance, each, budget, seed) for each in (shortest, 1)]
     parts = _parts(smaller.instance)
     searches: list[_Descent] = []
-    turn, rounds = _FIRST_TURN, _ROUNDS * len(instance.jobs)
+    turn = min(_FIRST_TURN, max(1, placements // 10))
+    rounds = _ROUNDS * len(instance.jobs)
     while placements > 0 and not budget.stopped:
         turn = min(turn, placements)
         for filling in fillings:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from operator import itemgetter
+from typing import Any
 
 from metronome_opt.compatible.decider import Decider
 from metronome_opt.compatible.problem import FitTask, at_periods
@@ -86,8 +87,9 @@ class Candidates:
         found = [
             periods
             for idle in self.idle
+            for tried in [self._by_stretch(idle, share)]
             for growth in dict.fromkeys((0.0, idle))
-            for periods in self._fitting(idle, growth, share)
+            for periods in self._fitting(tried, growth, share)
         ]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
@@ -130,13 +132,22 @@ class Candidates:
                     known.add(key)
                     yield periods
 
-    def _fitting(self, idle: float, growth: float, budget: Budget) -> Iterator[Periods]:
+    def _by_stretch(self, idle: float, budget: Budget) -> Sequence[tuple[Any, Any, Periods]]:
+        """Return the periods of all bases with their largest stretch and cost, in this order."""
+        each = (
+            (largest_stretch(self.part, periods), self._cost(periods), periods)
+            for periods in self._at_bases(idle, budget)
+        )
+        return sorted(each, key=itemgetter(0, 1))
+
+    def _fitting(
+        self, tried: Sequence[tuple[Any, Any, Periods]], growth: float, budget: Budget
+    ) -> Iterator[Periods]:
         """Yield periods at which all jobs fit, of less and less cost and more and more stretch."""
-        lowest, every = None, self._at_bases(idle, budget)
+        lowest = None
         # It is quick where jobs do not fit with the smallest cushion.
         decider = self._decider(self.part, self.cushion_slots, budget)
-        tried = [(largest_stretch(self.part, each), self._cost(each), each) for each in every]
-        for _, cost, periods in sorted(tried, key=itemgetter(0, 1)):
+        for _, cost, periods in tried:
             if (lowest is not None and cost >= lowest) or not self.short(periods):
                 continue
             if decider.decide(periods).offsets is None:
