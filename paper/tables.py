@@ -26,7 +26,7 @@ _ROWS |= {"dynamic/all": "mixed models, arriving, TCP", "static/all": "mixed mod
 """Slices of results by the headings of their rows."""
 
 _FAMILIES = ("single", "paper", "weights", "coprime", "fabric", "dense")
-_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "benchmarks/textbook.py:cpsat": "textbook"}
+_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "cpsat-textbook": "textbook"}
 _CASES = ("three", "unlike", "fleet-2", "fleet-3", "fleet-4", "fleet-6")
 _JITTER = ("0.01", "0.03", "0.05")
 _PAIRS, _QUEUES = ("two", "three", "unlike"), ("20", "5", "2", "1")

@@ -80,7 +80,6 @@ def run(
     for name, race in parts.items():
         if isinstance(race, Race):
             path = folder / f"{name}.jsonl"
-            restore_part(name, path, records)
             lines = run_race(race, path, small=small)
             cases = read_records([path])
             _tell(name, record_part(name, cases, lines, len(cases), records))

@@ -30,8 +30,7 @@ _JOBS = (
     *("ideal_ms", "iteration_mean_ms"),
 )
 KEPT = (
-    f"of jobs {', '.join(_JOBS)}, of links their sums, of solvers no trajectories; "
-    f"numbers to {DIGITS} digits"
+    f"of simulations: of jobs {', '.join(_JOBS)}, of links their sums; numbers to {DIGITS} digits"
 )
 
 _Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
@@ -139,7 +138,7 @@ def record_part(
 
 def _smaller(record: SimulationRecord | SolverRecord) -> SimulationRecord | SolverRecord:
     if isinstance(record, SolverRecord):
-        return replace(record, trajectory=())
+        return record
     jobs = record.jobs and {name: tuple(map(_rounded, record.jobs[name])) for name in _JOBS}
     return replace(record, jobs=jobs, links=record.links and _together(record.links))
 

@@ -22,7 +22,7 @@ def race_figures(name: str, records: Sequence[SolverRecord]) -> Figures:
     for suite in dict.fromkeys(record.suite for record in records):
         part = section.only([each for each in section.problems if each.setting.suite == suite])
         for solver, row in part.summary.dropna(subset="instances").iterrows():
-            key = f"{name}/{suite}/{solver}"
+            key = f"{name}/{suite}/{str(solver).rpartition('/')[2]}"
             found[f"{key}/instances"] = Figure(row["instances"])
             found[f"{key}/solved"] = Figure(round(row["instances"] * row["solved"]))
             found[f"{key}/time"] = Figure(row["geometric_s"])
