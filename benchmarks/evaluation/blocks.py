@@ -174,15 +174,15 @@ def origin(_: Figures) -> str:
     rows = [
         (
             name,
-            f"`{'; '.join(entry.commands)}`",
             ", ".join(entry.commits),
+            ", ".join(entry.machines),
             f"{entry.records:,}",
             f"{entry.left:,}",
             f"{entry.seconds / 3600:.1f}",
         )
         for name, entry in read_index().parts.items()
     ]
-    return _table(["part", "command", "commit", "simulations", "left", "hours of a core"], rows)
+    return _table(["part", "commit", "machine", "runs", "left", "hours of a core"], rows)
 
 
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
