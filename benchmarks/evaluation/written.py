@@ -39,7 +39,9 @@ def write_figures(folder: Path) -> list[Path]:
     text = f'{{\n"format": "{FIGURES_FORMAT}",\n"figures": {{\n{body}\n}}\n}}\n'
     write_text(folder / FIGURES, text)
     if folder != RECORDS:
-        write_text(folder / "README.md", "\n\n".join(each(figures) for each in BLOCKS.values()))
+        blocks = {name: block(figures) for name, block in BLOCKS.items() if name != "origin"}
+        text = "\n".join(f"## {name}\n\n{block}\n" for name, block in blocks.items())
+        write_text(folder / "README.md", text)
         return [folder / FIGURES, folder / "README.md"]
     written = [folder / FIGURES]
     for path, _, made in documents(read_figures(folder)):
