@@ -141,7 +141,7 @@ def _judge(
 def load_player() -> None:
     """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
     three = warm_up_instance()
-    minimise(three.replace(jobs=three.jobs[:2]), Terms(), Budget())
+    minimise(three.replace(jobs=three.jobs[:2]), Terms(quick=True), Budget())
 
 
 def _share(name: str, value: Exact) -> Fraction:
