@@ -29,7 +29,7 @@ PART = Part(study="topologies", policies=("nearest", "metronome"), seeds=SEEDS, 
 
 
 def records() -> list[SimulationRecord]:
-    """Return runs in which decisions multiply, in two cells."""
+    """Return runs in which decisions multiply."""
     seconds = {"nearest": 100.0, "default": 125.0}
     for count in range(1, 2 ** len(DECISIONS)):
         chosen = [name for at, name in enumerate(DECISIONS) if count >> at & 1]
@@ -45,7 +45,7 @@ def records() -> list[SimulationRecord]:
             study="topologies",
             conditions=Conditions(sharing="tcp"),
         )
-        for cluster, seed, policy in product(["1x4-1to1", "2x2-2to1"], range(SEEDS), seconds)
+        for cluster, seed, policy in product(["2x2-2to1"], range(SEEDS), seconds)
         for each in [seconds[policy] * scale[seed]]
     ]
 
