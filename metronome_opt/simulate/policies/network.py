@@ -1,4 +1,4 @@
-"""Baseline policies that choose no places: hosts or links decide who sends first."""
+"""Baseline policies that choose no places: hosts or links decide which job sends first."""
 
 from __future__ import annotations
 
