@@ -18,6 +18,9 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.places import Room, distance
 from metronome_opt.scenario.network import Placement
 
+CANDIDATES = 24
+"""Placements of a job that are priced."""
+
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 _EXCHANGED = 8192  # placements that are tried for that, times tasks: it takes a while
 
@@ -96,7 +99,7 @@ class Occupancy:
         placed: Iterable[Placed],
         meetings: Meetings,
         outlook: Outlook,
-        candidates: int = 24,
+        candidates: int = CANDIDATES,
     ) -> None:
         self.room, self.candidates = room, candidates
         self.placed = {each.job.name: each for each in placed}
@@ -129,9 +132,10 @@ class Occupancy:
 
         The jobs that are placed are those of then, and their lengths count from now.
         """
-        placements = self.room.candidates(job, self.candidates)
-        if self.candidates == 1 and (nearest := self.room.nearest(job)):
-            placements = [nearest]
+        if self.candidates > 1:
+            placements = self.room.candidates(job, self.candidates)
+        else:
+            placements = [each for each in [self.room.nearest(job)] if each is not None]
         best = self.cheapest(job, placements, after_ms)
         return best if best is not None and best.cost < limit else None
 

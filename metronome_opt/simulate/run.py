@@ -59,9 +59,7 @@ def simulate(
     """
     conditions = conditions or Conditions()
     with guarded(f"policy {policy}", foreign=is_plugin(policy)):
-        simulation = _Simulation(scenario, policy, seed, conditions, watch)
-        simulation.bound = TimeBound() if bounded and simulation.contends else None
-        return simulation.run()
+        return _Simulation(scenario, policy, seed, conditions, watch, bounded=bounded).run()
 
 
 class _Simulation:
@@ -72,6 +70,8 @@ class _Simulation:
         seed: int,
         conditions: Conditions,
         watch: Sequence[str],
+        *,
+        bounded: bool,
     ) -> None:
         for index, node in enumerate(scenario.cluster.nodes):
             if len(node.rails) > 1:
@@ -80,8 +80,7 @@ class _Simulation:
                     "know nodes with one; write an interface that carries what they do together"
                 )
         self._policy = find_policy(policy, seed)
-        self.contends = self._policy.contends
-        self.bound: TimeBound | None = None
+        self._bound = TimeBound() if bounded and self._policy.contends else None
         self._room = Room(scenario.cluster)
         self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario)
@@ -144,8 +143,8 @@ class _Simulation:
             if changed:
                 self._state.now = now
                 self._change(left)
-                if self.bound is not None:
-                    self.bound.change(self._state, now)
+                if self._bound is not None:
+                    self._bound.change(self._state, now)
             left, changed = [], False
             arrival = arrivals[-1][0] if arrivals else math.inf
             until = min(self._end_ms, arrival)
@@ -164,9 +163,9 @@ class _Simulation:
         for link in list(self._used_since):
             self._stop_using(link)
         bound = None
-        if self.bound is not None:
-            self.bound.change(self._state, self._engine.now)
-            bound = self.bound.mean
+        if self._bound is not None:
+            self._bound.change(self._state, self._engine.now)
+            bound = self._bound.mean
         return make_run(self._engine, self._facts, used_ms=self._used, bound=bound)
 
     # ------------------------------------------------------------------ arrivals and departures

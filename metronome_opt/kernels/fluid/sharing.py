@@ -71,13 +71,13 @@ def set_rate(world: World, job: int, rate: float) -> None:
     row.since = now
     row.rate = rate
     row.growing = 0
-    least = _NOTHING * world.segments[row.first_segment + row.segment].volume
-    if row.left <= least:
+    nothing = _NOTHING * world.segments[row.first_segment + row.segment].volume
+    if row.left <= nothing:
         row.key = now  # it ends now, even if another job takes the link at this very moment
     else:
         row.key = now + row.left / rate if rate > 0.0 else math.inf
         # The share of a burst that no link holds back changes no rate.
-        if grows and row.held_by >= 0 and rate > 0.0 and row.left_then > least:
+        if grows and row.held_by >= 0 and rate > 0.0 and row.left_then > nothing:
             row.growing = 1
             row.key = now + max(0.0, row.left - row.left_then) / rate
     put_event(world.heap, world.clock, world.jobs, job)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
-from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Outlook, Placed
 from metronome_opt.allocation.starts import PATIENCE, Patience, Waiting, decide_starts
 from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.runner import Lateness, Slot
@@ -119,10 +119,8 @@ class Metronome(Default):
             for index, each in state.running.items()
         ]
         outlook = self._outlook.at(state.room.busy)
-        occupancy = Occupancy(state.room, placed, self._meetings, outlook)
-        if not self._places:
-            occupancy.candidates = 1
-        return occupancy
+        candidates = CANDIDATES if self._places else 1
+        return Occupancy(state.room, placed, self._meetings, outlook, candidates)
 
     def _sharing(self, state: SimState) -> Sharing:
         return self._network or state.sharing

@@ -19,7 +19,7 @@ class Mltcp(Nearest):
     of windows at once, in proportion, as the paper's own analysis has it, and in 16 steps over an
     iteration. A burst that meets no other sends as under the other policies.
 
-    Source: MLTCP (arXiv 2402.09589, HotNets 2024); slope and intercept are recalled.
+    Source: MLTCP (arXiv 2402.09589, HotNets 2024); slope and intercept are our choice.
     """
 
     growth = Growth(slope=1.75, intercept=0.25)
