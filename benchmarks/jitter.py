@@ -1,4 +1,4 @@
-"""Slots beside jitter: jobs of the test bed and fleets of one model, free and gated.
+"""Slots beside jitter: jobs of the test bed, free and gated.
 
 `solve` chooses for the jitter that jobs state; plans are simulated with seeds that it never used.
 """
@@ -28,7 +28,6 @@ from metronome_opt.slowdown.player import SAFE, Player, plays
 _PROCESSES = 2
 _FIRST_SEED = 5000
 _HARM = 0.01
-_PERIOD_MS, _BURST_MS = 302, 123  # VGG19 on 16 V100 (Muri, SIGCOMM 2022); a burst fills its link
 
 
 def _with_jitter(instance: Instance, jitter: float) -> Instance:
@@ -94,90 +93,6 @@ def jitter(small: bool) -> Iterator[Figure]:
                 yield Figure(f"{what}: gated", row["gated"], f"of {len(table)} cases")
                 yield Figure(f"{what}: cases with harm", row["cases with harm"], "", "<= 0")
     _keep(rows, "jitter", small)
-
-
-def fleet(jobs: int, apart: float, share: float, seed: int) -> Instance:
-    """Return jobs of one model around a ring of as many racks, each in two of them.
-
-    Parameters
-    ----------
-    apart
-        The range of the periods, over their mean; they are drawn uniformly.
-    share
-        Jitter of each job.
-    """
-    draw = np.random.default_rng(seed)
-    periods = _PERIOD_MS * (1 + apart * (draw.random(jobs) - 0.5))
-    return Instance.from_dict(
-        {
-            "format": "metronome-instance/1",
-            "name": f"fleet-{jobs}",
-            "slot_ms": 1,
-            "links": [{"name": f"uplink-{k}", "capacity": 1000} for k in range(jobs)],
-            "jobs": [
-                {
-                    "name": f"job-{k}",
-                    "period": round(period),
-                    "ready": int(draw.integers(_PERIOD_MS)),
-                    "phases": [
-                        {"start": round(period) - _BURST_MS, "length": _BURST_MS, "rate": 1000}
-                    ],
-                    "links": {f"uplink-{k}": 1, f"uplink-{(k + 1) % jobs}": 1},
-                    "jitter": share,
-                }
-                for k, period in enumerate(periods)
-            ],
-        }
-    )
-
-
-def _gains(of: tuple[int, float, float, int]) -> list[tuple[float, float, float]]:
-    """Return mean slowdowns free and gated, and the share of gated jobs, by way of sharing."""
-    instance = fleet(*of)
-    plan = Plan.of(instance, solve(instance, time_limit=60, workers=1).schedule)
-    values = []
-    for sharing in SAFE:
-        player = Player(instance, plays(_FIRST_SEED, 4, (sharing,)), periods=100)
-        free = float(player.slowdowns(Plan(instance.unshifted)).mean())
-        gated = float(player.slowdowns(plan).mean()) if plan.periods else free
-        values.append((free, gated, len(plan.periods) / len(instance.jobs)))
-    return values
-
-
-@benchmark("What do slots bring where jobs of one model have equal, or nearly equal, periods?")
-def fleets(small: bool) -> Iterator[Figure]:
-    """Solve rings of jobs, two on each uplink, ten draws each."""
-    aparts = (0.0, 0.005, 0.01, 0.03, 0.1)
-    cells = [*product((4, 12), aparts, (0.0, 0.02, 0.05)), *product((40,), aparts, (0.02,))]
-    cells, seeds = ([(4, 0.01, 0.02)], 2) if small else (cells, 10)
-    rows = []
-    with ProcessPoolExecutor(_PROCESSES) as pool:
-        for jobs, apart, share in cells:
-            draws = [(jobs, apart, share, seed) for seed in range(seeds)]
-            by_seed = np.array(list(pool.map(_gains, draws)))
-            for index, sharing in enumerate(SAFE):
-                free, gated, of_all = by_seed[:, index].T
-                gain = 100 * (1 - gated / free)
-                width = stats.t.ppf(0.975, seeds - 1) * gain.std(ddof=1) / math.sqrt(seeds)
-                lost, ideal = float((free - gated).mean()), float((free - 1).mean())
-                row = {
-                    "jobs": jobs,
-                    "apart": apart,
-                    "jitter": share,
-                    "sharing": sharing,
-                    "free": free.mean(),
-                    "gated": gated.mean(),
-                    "gain in %": gain.mean(),
-                    "low": gain.mean() - width,
-                    "high": gain.mean() + width,
-                    "of ideal in %": 100 * lost / ideal,
-                    "jobs in slots in %": 100 * of_all.mean(),
-                }
-                rows.append(row)
-                what = f"{jobs} jobs, {apart:.1%} apart, jitter {share:.0%}, {sharing}"
-                yield Figure(f"{what}: gain", row["gain in %"], "%")
-                yield Figure(f"{what}: of ideal", row["of ideal in %"], "%")
-    _keep(rows, "fleets", small)
 
 
 def _keep(rows: Sequence[object], name: str, small: bool) -> None:

@@ -26,8 +26,14 @@ _SHADES: Mapping[str, dict[str, Any]] = {
     "slots": {"facecolor": "#E69F00", "hatch": "....", "label": "slots"},
 }
 _MARKS = {"cassini": "^", "metronome": "o", "ideal": "k_"}
-_FLEETS = {"4": "o", "12": "s", "40": "^"}
-_APART = ("0.0", "0.005", "0.01", "0.03", "0.1")
+_FLEETS = {
+    (4, "metronome"): "o--",
+    (12, "metronome"): "o-",
+    (4, "mltcp"): "s--",
+    (12, "mltcp"): "s-",
+    (12, "crux"): "^-",
+    (12, "ideal"): "k_",
+}
 
 
 def attribution(figures: Figures, picture: Picture) -> None:
@@ -63,18 +69,20 @@ def one_link(figures: Figures, picture: Picture) -> None:
 
 
 def fleets(figures: Figures, picture: Picture) -> None:
-    """Draw what slots bring to fleets of alike jobs, by how far their periods are apart."""
-    axes = picture.subplots()
-    for sharing, colour in zip(SHARING, ("#D55E00", "#0072B2"), strict=True):
-        for jobs, marker in _FLEETS.items():
-            key = f"fleets/jobs={jobs},apart={{}},jitter=0.02,sharing={sharing}/gain"
-            gains = {100 * float(at): figures[key.format(at)].mean for at in _APART}
-            line, label = f"{marker}-", f"{jobs}, {sharing}"
-            axes.plot([*gains], [*gains.values()], line, color=colour, ms=3, lw=0.8, label=label)
-    axes.set_xlabel("periods apart by up to, %")
-    axes.set_ylabel("faster in slots, %")
-    axes.set_ylim(bottom=0)
-    picture.legend(loc="outside upper center", ncols=3, frameon=False)
+    """Draw gains of fleets of alike jobs, by how far their periods are apart."""
+    for axes, sharing in zip(picture.subplots(1, 2, sharey=True), SHARING, strict=True):
+        for (jobs, policy), line in _FLEETS.items():
+            found = re.compile(
+                rf"fleets/cluster=ring-{jobs},apart=([\d.]+),sharing={sharing}/{policy}/completion"
+            )
+            matches = [match for match in map(found.fullmatch, figures) if match]
+            gains = [-figures[match[0]].mean for match in matches]
+            apart = [100 * float(match[1]) for match in matches]
+            axes.plot(apart, gains, line, ms=3, lw=0.8, label=f"{jobs}, {policy}")
+        axes.set_xlabel(f"periods apart, %, {SHARING[sharing]}")
+    names, labels = axes.get_legend_handles_labels()
+    picture.legend(names, labels, loc="outside upper center", ncols=3, frameon=False)
+    picture.axes[0].set_ylabel("completion shorter, %")
 
 
 PICTURES: Mapping[str, Callable[[Figures, Picture], None]] = {

@@ -1,7 +1,6 @@
-"""Figures that the paper may use: those of the evaluation, of fleets, of jitter and the test bed.
+"""Figures that the paper may use: those of the evaluation, of jitter and the test bed.
 
-``fleets/jobs=12,apart=0.1,jitter=0.02,sharing=tcp/gain`` is by how many per cent a fleet is faster
-in slots than free; ``jitter/0.1/gated`` how many cases of the test bed are gated at a
+``jitter/0.1/gated`` is how many cases of the test bed are gated at a
 jitter, and ``jitter/all,times=2.0/harmed`` in how many a job is harmed at twice of it; and
 ``testbed/three/0.03/free`` the mean iteration over the period of a case on real TCP.
 """
@@ -33,10 +32,6 @@ def recorded_figures(folder: Path = RECORDS) -> Figures:
 
 
 def _reported() -> Iterator[tuple[str, Figure]]:
-    for row in _rows("fleets"):
-        cell = ",".join(f"{name}={row[name]}" for name in ("jobs", "apart", "jitter", "sharing"))
-        numbers = (float(row[name]) for name in ("gain in %", "low", "high"))
-        yield f"fleets/{cell}/gain", Figure(*numbers)
     harmed: dict[str, float] = defaultdict(float)
     for row in _rows("jitter"):
         yield f"jitter/{row['jitter']}/gated", Figure(float(row["gated cases"]))

@@ -23,7 +23,7 @@ KINDS = {
 }
 """Formats by the last word of a key: changes and gains in per cent, levels in iterations alone."""
 
-_OTHERS = ("solvers", "fleets", "jitter", "testbed")
+_OTHERS = ("solvers", "jitter", "testbed")
 _HEAD = "% Made of recorded figures by `python -m paper`; a test holds it to them. Do not edit.\n"
 
 

@@ -195,6 +195,7 @@ BLOCKS: Mapping[str, Callable[[Figures], str]] = {
             ("dynamic", "load, mix"),
             ("static", "places, mix"),
             ("one-link", "mix"),
+            ("fleets", "jobs, periods apart, sharing"),
             ("sia", "sharing, jitter"),
             ("muri", "sharing, jitter"),
         )

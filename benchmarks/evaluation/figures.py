@@ -10,6 +10,7 @@ by Holm's procedure, at 5 % for all cells of a part together.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 from statistics import fmean
@@ -40,6 +41,7 @@ DECISIONS = ("places", "waits", "slots")
 
 PERIODS = "metronome:periods=no"
 _LEVEL = 0.05
+_NAMED = re.compile(r"(?P<gpus>\d+)x\d+-(?P<uplinks>\w+)")  # of clusters
 
 
 class Figure(NamedTuple):
@@ -114,9 +116,9 @@ def _settings(records: Sequence[SimulationRecord]) -> dict[str, Mapping[str, str
     found: dict[str, Mapping[str, str]] = {}
     for record in records:
         settings = {name: str(value) for name, value in record.cell.items()}
-        if "cluster" in settings:
-            nodes, uplinks = settings.pop("cluster").split("-")
-            settings = {"gpus": nodes.partition("x")[0], "uplinks": uplinks, **settings}
+        if named := _NAMED.fullmatch(settings.get("cluster", "")):
+            del settings["cluster"]
+            settings = {**named.groupdict(), **settings}
         found[label_of(record)] = settings
     return found
 

@@ -44,7 +44,7 @@ from tests.simulate.studies import (
         ({"hyperperiod_ms": 7}, "hyperperiod_ms: 7: must be a multiple of slot_ms, 5"),
         (
             {"draw": {}},
-            "draw.given: give exactly one of given, snapshot, static, dynamic, trace, sweeps",
+            "draw.given: give exactly one of given, snapshot, static, dynamic, trace, sweeps, ring",
         ),
         ({"draw": {"dynamic": {"count": 1}, "static": {}}}, "draw.dynamic: give exactly one of"),
         ({"draw": {"poisson": {}}}, "draw.poisson: unknown field"),

@@ -16,6 +16,7 @@ from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.published import read_published
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws.traces import read_trace
+from metronome_opt.simulate.study import Study
 from tests.simulate.studies import study
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -163,6 +164,53 @@ def test_sweeps_are_groups_of_alike_jobs() -> None:
 def test_sweeps_refuse_sizes_that_are_none() -> None:
     made = study(draw={"sweeps": {"groups": {"two": 1}, "gpus": {"2": 1}}})
     with pytest.raises(InputError, match=r"draw\.sweeps\.groups: must map numbers"):
+        made.scenario(made.cells[0], 0)
+
+
+def ring(apart: float = 0.1, **cluster: Any) -> Study:
+    return study(
+        hyperperiod_ms=None,
+        cluster={
+            "topology": "leaf-spine",
+            "nodes": 10,
+            "gpus": 8,
+            "nic_gbps": 50,
+            "racks": 5,
+            "oversubscription": "2:1",
+            **cluster,
+        },
+        draw={"ring": {"model": "vgg19", "gpus": 16, "apart": apart, "seconds": 30}},
+    )
+
+
+def test_two_jobs_of_ring_share_each_uplink() -> None:
+    made = ring()
+    scenario = made.scenario(made.cells[0], 3)
+    network = scenario.cluster
+    pairs = [network.placement(job.nodes or ()) for job in scenario.jobs]
+    links = Counter(link for pair in pairs for link in pair.links if "rack" in link)
+    assert len(scenario.jobs) == 5
+    assert set(links.values()) == {2}
+    stated = [job.stated for job in scenario.jobs if job.stated is not None]
+    periods = [float(each.period_ms) for each in stated]
+    assert max(periods) > min(periods)
+    assert all(0.95 * 302 - 1 <= period <= 1.05 * 302 + 1 for period in periods)
+    assert {float(each.phases[0].length_ms) for each in stated} == {123}
+    for job, period in zip(scenario.jobs, periods, strict=True):
+        assert 0 <= job.arrival_s < period / 1000
+        assert (job.iterations or 0) * period == pytest.approx(30_000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (ring(racks=2), "model: jobs of a ring need three racks of two nodes or more"),
+        (ring(nodes=5), "model: jobs of a ring need three racks of two nodes or more"),
+        (ring(gpus=4), "gpus: 16: must be those of two nodes, 8"),
+    ],
+)
+def test_ring_refuses_clusters_that_have_no_place(made: Study, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         made.scenario(made.cells[0], 0)
 
 

@@ -11,6 +11,7 @@ from pydantic import model_validator
 
 from metronome_opt.records import Record, check_one
 from metronome_opt.simulate.draws.generators import Dynamic, Given, Snapshot, Static
+from metronome_opt.simulate.draws.ring import Ring
 from metronome_opt.simulate.draws.setup import Generator, Setup
 from metronome_opt.simulate.draws.sweeps import Sweeps
 from metronome_opt.simulate.draws.traces import Trace
@@ -20,6 +21,7 @@ __all__ = [
     "Dynamic",
     "Generator",
     "Given",
+    "Ring",
     "Setup",
     "Snapshot",
     "Static",
@@ -37,6 +39,7 @@ class Draw(Record):
     dynamic: Dynamic | None = None
     trace: Trace | None = None
     sweeps: Sweeps | None = None
+    ring: Ring | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
