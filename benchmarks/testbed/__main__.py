@@ -215,13 +215,18 @@ def places(
 def lasting(
     records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")],
     cases: Annotated[Path, typer.Option(metavar="FILE", help="Where the cases stand.")] = JITTER,
+    modes: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(get_args(Mode)),
 ) -> None:
-    """Show free and gated jobs in the course of a run, where computing times vary."""
-    chosen = read_cases(cases)
-    runs = steady(read_journal([records], BedRun))
+    """Show free and gated jobs in the course of a run, and means by whether bursts fit."""
+    chosen, wanted = read_cases(cases), _modes(modes)
+    runs = [run for run in steady(read_journal([records], BedRun)) if run.mode in wanted]
     for sharing in (None, *_SHARING):
         typer.echo("on the network" if sharing is None else f"simulated, {sharing}")
-        typer.echo(compare_gated(chosen, runs, sharing).round(3).to_string())
+        shown = compare_gated(chosen, runs, sharing)
+        typer.echo(shown.round(3).to_string())
+        both = shown[shown["free"].notna() & shown["gated"].notna()].groupby("fits")
+        parts = [f"{mode}{end}" for mode in ("free", "gated") for end in ("", ", first", ", last")]
+        typer.echo(both[parts].mean().assign(cases=both.size()).round(3).to_string())
 
 
 @app.command()

@@ -17,6 +17,7 @@ from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, Sharing, TcpShares
 from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.verify import evaluate
 
 WINDOW = 20
 """Iterations in a row in which jobs that have come apart are all near their periods."""
@@ -64,8 +65,9 @@ def compare_gated(
 
     Means are over jobs, of iteration times over periods: of whole runs, and of their first and last
     thirds. ``slots`` is the same of gated jobs that keep all their slots. ``apart`` is the median
-    of `comes_apart` over free runs, NaN where half of them or more did not. First iterations, in
-    which gated jobs wait for their first slot, do not count.
+    of `comes_apart` over free runs, NaN where half of them or more did not. ``fits`` is True where
+    gated bursts never meet; None for one job, and where no run is gated. First iterations, in which
+    gated jobs wait for their first slot, do not count.
 
     Parameters
     ----------
@@ -88,6 +90,7 @@ def compare_gated(
         rows.append(
             {
                 **cell._asdict(),
+                "fits": _fits(case, group),
                 "runs": sum(run.mode in UNGATED for run in group),
                 "free": _mean(case, free),
                 "gated": _mean(case, gated),
@@ -102,6 +105,13 @@ def compare_gated(
             }
         )
     return pd.DataFrame(rows)
+
+
+def _fits(case: Case, runs: Iterable[BedRun]) -> bool | None:
+    offsets = next((run.offsets for run in runs if run.offsets is not None), None)
+    if offsets is None or len(case.jobs) < 2:
+        return None
+    return evaluate(case.instance(), offsets).contention == 0
 
 
 def comes_apart(case: Case, times: Times) -> int | None:

@@ -5,9 +5,9 @@ Random numbers depend on the seed alone, so that all policies get the same jobs.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from metronome_opt.records import Record, check_one
 from metronome_opt.simulate.draws.generators import Dynamic, Given, Snapshot, Static
@@ -39,7 +39,8 @@ class Draw(Record):
     dynamic: Dynamic | None = None
     trace: Trace | None = None
     sweeps: Sweeps | None = None
-    ring: Ring | None = None
+    # Left out if there is none, so that checksums of older studies stay.
+    ring: Annotated[Ring | None, Field(exclude_if=lambda ring: ring is None)] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
