@@ -200,17 +200,22 @@ def checksum(study: Study) -> str:
     """Return the SHA-256 of the parts of a study that determine scenarios.
 
     The grid and other parts that select cases are left out, so that a study can be extended and its
-    campaign goes on. Workloads of its own count by their content.
+    campaign goes on. Workloads of its own count by their content, and so does a trace.
     """
     document: dict[str, Any] = study.model_dump(mode="json", exclude=_SELECTION)
     folder = document.get("workloads")
     if folder is not None:
         files = sorted(path for path in Path(folder).glob("*") if path.is_file())
-        document["workloads"] = {
-            path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files
-        }
+        document["workloads"] = {path.name: _sha256(path) for path in files}
+    trace = document["draw"].get("trace")
+    if trace and trace["file"] is not None:
+        trace["file"] = _sha256(Path(trace["file"]))
     text = json.dumps(document, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Conditions:

@@ -172,6 +172,17 @@ def test_checksum_allows_more_cases_of_a_study_but_no_changes(tmp_path: Path) ->
     assert checksum(own) not in (before, checksum(study))
 
 
+def test_trace_counts_by_its_content(tmp_path: Path) -> None:
+    first, second = (tmp_path / name for name in ("a.csv", "b.csv"))
+    for path in (first, second):
+        path.write_text("same", encoding="utf-8")
+    own = [a_study().of_trace(str(path)) for path in (first, second)]
+    before, other = map(checksum, own)
+    assert before == other
+    second.write_text("other", encoding="utf-8")
+    assert checksum(own[1]) != before
+
+
 # ------------------------------------------------------------------ cells and scenarios
 
 

@@ -16,7 +16,7 @@ from benchmarks.evaluation.figures import DECISIONS, Figures, part_figures, vari
 from benchmarks.evaluation.plan import HOME, SMALL_SEEDS, Part, read_plan
 from benchmarks.evaluation.recorded import RECORDS, read_index, read_part, record_part
 from benchmarks.evaluation.written import documents, figures_of, read_figures
-from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.simulations import SimulationRecord, checksum
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
 from metronome_opt.simulate.study import find_study
@@ -116,6 +116,14 @@ def test_plan_names_studies_cells_and_policies(name: str, part: Part) -> None:
             assert value in map(str, study.grid[key])
     assert study.model_copy(update={"policies": part.policies}).policies
     assert part.seeds > SMALL_SEEDS
+
+
+@pytest.mark.parametrize("name", [name for name in read_index().parts if name in STUDIES])
+def test_records_are_of_the_study_as_it_is(name: str) -> None:
+    """Otherwise a run cannot go on from them."""
+    if STUDIES[name].trace is None:
+        (found,) = {each.study_sha256 for each in read_part(name, SimulationRecord)}
+        assert found == checksum(find_study(STUDIES[name].study))
 
 
 def test_documents_show_the_recorded_figures() -> None:
