@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 from metronome_opt.errors import InputError, MetronomeError
@@ -81,7 +82,9 @@ def _fail(lines: Sequence[str], status: int) -> int:
 def _interrupt_on_terminate() -> None:
     """Treat SIGTERM as Ctrl-C: the best result is still written."""
 
-    def interrupt(_number: int, _frame: object) -> None:
+    def interrupt(_number: int, frame: FrameType | None) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job of a script
+            signal.default_int_handler(signal.SIGINT, frame)
         signal.raise_signal(signal.SIGINT)
 
     try:

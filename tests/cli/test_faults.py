@@ -63,18 +63,25 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("solver", "number"),
+    ("solver", "number", "in_background"),
     [
-        ("auto", signal.SIGINT),
-        ("auto", signal.SIGTERM),  # which becomes the former, whatever runs
-        ("milp", signal.SIGINT),
+        ("auto", signal.SIGINT, False),
+        ("auto", signal.SIGTERM, False),  # which becomes the former, whatever runs
+        ("auto", signal.SIGTERM, True),  # what shells start so ignores the former
+        ("milp", signal.SIGINT, False),
     ],
 )
 @pytest.mark.usefixtures("two")
-def test_a_signal_still_writes_the_best_schedule(solver: str, number: signal.Signals) -> None:
+def test_a_signal_still_writes_the_best_schedule(
+    solver: str, number: signal.Signals, in_background: bool
+) -> None:
     write_instance(hard_instance(), "hard.json")
     line = f"solve hard.json --solver {solver} --objectives contention --workers 1"
-    with started(f"{line} --time-limit 100 --output s.json") as process:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_background else None
+    process = started(f"{line} --time-limit 100 --output s.json")
+    if before is not None:
+        signal.signal(signal.SIGINT, before)
+    with process:
         let_work(process, cpu_s=6.0)  # some of them are loading
         process.send_signal(number)
         _, error = process.communicate(timeout=60)
