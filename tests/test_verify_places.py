@@ -106,6 +106,37 @@ def test_cpu_and_memory_of_nodes_are_checked() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("places", "most", "said"),
+    [
+        ("a1 a2 a1", 0, ""),
+        ("a1 b1", 5, ""),
+        ("a1 b1", 4, "a1 and b1, at a network cost of 5, but it tolerates 4"),
+        ("b1 a1", 4, "a1 and b1, at a network cost of 5, but it tolerates 4"),
+        ("b1 c1", 19, "b1 and c1, at a network cost of 20, but it tolerates 19"),
+        ("a1 c1", 20, ""),
+        ("c1 d1", 0, ""),  # from d to c nothing is known
+    ],
+)
+def test_network_costs_that_jobs_do_not_tolerate_are_named(
+    places: str, most: int, said: str
+) -> None:
+    """From a to b 5, back 1; from b to c, in another region, 20, and so from a."""
+    homes = {"a1": "west", "a2": "west", "b1": "west", "c1": "east", "d1": "east"}
+    names = places.split()
+    document = scenario(described("x", len(names), max_network_cost=most)).model_dump(mode="json")
+    (node, *_) = document["cluster"]["nodes"]
+    document["cluster"] |= {
+        "nodes": [{**node, "name": n, "rack": n[0], "region": homes[n]} for n in homes],
+        "zone_costs": [
+            {"origin": a, "destination": b, "cost": cost}
+            for a, b, cost in (("a", "b", 5), ("b", "a", 1), ("b", "c", 20))
+        ],
+    }
+    found = [str(fault) for fault in check_places(document, schedule({"x": names}))]
+    assert found == ([f"places.x: stated {said}"] if said else [])
+
+
 def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
     (fault,) = check_places(scenario(*JOBS).model_dump(mode="json"), schedule(None, ["d"]))
     assert str(fault) == "waiting: stated 'd', but jobs wait only where the others have places"

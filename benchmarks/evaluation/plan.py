@@ -8,12 +8,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, ValidationError
 
 from metronome_opt.bench.simulations import FILE
-from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError
-from metronome_opt.records import FrozenDict, FrozenMap, Name, Positive, Record
+from metronome_opt.records import (
+    FrozenDict,
+    FrozenMap,
+    Name,
+    Positive,
+    Record,
+    explain,
+    read_as,
+)
 from metronome_opt.simulate.study import STUDIES, Setting
 
 HOME = Path(__file__).parents[2]
@@ -92,8 +99,22 @@ class Race(Record):
 
 
 def read_plan(path: Path = PLAN) -> Mapping[str, Part | Race]:
-    """Return the parts by name."""
-    return TypeAdapter(dict[str, Part | Race]).validate_python(read_document(path))
+    """Return the parts by name; one with solvers is a race.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a part has no valid fields.
+    """
+    return read_as(path, lambda document: dict(map(_part, document, document.values())))
+
+
+def _part(name: str, fields: object) -> tuple[str, Part | Race]:
+    kind = Race if isinstance(fields, dict) and "solvers" in fields else Part
+    try:
+        return name, kind.model_validate(fields)
+    except ValidationError as error:
+        raise InputError(f"{name}.{explain(error)}") from None
 
 
 def run_race(race: Race, path: Path, *, small: bool) -> list[str]:

@@ -26,7 +26,8 @@ def check_places(scenario: Document, schedule: Schedule) -> tuple[Violation, ...
     """Return every false statement of a schedule about where the jobs of a scenario run.
 
     Each job runs or waits, and has a node for each task; the nodes exist and have the resources
-    that their tasks need; and nodes that the scenario states are kept.
+    that their tasks need; nodes that the scenario states are kept; and from each task of the others
+    to the next one the network costs no more than the job tolerates.
     """
     if schedule.places is None:
         return tuple(_unplaced_faults(schedule))
@@ -34,6 +35,7 @@ def check_places(scenario: Document, schedule: Schedule) -> tuple[Violation, ...
         *_waiting_faults(scenario, schedule),
         *_node_faults(scenario, schedule),
         *_resource_faults(scenario, schedule.places),
+        *_cost_faults(scenario, schedule.places),
     )
 
 
@@ -108,6 +110,40 @@ def _resource_faults(
             if wanted > has:
                 stated = f"tasks on {node['name']} that need {wanted:,} {unit}"
                 yield Violation("places", stated, f"it has {has:,}")
+
+
+def _cost_faults(scenario: Document, places: Mapping[str, Sequence[str]]) -> Iterator[Violation]:
+    """Yield jobs whose tasks the filter of Diktyo's plugin NetworkOverhead would reject."""
+    costs = {(e["origin"], e["destination"]): e["cost"] for e in scenario["cluster"]["zone_costs"]}
+    hosts = {node["name"]: node for node in scenario["cluster"]["nodes"]}
+    for job in scenario["jobs"]:
+        most, nodes = job.get("max_network_cost"), places.get(job["name"], ())
+        if not costs or most is None or job["nodes"] is not None or not hosts.keys() >= {*nodes}:
+            continue
+        for node, following in zip(nodes, [*nodes[1:], *nodes[:1]], strict=True):
+            cost = _cost(hosts[node], hosts[following], costs, [*hosts.values()])
+            if node != following and cost is not None and cost > most:
+                stated = f"{node} and {following}, at a network cost of {cost:,}"
+                yield Violation(f"places.{job['name']}", stated, f"it tolerates {most:,}")
+
+
+def _cost(
+    here: Document,
+    there: Document,
+    costs: Mapping[tuple[str, str], int],
+    hosts: Sequence[Document],
+) -> float | None:
+    """Return the cost from a node to another one; None where unknown, which is tolerated."""
+    if there["region"] is None and there["rack"] is None:
+        return math.inf
+    if (here["region"], here["rack"]) == (there["region"], there["rack"]):
+        return 0
+    if here["region"] == there["region"]:
+        return costs.get((here["rack"], there["rack"]))
+    racks = [{h["rack"] for h in hosts if h["region"] == end["region"]} for end in (here, there)]
+    between = [cost for (a, b), cost in costs.items() if a in racks[0] and b in racks[1]]
+    known = here["region"] is not None and there["region"] is not None
+    return max(between, default=None) if known else None
 
 
 def _flow_faults(
