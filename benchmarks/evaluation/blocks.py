@@ -169,11 +169,12 @@ def sensitivity(figures: Figures) -> str:
     return _table(["policy", *SHARING.values()], rows) if rows else _NOTHING
 
 
-def origin(_: Figures) -> str:
+def origin(figures: Figures) -> str:
     """Return where the records come from."""
     rows = [
         (
             name,
+            _count(figures.get(f"{name}/seeds")),
             ", ".join(entry.commits),
             ", ".join(entry.machines),
             f"{entry.records:,}",
@@ -182,7 +183,12 @@ def origin(_: Figures) -> str:
         )
         for name, entry in read_index().parts.items()
     ]
-    return _table(["part", "commit", "machine", "runs", "left", "hours of a core"], rows)
+    headings = ["part", "seeds", "commit", "machine", "runs", "left", "hours of a core"]
+    return _table(headings, rows)
+
+
+def _count(figure: Figure | None) -> str:
+    return _DASH if figure is None else f"{figure.mean:.0f}"
 
 
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
