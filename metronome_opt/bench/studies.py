@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
@@ -128,22 +130,33 @@ class StudyPart:
         """Return the mean of the ratios of a measure in pairs of runs of one scenario."""
         if not {policy, against} <= set(self.runs.index.get_level_values("policy")):
             return None
-        runs = self.runs[measure].unstack("policy")
-        pairs = pd.DataFrame({"one": runs[policy], "other": runs[against]}).dropna()
-        return self._interval(_ratio(pairs["one"], pairs["other"]), policy, against)
+        runs = self._by_policy[measure]
+        known = runs[policy].notna() & runs[against].notna()
+        return self._interval(_ratio(runs[policy][known], runs[against][known]), policy, against)
+
+    @cached_property
+    def _by_policy(self) -> pd.DataFrame:
+        """The runs with a column for each measure and policy."""
+        return self.runs.unstack("policy")
+
+    @cached_property
+    def _done(self) -> frozenset[tuple[str, int, str]]:
+        """Cell, seed and policy of each run."""
+        return frozenset(self.runs.index)
 
     def _interval(self, values: pd.Series[float], *policies: str) -> Interval | None:
         """Return the mean of values by cell and seed over the seeds at which policies ran."""
-        done = set(self.runs.index)
-        seeds = [
-            seed
+        known: dict[int, list[float]] = {}
+        values = values.dropna()
+        for seed, value in zip(values.index.get_level_values("seed"), values, strict=True):
+            known.setdefault(seed, []).append(value)
+        by_seed = [
+            fmean(known[seed])
             for seed in self.seeds
-            if all((cell, seed, each) in done for cell in self.cells for each in policies)
+            if seed in known
+            and all((cell, seed, each) in self._done for cell in self.cells for each in policies)
         ]
-        by_seed = values.dropna().groupby(level="seed").agg(fmean).reindex(seeds).dropna()
-        if by_seed.empty or not np.isfinite(by_seed).all():
-            return None
-        return mean_interval(by_seed.tolist())
+        return mean_interval(by_seed) if by_seed and all(map(isfinite, by_seed)) else None
 
 
 def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
@@ -177,9 +190,11 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
 
 def _ratio(one: pd.Series[float], other: pd.Series[float]) -> pd.Series[float]:
     """Return ratios of known numbers, 1 of 0 to 0; infinite where one is not known."""
-    known = np.isfinite(one) & np.isfinite(other)
-    ratios = (one / other.where(other != 0)).fillna(np.inf).where(known, np.inf)
-    return ratios.where(~known | (one != other), 1.0)
+    top, bottom = one.to_numpy(), other.to_numpy()
+    ratios = np.full(len(one), np.inf)
+    np.divide(top, bottom, out=ratios, where=np.isfinite(top) & np.isfinite(bottom) & (bottom != 0))
+    ratios[np.isfinite(top) & (top == bottom)] = 1.0
+    return pd.Series(ratios, one.index)
 
 
 # ------------------------------------------------------------------ frames
