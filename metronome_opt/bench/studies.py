@@ -137,7 +137,7 @@ class StudyPart:
     @cached_property
     def _by_policy(self) -> pd.DataFrame:
         """The runs with a column for each measure and policy."""
-        return self.runs.unstack("policy")
+        return pd.DataFrame(self.runs.unstack("policy"))
 
     @cached_property
     def _done(self) -> frozenset[tuple[str, int, str]]:
