@@ -78,7 +78,7 @@ def attribution(figures: Figures) -> str:
 
 def bounds(figures: Figures) -> str:
     """Return mean slowdown and what proves that it cannot be lower, at two choices of places."""
-    ends = ("nearest/iteration", "nearest/bound", "metronome/iteration", "metronome/bound")
+    ends = ("nearest/running", "nearest/bound", "metronome/running", "metronome/bound")
     rows = ([text, *(tex(figures, f"{key}/{end}") for end in ends)] for key, text in _ROWS.items())
     head = ["", "\\of{nearest}", "bound", "\\of{metronome}", "bound"]
     return _tabular("lrrrr", head, rows)

@@ -11,17 +11,28 @@ from benchmarks.evaluation.figures import Figures
 from benchmarks.evaluation.plan import read_plan
 from metronome_opt.errors import InputError
 
-_CHANGES = ("completion", "tail", "slowdown", "utilisation", "packing", "first", "last", "shapley")
-_LEVELS = ("iteration", "bound", "free", "gated")
+_CHANGES = (
+    "completion",
+    "weighted",
+    "together",
+    "tail",
+    "slowdown",
+    "utilisation",
+    "packing",
+    "first",
+    "last",
+    "shapley",
+)
+_LEVELS = ("iteration", "running", "bound", "free", "gated")
 _LEVEL = "{:.3f}"
 _COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances", "harmed")
 KINDS = {
     **dict.fromkeys(_CHANGES, "{:+.1f}"),
     **dict.fromkeys(_LEVELS, _LEVEL),
     **dict.fromkeys(_COUNTS, "{:,.0f}"),
-    **dict.fromkeys(("time", "gap", "gain"), "{:.1f}"),
+    **dict.fromkeys(("time", "gap", "later"), "{:.1f}"),
 }
-"""Formats by the last word of a key: changes and gains in per cent, levels in iterations alone."""
+"""Formats by the last word of a key: changes in per cent, levels in iterations alone."""
 
 _OTHERS = ("solvers", "jitter", "testbed")
 _HEAD = "% Made of recorded figures by `python -m paper`; a test holds it to them. Do not edit.\n"

@@ -12,6 +12,18 @@ _NOTHING = "Nothing is recorded of this part yet."
 GPUS = ("1", "2", "4", "8")
 UPLINKS = {"1to1": "1:1", "2to1": "2:1", "4to1": "4:1"}
 SHARING = {"fair": "fair shares", "tcp": "as over TCP"}
+_JOBS = {
+    "many models, 1 to 8 GPUs in a node": "topologies/uplinks=2to1,sharing={}",
+    "many models, 24 nodes": "dynamic/all",
+    "the same, there from the beginning": "static/all",
+    "groups of alike jobs": "sweeps/sharing={}",
+    "arrivals of Sia": "sia/sharing={}",
+    "arrivals of Muri": "muri/sharing={}",
+    "fleet of 4": "fleets/cluster=ring-4,sharing={}",
+    "fleet of 12": "fleets/cluster=ring-12,sharing={}",
+    "two to four on one link": "one-link/all",
+}
+"""Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
 BASELINES = ("default", "exclusive", "cassini", "mltcp", "crux")
 
 
@@ -47,7 +59,8 @@ def decisions(figures: Figures) -> str:
                     change(figures.get(f"{key}/packing")),
                     *(change(figures.get(f"{key}/{each}/shapley")) for each in ("places", "waits")),
                     change(figures.get(f"{key}/slots/shapley")),
-                    change(figures.get(f"{key}/metronome/completion")),
+                    change(figures.get(f"{key}/periods/last")),
+                    change(figures.get(f"{key}/together")),
                     change(figures.get(f"{key}/ideal/completion")),
                 ]
             )
@@ -57,10 +70,23 @@ def decisions(figures: Figures) -> str:
         "places",
         "waiting",
         "slots",
+        "of that, longer periods",
         "together",
         "no contention",
     ]
     return _table(headings, rows)
+
+
+def jobs(figures: Figures) -> str:
+    """Return what `metronome` brings to which jobs, beside a network that does without it."""
+    rows = []
+    for shown, part in _JOBS.items():
+        fair, tcp = (part.format(each) for each in SHARING)
+        gain = change(figures.get(f"{fair}/metronome/completion")) if fair != tcp else _DASH
+        policies = "metronome", "mltcp", "ideal"
+        others = (change(figures.get(f"{tcp}/{each}/completion")) for each in policies)
+        rows.append([shown, gain, *others])
+    return _table(["jobs", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
 
 
 def topologies(figures: Figures) -> str:
@@ -107,7 +133,7 @@ def _part(name: str, heading: str) -> Callable[[Figures], str]:
 
 
 def bounds(figures: Figures) -> str:
-    """Return mean iterations and their bounds at the places of three policies."""
+    """Return how long jobs run over their time alone, and bounds at the places of policies."""
     policies = "nearest", "metronome:slots=no", "metronome"
     rows = [
         [
@@ -115,7 +141,7 @@ def bounds(figures: Figures) -> str:
             *(
                 f"{_number(figures.get(f'{key}/{policy}/{each}'))}"
                 for policy in policies
-                for each in ("iteration", "bound")
+                for each in ("running", "bound")
             ),
         ]
         for sharing, network in SHARING.items()
@@ -193,6 +219,7 @@ def _count(figure: Figure | None) -> str:
 
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "decisions": decisions,
+    "jobs": jobs,
     "topologies": topologies,
     **{
         name: _part(name, heading)

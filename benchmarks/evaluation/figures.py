@@ -30,6 +30,7 @@ SUBJECT = "metronome"
 BASELINES = ("nearest", "default")  # the first of them that is there
 MEASURES: Mapping[str, str] = {
     "completion": "completion_mean_s",
+    "weighted": "completion_weighted_s",
     "tail": "completion_p99_s",
     "slowdown": "slowdown_mean",
     "utilisation": "utilisation_used",
@@ -41,6 +42,7 @@ DECISIONS = ("places", "waits", "slots")
 
 PERIODS = "metronome:periods=no"
 _LEVEL = 0.05
+_HARM = 0.01
 _NAMED = re.compile(r"(?P<gpus>\d+)x\d+-(?P<uplinks>\w+)")  # of clusters
 
 
@@ -58,6 +60,7 @@ Figures = dict[str, Figure]
 def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> Figures:
     """Return the figures of a part."""
     together, *cells = parts_of(records)
+    _add_measures(together)
     base = next(each for each in BASELINES if each in part.policies)
     settings = _settings(records)
     found: Figures = {
@@ -77,6 +80,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
                 key = f"{name}/{label}/{policy}"
                 if measure == "slowdown":
                     found |= _figure(f"{key}/iteration", piece.mean(policy, column), 1.0)
+                    found |= _figure(f"{key}/running", piece.mean(policy, "running"), 1.0)
                     found |= _figure(f"{key}/bound", _bound(records, chosen, policy), 1.0)
                 if policy != base:
                     change = piece.paired(policy, base, column)
@@ -86,16 +90,45 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
         found |= _attribution(f"{name}/{label}", piece)
     for policy in together.policies:
         if policy != base:
+            found |= _figure(f"{name}/all/{policy}/later", _later(together, policy, base), 100.0)
             shorter, longer = _certain(cells or [together], policy, base)
             found[f"{name}/{policy}/shorter"] = Figure(shorter)
             found[f"{name}/{policy}/longer"] = Figure(longer)
     return found
 
 
+def _add_measures(part: StudyPart) -> None:
+    """Add mean completion by priority, and the time of all jobs over that of iterations alone."""
+    jobs = part.jobs
+    weighted = jobs["priority"] * jobs["completion_s"]
+    running = 1000 * (jobs["completion_s"] - jobs["queueing_s"])
+    alone = jobs["iterations"] * jobs["ideal_ms"]
+    sums = pd.DataFrame(
+        {"priority": jobs["priority"], "weighted": weighted, "running": running, "alone": alone}
+    ).groupby(level=["cell", "seed", "policy"])
+    totals = sums.sum(min_count=1).reindex(part.runs.index)
+    unfinished = part.runs["unfinished"] > 0
+    for measure, top, bottom in (
+        ("completion_weighted_s", "weighted", "priority"),
+        ("running", "running", "alone"),
+    ):
+        part.runs[measure] = (totals[top] / totals[bottom]).mask(unfinished, np.inf)
+
+
+def _later(part: StudyPart, policy: str, base: str) -> Interval | None:
+    """Return the share of jobs that end more than 1 % of their time later than under another."""
+    times = part.jobs.set_index("job", append=True)["completion"].unstack("policy")
+    if not {policy, base} <= set(times.columns):
+        return None
+    pairs = times[[policy, base]].dropna()
+    later = (pairs[policy] > (1 + _HARM) * pairs[base]).groupby(level="seed").mean()
+    return mean_interval(later.tolist()) if len(later) else None
+
+
 def _bound(
     records: Sequence[SimulationRecord], cells: Sequence[str], policy: str
 ) -> Interval | None:
-    """Return the mean bound of the slowdown at the places that a policy chose."""
+    """Return the mean bound of ``running`` at the places that a policy chose."""
     by_seed: dict[int, list[float]] = {}
     for record in records:
         if record.policy == policy and record.bound is not None and label_of(record) in cells:
@@ -167,8 +200,8 @@ def _logarithms(part: StudyPart, policy: str) -> pd.Series[float]:
 def _attribution(key: str, part: StudyPart) -> Figures:
     """Return what each decision brings if it is added first, last, and as a mean over all orders.
 
-    The latter is its Shapley value; those of all decisions add up to what they bring together. In
-    per cent of mean completion, as differences of logarithms.
+    The latter is its Shapley value; those of all decisions add up to what they bring ``together``.
+    A hundred times differences of logarithms of mean completion.
     """
     variants = {frozenset(chosen): variant(chosen) for chosen in _subsets(DECISIONS) if chosen}
     if not {*variants.values(), "nearest"} <= set(part.policies):
@@ -194,6 +227,9 @@ def _attribution(key: str, part: StudyPart) -> Figures:
             known = gain.dropna().tolist()
             if known:
                 found |= _figure(f"{key}/{decision}/{name}", mean_interval(known), 100.0)
+    everything = (values[frozenset(DECISIONS)] - values[frozenset()]).dropna().tolist()
+    if everything:
+        found |= _figure(f"{key}/together", mean_interval(everything), 100.0)
     if PERIODS in part.policies:
         known = (_logarithms(part, SUBJECT) - _logarithms(part, PERIODS)).dropna().tolist()
         found |= _figure(f"{key}/periods/last", mean_interval(known), 100.0) if known else {}

@@ -1,60 +1,93 @@
-"""Lower bound of slowdowns at the places where jobs run, averaged over a simulation.
+"""Lower bound of the time that jobs run, at the places where they run.
 
-From one arrival or departure to the next the same jobs run at the same places, and `slowdown_bound`
-says how slow they are at least in the mean, whatever slots they have. In the long run, that is: the
-bound does not know how an interval begins.
+From one arrival or departure to the next the same jobs run at the same places. In the long run no
+link carries more than its capacity then, and two jobs that a link cannot carry at once are both in
+bursts for no more than the time that computing leaves. These constraints are linear in the progress
+of jobs, over that of a job with a network of its own, so that the greatest mean progress is the
+value of a linear program. Whatever slots, shifts and priorities do, and however computing times
+vary, jobs that did this work ran for as long at least. The bound does not know how an interval
+begins. Source: models/formulations/kept.md, constraints of loads and pairs, the first kind.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
-from metronome_opt.simulate.policies.rotation import group_instance
-from metronome_opt.simulate.state import SimState
-from metronome_opt.slowdown.bound import slowdown_bound
+import numpy as np
 
-_SCALE = 10_000  # of weights, which are integers
+from metronome_opt.simulate.state import Running, SimState
 
 
 class TimeBound:
-    """Mean over time and jobs of the lower bound of the slowdown of the jobs that run.
-
-    A slowdown is over the iteration of a job with a network of its own. Periods and bursts are
-    those that jobs claim, which are rounded up.
-    """
+    """Mean of the greatest progress over the time of all jobs that run."""
 
     def __init__(self) -> None:
         self._known: dict[object, float] = {}
-        self._jobs, self._value, self._since = 0, 1.0, 0.0
-        self._sum = self._weight = 0.0
+        self._jobs, self._progress, self._since = 0, 1.0, 0.0
+        self._done = self._spent = 0.0
 
     def change(self, state: SimState, now: float) -> None:
         """Take over what runs from now on, in ms."""
         spent = self._jobs * (now - self._since)
-        self._sum, self._weight = self._sum + spent * self._value, self._weight + spent
+        self._done, self._spent = self._done + spent * self._progress, self._spent + spent
         self._jobs, self._since = len(state.running), now
-        self._value = self._bound(state)
+        self._progress = self._greatest(state)
 
     @property
     def mean(self) -> float | None:
-        """The mean until the last change; None if no job ran."""
-        return self._sum / self._weight if self._weight else None
+        """How many times as long jobs run at least as on networks of their own, until the change.
 
-    def _bound(self, state: SimState) -> float:
-        """Return the mean slowdown that the jobs that run have at least."""
-        if not state.running:
-            return 1.0
-        instance = group_instance(state, {i: each.slots for i, each in state.running.items()})
-        slower = {
-            str(index): round(
-                _SCALE * each.job.pattern(each.placement.rate).alone_ms / each.job.ideal.alone_ms
-            )
-            for index, each in state.running.items()
-        }
-        jobs = tuple(job.model_copy(update={"weight": slower[job.name]}) for job in instance.jobs)
-        alike = Counter((job.phases, job.period, job.weight, job.links) for job in jobs)
-        key = frozenset(alike.items())
+        The time of all jobs together, over what their iterations take alone; None if no job ran.
+        """
+        return self._spent / self._done if self._spent else None
+
+    def _greatest(self, state: SimState) -> float:
+        """Return the greatest mean progress of the jobs that run."""
+        running = list(state.running.values())
+        key = tuple(sorted((each.job.index, each.placement.nodes) for each in running))
         if key not in self._known:
-            bound = slowdown_bound(instance.replace(jobs=jobs)).value
-            self._known[key] = float(bound) * sum(slower.values()) / _SCALE / len(jobs)
+            self._known[key] = _greatest_progress(running, state) if running else 1.0
         return self._known[key]
+
+
+def _greatest_progress(running: Sequence[Running], state: SimState) -> float:
+    """Return the value of the linear program, over the number of jobs."""
+    from scipy.optimize import linprog
+
+    alone = [each.job.pattern(each.placement.rate).alone_ms for each in running]
+    value = [each.job.ideal.alone_ms / own for each, own in zip(running, alone, strict=True)]
+    rows = []
+    for shares in dict.fromkeys(_constraints(running, state)):
+        if sum(share for _, share in shares) > 1:
+            row = np.zeros(len(running))
+            for index, share in shares:
+                row[index] = share
+            rows.append(row)
+    if not rows:
+        return sum(value) / len(value)
+    found = linprog(-np.array(value), A_ub=np.array(rows), b_ub=np.ones(len(rows)), bounds=(0, 1))
+    return -float(found["fun"]) / len(value)
+
+
+def _constraints(
+    running: Sequence[Running], state: SimState
+) -> Iterator[tuple[tuple[int, float], ...]]:
+    """Yield shares of jobs, by their indices: times progress they add up to no more than 1."""
+    capacities = state.room.cluster.capacities
+    for link, users in state.users.items():
+        loads, computing, peaks = [], [], []
+        here = [(at, each) for at, each in enumerate(running) if each.job.index in users]
+        for _, each in here:
+            pattern = each.job.pattern(each.placement.rate)
+            flows = each.placement.links[link] / capacities[link]
+            loads.append(flows * float(sum(pattern.volume)) / pattern.alone_ms)
+            computing.append(float(sum(pattern.compute)) / pattern.alone_ms)
+            peaks.append(flows * pattern.peak)
+        yield tuple((at, load) for (at, _), load in zip(here, loads, strict=True))
+        for one, two in combinations(range(len(here)), 2):
+            if peaks[one] + peaks[two] > 1:
+                yield (
+                    (here[one][0], loads[one] + (1 - peaks[two]) * computing[one]),
+                    (here[two][0], loads[two] + (1 - peaks[one]) * computing[two]),
+                )

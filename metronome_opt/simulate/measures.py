@@ -36,8 +36,8 @@ class Run:
     events
         Number of events.
     bound
-        Lower bound of the slowdown at the places where jobs run, mean over time and jobs (see
-        `simulate.bounds`); None if it was not asked for.
+        Lower bound, at the places where jobs run, of the time that all of them run together over
+        what their iterations take alone (see `simulate.bounds`); None if it was not asked for.
     """
 
     jobs: pd.DataFrame

@@ -14,9 +14,8 @@ no pair. models/formulations/kept.md has the proofs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple, Self
 
@@ -71,18 +70,18 @@ class _Use(NamedTuple):
     """
 
     period: int
-    gaps: tuple[Fraction, ...]
-    bursts: tuple[tuple[Fraction, Fraction], ...]
+    gaps: Sequence[Fraction]
+    bursts: Sequence[tuple[Fraction, Fraction]]
 
     @classmethod
     def of(cls, pattern: Pattern, period: int, share: Fraction) -> Self:
         """Return what iterations do where 1 Mbit/s takes such a share of the link."""
         before, *between, after = pattern.compute
-        bursts = tuple(
+        bursts = [
             (volume / rate, rate * share)
             for volume, rate in zip(pattern.volume, pattern.rate, strict=True)
-        )
-        return cls(period, (after + before, *between), bursts)
+        ]
+        return cls(period, [after + before, *between], bursts)
 
     @property
     def computing(self) -> Fraction:
@@ -204,7 +203,6 @@ def _on_link(
             yield _Place(link, pair, kind), dict(zip(pair, shares, strict=True))
 
 
-@lru_cache(maxsize=4096)  # a simulation asks again whenever one of its jobs comes or goes
 def _pair_shares(first: _Use, second: _Use) -> list[tuple[Fraction, Fraction]]:
     """Return the shares of two jobs by kind of constraint; none if the link carries both at once.
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from random import Random
+from typing import Literal
 
+from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
 from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Outlook, Placed
@@ -13,12 +16,14 @@ from metronome_opt.allocation.starts import PATIENCE, Patience, Waiting, decide_
 from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.scenario.network import Placement
+from metronome_opt.simulate.policies.network import GROWTH
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.policies.rotation import group_instance, shifted
 from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
 from metronome_opt.slowdown.candidates import IDLE
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import SAFE
 from metronome_opt.solvers.budget import Budget
 
 
@@ -36,7 +41,12 @@ class Metronome(Default):
     periods
         Whether gated jobs may be stretched.
     network
-        How links are assumed to be shared; as they are if left out.
+        How links are assumed to be shared; left out, both fairly and as over TCP, as the controller
+        assumes, or by weight or strictly where they are.
+    lengths
+        Whether it is known how long jobs will run; ``rough``: to a factor of two.
+    mltcp
+        Whether hosts share as under the policy of this name.
     quick
         Whether plans are judged by few short plays, and no group of jobs is gated in part.
     idle
@@ -58,6 +68,8 @@ class Metronome(Default):
         slots: bool = True,
         periods: bool = True,
         network: Sharing | None = None,
+        lengths: Literal["known", "rough", "unknown"] = "known",
+        mltcp: bool = False,
         quick: bool = True,
         idle: float | None = None,
         cushion: int = 0,
@@ -68,6 +80,8 @@ class Metronome(Default):
     ) -> None:
         super().__init__(seed)
         self._places, self._slots, self._network = places, slots, network
+        self._lengths = lengths
+        self.growth = GROWTH if mltcp else None
         self._patience = Patience(departures if waits else 0, ageing)
         self._outlook = Outlook(exposure, rack)
         self._terms = Terms(
@@ -85,7 +99,9 @@ class Metronome(Default):
     ) -> Iterator[tuple[TrainingJob, Placement]]:
         """Yield the jobs whose cheapest start is now."""
         occupancy = self._occupancy(state)
-        asked = [Waiting(job.demand, state.now - 1000 * job.work.arrival_s) for job in waiting]
+        asked = [
+            Waiting(self._demand(job), state.now - 1000 * job.work.arrival_s) for job in waiting
+        ]
         decisions = decide_starts(asked, occupancy, self._seed, self._patience)
         for job in waiting:
             placement = decisions[job.name].placement
@@ -113,17 +129,28 @@ class Metronome(Default):
     def _occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, for prices that expect others to come."""
         if self._meetings is None:
-            self._meetings = Meetings([self._sharing(state)])
+            self._meetings = Meetings(self._sharings(state))
         placed = [
-            Placed(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
+            Placed(self._demand(each.job, state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         ]
         outlook = self._outlook.at(state.room.busy)
         candidates = CANDIDATES if self._places else 1
         return Occupancy(state.room, placed, self._meetings, outlook, candidates)
 
-    def _sharing(self, state: SimState) -> Sharing:
-        return self._network or state.sharing
+    def _sharings(self, state: SimState) -> Sequence[Sharing]:
+        if self._network is not None:
+            return (self._network,)
+        return SAFE if state.sharing in SAFE else (state.sharing,)
+
+    def _demand(self, job: TrainingJob, left_ms: float | None = None) -> Demand:
+        """Return a job as it is known, of which so much is left; all of it if None."""
+        length = job.demand.length_ms if left_ms is None else left_ms
+        if self._lengths == "unknown" or length is None:
+            return replace(job.demand, length_ms=None)
+        if self._lengths == "rough":
+            length *= 2 ** Random(f"{self._seed} {job.name}").uniform(-1, 1)  # noqa: S311 (no secret)
+        return replace(job.demand, length_ms=length)
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Gate the jobs around those that came and left, where they gain by it."""
@@ -139,7 +166,7 @@ class Metronome(Default):
         instance = group_instance(state, periods)
         key = instance.jobs, instance.links
         if key not in self._plans:
-            terms = replace(self._terms, sharings=(self._sharing(state),))
+            terms = replace(self._terms, sharings=self._sharings(state))
             self._plans[key] = minimise(instance, terms, Budget()).plan
         plan = self._plans[key]
         starts = _starts(state, plan, members)

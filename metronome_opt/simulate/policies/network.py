@@ -9,6 +9,7 @@ from metronome_opt.engine.conditions import Growth
 from metronome_opt.simulate.policies.plain import Nearest
 from metronome_opt.simulate.state import Order, Running, SimState
 
+GROWTH = Growth(slope=1.75, intercept=0.25)
 _CLASSES = 8  # of traffic that interfaces and switches tell apart
 
 
@@ -22,7 +23,7 @@ class Mltcp(Nearest):
     Source: MLTCP (arXiv 2402.09589, HotNets 2024); slope and intercept are our choice.
     """
 
-    growth = Growth(slope=1.75, intercept=0.25)
+    growth = GROWTH
 
 
 class Crux(Nearest):
