@@ -16,8 +16,10 @@ from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.plan import HOME as CHECKOUT
 from benchmarks.evaluation.recorded import RECORDS
 from benchmarks.evaluation.written import FIGURES, read_figures
-from benchmarks.testbed.agreement import as_run, steady, times_of
+from benchmarks.testbed.agreement import as_run, steady, times_of, usable
 from benchmarks.testbed.cases import JITTER, QUEUES, read_cases
+from benchmarks.testbed.placed import FILE as PLACED
+from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedRun
 from metronome_opt.journal import read_journal
 
@@ -59,4 +61,12 @@ def testbed_figures() -> Figures:
             key = cell.format(case) + ("/gated" if run.periods else "/free")
             for name, job in zip(case.job_names, case.jobs, strict=True):
                 found[key].append(float(times_of(run.jobs[name])[1:].mean()) / job.period)
-    return {key: Figure(sum(values) / len(values)) for key, values in found.items()}
+    return {key: Figure(sum(values) / len(values)) for key, values in found.items()} | _placed()
+
+
+def _placed() -> Figures:
+    """Return mean iterations of clusters over periods, by how jobs were placed."""
+    runs = usable(read_journal([PLACED.with_suffix(".jsonl.xz")], BedRun))
+    means = summary(runs).xs("free", level="mode").mean(axis=1)
+    found = {f"testbed/placed/{way}/free": Figure(float(mean)) for way, mean in means.items()}
+    return {**found, "testbed/placed/runs": Figure(len(runs))}

@@ -80,7 +80,7 @@ def crossing(*others: dict[str, Any]) -> Scenario:
     """Return a and b on nodes 0 and 1, while another job holds nodes 2 and 3 for 52.5 s.
 
     Alone an iteration of a and b is a burst of 40 ms after 20 ms, together it takes 80 ms or, with
-    slots, a little more.
+    slots and idle time, up to 90.
     """
     blocks: dict[str, Any] = {"model": "Short", "batch": 1, "iterations": 2100, "each": {"gpus": 2}}
     return scene(
@@ -99,9 +99,9 @@ def test_job_moves_when_another_leaves_room() -> None:
     leaves_s = rows["block"]["end_s"]
     assert leaves_s == pytest.approx(52.5, rel=0.02)
     for job, iterations, costs_s in (("a", 2000, 0), ("b", 1000, 5)):
-        left_s = [0.06 * (iterations - leaves_s / together_s) for together_s in (0.08, 0.085)]
+        left_s = [0.06 * (iterations - leaves_s / together_s) for together_s in (0.08, 0.09)]
         again_s = rows[job]["end_s"] - leaves_s - costs_s
-        assert left_s[0] <= again_s <= left_s[1] + 0.085
+        assert left_s[0] <= again_s <= left_s[1] + 0.09
         assert rows[job]["iterations"] == iterations
 
 
