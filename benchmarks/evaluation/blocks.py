@@ -24,7 +24,7 @@ _JOBS = {
     "two to four on one link": "one-link/all",
 }
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
-BASELINES = ("default", "exclusive", "cassini", "mltcp", "crux")
+BASELINES = ("default", "balanced", "exclusive", "cassini", "mltcp", "crux")
 
 
 def change(figure: Figure | None) -> str:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _OURS = {
     "default": ("spread by free GPUs, no network, no shifting", "plain:Default"),
     "nearest": ("fewest racks, then nodes, as topology-aware schedulers place", "plain:Nearest"),
+    "balanced": ("links overbooked least at peak, then nearest", "plain:Balanced"),
     "exclusive": ("bandwidth reserved at peak, jobs wait for it", "plain:Exclusive"),
     "cassini": ("most compatible placement, time shifts of CASSINI", "plain:Cassini"),
     "mltcp": ("nearest; hosts send faster the more of an iteration is sent", "network:Mltcp"),

@@ -80,6 +80,27 @@ class Nearest(Default):
         return state.room.nearest(job.demand)
 
 
+class Balanced(Default):
+    """Puts tasks where links are overbooked least at peak; of equals, on the nearest nodes.
+
+    It balances load and knows nothing of time.
+    """
+
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
+        """Return the placement whose most booked link is overbooked least."""
+        load, capacities = state.load(), state.room.cluster.capacities
+
+        def cost(placement: Placement) -> tuple[Fraction, tuple[int, ...]]:
+            peak = Running(job, placement).peak
+            booked = (
+                Fraction(load[link] + flows * peak, capacities[link])
+                for link, flows in placement.links.items()
+            )
+            return max([Fraction(1), *booked]), distance(placement)
+
+        return min(state.room.candidates(job.demand), key=cost, default=None)
+
+
 class Ideal(Default):
     """The default on a network without contention: a bound for all policies."""
 
