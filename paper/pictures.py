@@ -40,7 +40,7 @@ def attribution(figures: Figures, picture: Picture) -> None:
     """Draw the shares of places, waiting and slots, by GPUs of a node and sharing."""
     for axes, sharing in zip(picture.subplots(1, 2, sharey=True), SHARING, strict=True):
         for at, gpus in enumerate(GPUS):
-            key = f"topologies/gpus={gpus},sharing={sharing}"
+            key = f"topologies/gpus={gpus},uplinks=2to1,sharing={sharing}"
             ends = [0.0, 0.0]  # of gains and of losses, which pile up apart
             for each, style in _SHADES.items():
                 gain = -figures.get(f"{key}/{each}/shapley", Figure(0.0)).mean

@@ -69,8 +69,8 @@ def attribution(figures: Figures) -> str:
         plain = key.endswith(("first", "last")) and key != "periods/last"
         return tex(figures, f"topologies/{label}/{key}", "val" if plain else "ci", small=True)
 
-    labels = {f"sharing={each}": SHARING[each] for each in SHARING}
-    labels |= {f"gpus={each},sharing=tcp": f"GPUs: {each}, TCP" for each in GPUS}
+    labels = {f"uplinks=2to1,sharing={each}": SHARING[each] for each in SHARING}
+    labels |= {f"gpus={each},uplinks=2to1,sharing=tcp": f"GPUs: {each}, TCP" for each in GPUS}
     rows = ([shown, *(cell(label, key) for key in keys)] for label, shown in labels.items())
     top = ["", *(f"\\multicolumn{{3}}{{c}}{{{each}}}" for each in decisions.values()), "periods"]
     return _tabular("l" + "r" * 10, ["", *("first", "last", "mean") * 3, "last"], rows, top)

@@ -56,6 +56,7 @@ def decisions(figures: Figures) -> str:
             rows.append(
                 [
                     f"{gpus}, {network}",
+                    _count(figures.get(f"{key}/seeds")),
                     change(figures.get(f"{key}/packing")),
                     *(change(figures.get(f"{key}/{each}/shapley")) for each in ("places", "waits")),
                     change(figures.get(f"{key}/slots/shapley")),
@@ -66,6 +67,7 @@ def decisions(figures: Figures) -> str:
             )
     headings = [
         "GPUs of a node",
+        "seeds",
         "packing",
         "places",
         "waiting",
@@ -85,8 +87,8 @@ def jobs(figures: Figures) -> str:
         gain = change(figures.get(f"{fair}/metronome/completion")) if fair != tcp else _DASH
         policies = "metronome", "mltcp", "ideal"
         others = (change(figures.get(f"{tcp}/{each}/completion")) for each in policies)
-        rows.append([shown, gain, *others])
-    return _table(["jobs", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
+        rows.append([shown, _count(figures.get(f"{tcp}/seeds")), gain, *others])
+    return _table(["jobs", "seeds", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
 
 
 def topologies(figures: Figures) -> str:

@@ -72,6 +72,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
     for label, chosen in _slices(settings):
         piece = together.only(chosen)
         deep = label.count(",")
+        found[f"{name}/{label}/seeds"] = Figure(_whole_seeds(piece))
         shown = [each for each in MEASURES if deep < 1 or each == "completion"]
         shown += ["slowdown"] if deep == 1 else []
         for policy in together.policies:
@@ -95,6 +96,13 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
             found[f"{name}/{policy}/shorter"] = Figure(shorter)
             found[f"{name}/{policy}/longer"] = Figure(longer)
     return found
+
+
+def _whole_seeds(part: StudyPart) -> int:
+    """Return the number of seeds with a run of each policy in each cell."""
+    done = part.runs.index.to_frame(index=False)
+    runs = len(part.cells) * done["policy"].nunique()
+    return int((done.groupby("seed").size() == runs).sum())
 
 
 def _add_measures(part: StudyPart) -> None:
