@@ -24,6 +24,12 @@ _JOBS = {
     "two to four on one link": "one-link/all",
 }
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
+_LEFT = """\
+**Whom a job meets decides more than when it sends.** On the nearest nodes of these clusters jobs run \
+{} times as long as on
+networks of their own, and no slots, shifts or priorities could take that below {} there; where \
+`metronome` places them they run
+{} times as long without slots, at best {}."""
 BASELINES = ("default", "balanced", "exclusive", "cassini", "mltcp", "crux")
 
 
@@ -89,6 +95,18 @@ def jobs(figures: Figures) -> str:
         others = (change(figures.get(f"{tcp}/{each}/completion")) for each in policies)
         rows.append([shown, _count(figures.get(f"{tcp}/seeds")), gain, *others])
     return _table(["jobs", "seeds", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
+
+
+def left(figures: Figures) -> str:
+    """Return a sentence on what slots could bring at most, beside the nearest nodes."""
+    key = "topologies/uplinks=2to1,sharing=tcp/{}/{}"
+    own, nearest = key.format("metronome:slots=no", "{}"), key.format("nearest", "{}")
+    numbers = [
+        _number(figures.get(policy.format(each)))
+        for policy in (nearest, own)
+        for each in ("running", "bound")
+    ]
+    return _LEFT.format(*numbers)
 
 
 def topologies(figures: Figures) -> str:
@@ -222,6 +240,7 @@ def _count(figure: Figure | None) -> str:
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "decisions": decisions,
     "jobs": jobs,
+    "left": left,
     "topologies": topologies,
     **{
         name: _part(name, heading)
