@@ -90,7 +90,7 @@ def simulate(
         ),
     ] = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="Bound slowdowns at the places where jobs run, too.")
+        bool, typer.Option("--bound", help="Bound the time that jobs run at their places, too.")
     ] = False,
     as_json: options.Json = False,
 ) -> int:

@@ -6,7 +6,7 @@ bursts for no more than the time that computing leaves. These constraints are li
 of jobs, over that of a job with a network of its own, so that the greatest mean progress is the
 value of a linear program. Whatever slots, shifts and priorities do, and however computing times
 vary, jobs that did this work ran for as long at least. The bound does not know how an interval
-begins. Source: models/formulations/kept.md, constraints of loads and pairs, the first kind.
+begins. Source: models/formulations/kept.md, "Progress".
 """
 
 from __future__ import annotations

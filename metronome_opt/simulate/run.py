@@ -50,7 +50,7 @@ def simulate(
     watch
         Links whose rates are traced.
     bounded
-        Whether to bound slowdowns at the places where jobs run.
+        Whether to bound the time that jobs run at the places where they do.
 
     Raises
     ------
