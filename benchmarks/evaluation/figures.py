@@ -2,9 +2,9 @@
 
 ``topologies/sharing=tcp/metronome/completion`` is by how many per cent mean completion under
 `metronome` differs from that on the nearest nodes, in pairs of runs of one scenario, as a mean over
-seeds; of the cells with ``sharing=tcp``, or of ``all``. Intervals are 95 % bootstrap intervals over
-seeds. With many cells some differ by chance: ``.../shorter`` and ``.../longer`` count those that do
-by Holm's procedure, at 5 % for all cells of a part together.
+seeds; of the cells with ``sharing=tcp``, or of ``all``. Intervals are those of Student's t, 95 %,
+over seeds. With many cells some differ by chance: ``.../shorter`` and ``.../longer`` count those
+that do by Holm's procedure, at 5 % for all cells of a part together.
 """
 
 from __future__ import annotations

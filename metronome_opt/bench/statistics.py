@@ -7,11 +7,10 @@ timed) always counts, with a value that its function states; none is left out of
 from __future__ import annotations
 
 import math
-import warnings
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 Steps = Sequence[tuple[float, Fraction]]
 """Seconds and values of the incumbents, in order of time."""
@@ -20,9 +19,6 @@ PENALTY = 2.0
 """Time limits that a failure counts in PAR2."""
 MISSING = "-"
 CONFIDENCE = 0.95
-RESAMPLES = 9999
-_SEED = 0
-_METHODS: tuple[Literal["BCa", "percentile"], ...] = ("BCa", "percentile")
 
 
 # ------------------------------------------------------------------ of a run
@@ -102,10 +98,7 @@ class Interval:
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Return the mean of independent values and its 95 % bootstrap confidence interval.
-
-    The method is BCa, bias corrected and accelerated; where it is not defined, the percentiles of
-    the bootstrap distribution. The same values in the same order give the same interval.
+    """Return the mean of independent values and its 95 % confidence interval, by Student's t.
 
     Parameters
     ----------
@@ -116,41 +109,20 @@ def mean_interval(values: Sequence[float]) -> Interval:
     ------
     ValueError
         If there are no values or one is not finite.
-
-    References
-    ----------
-    B. Efron, "Better bootstrap confidence intervals", Journal of the American Statistical
-    Association 82(397), 1987.
     """
     if not values or not all(map(math.isfinite, values)):
         raise ValueError("an interval needs values, all of them finite")
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count == 1:
         return Interval(mean, None, None, 1)
     if min(values) == max(values):
-        return Interval(values[0], values[0], values[0], len(values))
-    ends = (_bootstrap(values, method) for method in _METHODS)
-    low, high = next(each for each in ends if all(map(math.isfinite, each)))
-    return Interval(mean, low, high, len(values))
+        return Interval(values[0], values[0], values[0], count)
+    from scipy.special import stdtrit
 
-
-def _bootstrap(
-    values: Sequence[float], method: Literal["BCa", "percentile"]
-) -> tuple[float, float]:
-    import numpy as np
-    from scipy.stats import bootstrap
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # where BCa is not defined its ends are not finite
-        ends = bootstrap(
-            (list(values),),
-            np.mean,
-            n_resamples=RESAMPLES,
-            confidence_level=CONFIDENCE,
-            method=method,
-            rng=np.random.default_rng(_SEED),
-        ).confidence_interval
-    return float(ends.low), float(ends.high)
+    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2))
+    width = quantile * statistics.stdev(values) / math.sqrt(count)
+    return Interval(mean, mean - width, mean + width, count)
 
 
 # ------------------------------------------------------------------ as text

@@ -305,7 +305,7 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
     """Write ``jobs.csv``, ``links.csv`` and ``estimates.csv``; return their paths.
 
     The first two have the runs that were done. The third has the means of all measures over the
-    seeds with 95 % bootstrap intervals, of the whole study and of each cell; a row with ``against``
+    seeds with 95 % intervals, of the whole study and of each cell; a row with ``against``
     is the mean of ratios, one for each pair of runs of one scenario. What is not known is empty.
 
     Raises

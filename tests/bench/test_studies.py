@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.statistics import Interval
 from metronome_opt.bench.studies import StudyPart, parts_of, summarise, write_tables
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
@@ -34,24 +33,31 @@ def estimates(records: Sequence[SimulationRecord], folder: Path) -> pd.DataFrame
 # and 150; p99 of 80 and 240 is 238.4; queueing 5 and 0. Ratios 160 / 200 and 150 / 200; slowdowns
 # 1.03 / 1.10 and 1.01 / 1.10.
 BY_HAND = {
-    ("default", "", "completion_mean_s"): (200, 200, 200),
-    ("default", "", "completion_p99_s"): (249, 200, 298),
-    ("default", "", "makespan_s"): (200, 200, 200),
-    ("default", "", "iterations"): (2000, 2000, 2000),
-    ("metronome", "", "completion_mean_s"): (155, 150, 160),
-    ("metronome", "", "completion_p99_s"): (194.2, 150, 238.4),
-    ("metronome", "", "queueing_mean_s"): (2.5, 0, 5),
-    ("metronome", "default", "completion_mean_s"): (0.775, 0.75, 0.8),
-    ("metronome", "default", "slowdown_mean"): (1.02 / 1.1, 1.01 / 1.1, 1.03 / 1.1),
-    ("metronome", "exclusive", "utilisation_used"): (1.25, 1.25, 1.25),
+    ("default", "", "completion_mean_s"): (200, 200),
+    ("default", "", "completion_p99_s"): (298, 200),
+    ("default", "", "makespan_s"): (200, 200),
+    ("default", "", "iterations"): (2000, 2000),
+    ("metronome", "", "completion_mean_s"): (160, 150),
+    ("metronome", "", "completion_p99_s"): (238.4, 150),
+    ("metronome", "", "queueing_mean_s"): (5, 0),
+    ("metronome", "default", "completion_mean_s"): (0.8, 0.75),
+    ("metronome", "default", "slowdown_mean"): (1.03 / 1.1, 1.01 / 1.1),
+    ("metronome", "exclusive", "utilisation_used"): (1.25, 1.25),
 }
+
+
+def ends_of(one: float, other: float) -> tuple[float, float, float]:
+    """Return mean and ends of two values: Student's quantile is 12.7062, their deviation d / √2."""
+    mean, width = (one + other) / 2, 12.7062 * abs(one - other) / 2
+    return mean, mean - width, mean + width
 
 
 def test_means_and_ratios_of_pairs(tmp_path: Path) -> None:
     table = estimates(list(small()), tmp_path).loc["example"].T
-    for where, ends in BY_HAND.items():
+    for where, values in BY_HAND.items():
         row = table[where]
-        assert tuple(map(float, row[["mean", "low", "high"]])) == pytest.approx(ends), where
+        found = tuple(map(float, row[["mean", "low", "high"]]))
+        assert found == pytest.approx(ends_of(*values), rel=1e-5), where
         assert row["seeds"] == 2
     assert ("default", "default", "completion_mean_s") not in table
 
@@ -101,8 +107,11 @@ def test_bad_records_are_refused_in_one_line(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ means over cells and seeds
 
 
-def completion(part: StudyPart, policy: str) -> Interval | None:
-    return part.mean(policy, "completion_mean_s")
+def completion(part: StudyPart, policy: str) -> tuple[float | None, ...]:
+    found = part.mean(policy, "completion_mean_s")
+    assert found is not None
+    assert found.count == 2
+    return found.mean, found.low, found.high
 
 
 def test_a_seed_counts_with_its_mean_over_the_cells() -> None:
@@ -113,8 +122,8 @@ def test_a_seed_counts_with_its_mean_over_the_cells() -> None:
         for seed in (0, 2)
     ]
     together, *cells = parts_of(records)
-    assert completion(together, "default") == Interval(301.0, 300.0, 302.0, 2)
-    assert completion(cells[0], "default") == Interval(101.0, 100.0, 102.0, 2)
+    assert completion(together, "default") == pytest.approx(ends_of(300, 302), rel=1e-5)
+    assert completion(cells[0], "default") == pytest.approx(ends_of(100, 102), rel=1e-5)
 
 
 def test_a_seed_that_did_not_run_everywhere_is_left_out() -> None:
@@ -124,7 +133,7 @@ def test_a_seed_that_did_not_run_everywhere_is_left_out() -> None:
         one("metronome", 70.0, seed=2),
         simulation("metronome", seed=1, kind="out_of_time"),
     ]
-    assert completion(whole(records), "metronome") == Interval(60.0, 50.0, 70.0, 2)
+    assert completion(whole(records), "metronome") == pytest.approx(ends_of(50, 70), rel=1e-5)
 
 
 def test_a_summary_has_no_mean_where_jobs_did_not_finish() -> None:
