@@ -25,7 +25,7 @@ _SHADES: Mapping[str, dict[str, Any]] = {
     "waits": {"facecolor": "#56B4E9", "hatch": "////", "label": "waiting"},
     "slots": {"facecolor": "#E69F00", "hatch": "....", "label": "slots"},
 }
-_MARKS = {"cassini": "^", "metronome": "o", "ideal": "k_"}
+_MARKS = {"cassini": "^", "mltcp": "s", "metronome": "o", "ideal": "k_"}
 _FLEETS = {
     (4, "metronome"): "o--",
     (12, "metronome"): "o-",
@@ -65,7 +65,7 @@ def one_link(figures: Figures, picture: Picture) -> None:
         axes.plot([float(match[1]) for match in matches], gains, mark, ms=4, label=policy)
     axes.set_xlabel("best score that shifts can reach")
     axes.set_ylabel("completion shorter, %")
-    picture.legend(loc="outside upper center", ncols=3, frameon=False)
+    picture.legend(loc="outside upper center", ncols=4, frameon=False)
 
 
 def fleets(figures: Figures, picture: Picture) -> None:

@@ -74,7 +74,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
         deep = label.count(",")
         found[f"{name}/{label}/seeds"] = Figure(_whole_seeds(piece))
         shown = [each for each in MEASURES if deep < 1 or each == "completion"]
-        shown += ["slowdown"] if deep == 1 else []
+        shown += ["slowdown", "weighted"] if deep == 1 else []
         for policy in together.policies:
             for measure in shown:
                 column = MEASURES[measure]
