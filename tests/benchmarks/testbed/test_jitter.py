@@ -74,6 +74,7 @@ def test_gated_jobs_are_held_against_free_ones_like_them() -> None:
         "uplink_mbps": 200,
         "queue_ms": 20,
         "congestion": "cubic",
+        "fits": True,
         "runs": 1,
         "free": pytest.approx(1.04),
         "gated": pytest.approx(1.07),
@@ -87,6 +88,7 @@ def test_gated_jobs_are_held_against_free_ones_like_them() -> None:
     }
     assert (other["queue_ms"], other["apart"]) == (1, 1)
     assert math.isnan(other["gated"])
+    assert other["fits"] is None
 
 
 def test_jobs_are_apart_when_all_are_and_not_before_twenty_iterations() -> None:
