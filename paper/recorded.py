@@ -67,6 +67,8 @@ def testbed_figures() -> Figures:
 def _placed() -> Figures:
     """Return mean iterations of clusters over periods, by how jobs were placed."""
     runs = usable(read_journal([PLACED.with_suffix(".jsonl.xz")], BedRun))
-    means = summary(runs).xs("free", level="mode").mean(axis=1)
-    found = {f"testbed/placed/{way}/free": Figure(float(mean)) for way, mean in means.items()}
-    return {**found, "testbed/placed/runs": Figure(len(runs))}
+    found = {"testbed/placed/runs": Figure(len(runs))}
+    means = summary(runs).T.mean()
+    for way in means.index.unique("placed"):
+        found[f"testbed/placed/{way}/free"] = Figure(float(means[way, "free"]))
+    return found
