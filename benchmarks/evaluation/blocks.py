@@ -13,7 +13,9 @@ GPUS = ("1", "2", "4", "8")
 UPLINKS = {"1to1": "1:1", "2to1": "2:1", "4to1": "4:1"}
 SHARING = {"fair": "fair shares", "tcp": "as over TCP"}
 _JOBS = {
-    "many models, 1 to 8 GPUs in a node": "topologies/uplinks=2to1,sharing={}",
+    "many models, uplinks 1:1": "topologies/uplinks=1to1,sharing={}",
+    "many models, uplinks 2:1": "topologies/uplinks=2to1,sharing={}",
+    "many models, uplinks 4:1": "topologies/uplinks=4to1,sharing={}",
     "many models, 24 nodes": "dynamic/all",
     "the same, there from the beginning": "static/all",
     "groups of alike jobs": "sweeps/sharing={}",
