@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 from metronome_opt.errors import InputError, MetronomeError
@@ -82,7 +81,7 @@ def _fail(lines: Sequence[str], status: int) -> int:
 def _interrupt_on_terminate() -> None:
     """Treat SIGTERM as Ctrl-C: the best result is still written."""
 
-    def interrupt(_number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, frame: Any) -> None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job of a script
             signal.default_int_handler(signal.SIGINT, frame)
         signal.raise_signal(signal.SIGINT)

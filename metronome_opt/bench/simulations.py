@@ -208,7 +208,7 @@ def checksum(study: Study) -> str:
         files = sorted(path for path in Path(folder).glob("*") if path.is_file())
         document["workloads"] = {path.name: _sha256(path) for path in files}
     trace = document["draw"].get("trace")
-    if trace and trace["file"] is not None:
+    if trace and Path(trace["file"] or "").is_file():  # a missing one is refused where it is read
         trace["file"] = _sha256(Path(trace["file"]))
     text = json.dumps(document, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
