@@ -100,11 +100,9 @@ def jobs(figures: Figures) -> str:
 
 def left(figures: Figures) -> str:
     """Return a sentence on what slots could bring at most, beside the nearest nodes."""
-    key = "topologies/uplinks=2to1,sharing=tcp/{}/{}"
-    own, nearest = key.format("metronome:slots=no", "{}"), key.format("nearest", "{}")
     numbers = [
-        _number(figures.get(policy.format(each)))
-        for policy in (nearest, own)
+        _number(figures.get(f"topologies/uplinks=2to1,sharing=tcp/{policy}/{each}"))
+        for policy in ("nearest", "metronome:slots=no")
         for each in ("running", "bound")
     ]
     return _LEFT.format(*numbers)

@@ -27,10 +27,7 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.plot.style import in_order
 from metronome_opt.simulate.study import Cell
 
-BASELINE, NEAREST, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (
-    *("default", "nearest", "exclusive", "cassini", "metronome", "ideal"),
-)
-DONE = "done"
+_BASELINES = ("default", "nearest", "exclusive")
 ALL_CELLS = "all cells"
 
 _Table = Literal["jobs", "links"]
@@ -327,7 +324,7 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
 def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
     for policy, measure in product(part.policies, MEASURES):
         yield _estimate(part, part.mean(policy, measure), policy, measure)
-    baselines = [policy for policy in (BASELINE, NEAREST, EXCLUSIVE) if policy in part.policies]
+    baselines = [policy for policy in _BASELINES if policy in part.policies]
     for against, policy, measure in product(baselines, part.policies, MEASURES):
         if policy != against:
             ratio = part.paired(policy, against, measure)

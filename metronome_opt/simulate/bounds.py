@@ -66,8 +66,8 @@ def _greatest_progress(running: Sequence[Running], state: SimState) -> float:
             rows.append(row)
     if not rows:
         return sum(value) / len(value)
-    found = linprog(-np.array(value), A_ub=np.array(rows), b_ub=np.ones(len(rows)), bounds=(0, 1))
-    return -float(found["fun"]) / len(value)
+    best = linprog(-np.array(value), A_ub=np.array(rows), b_ub=np.ones(len(rows)), bounds=(0, 1))
+    return -float(best["fun"]) / len(value)
 
 
 def _constraints(
@@ -75,19 +75,19 @@ def _constraints(
 ) -> Iterator[tuple[tuple[int, float], ...]]:
     """Yield shares of jobs, by their indices: times progress they add up to no more than 1."""
     capacities = state.room.cluster.capacities
+    positions = {each.job.index: at for at, each in enumerate(running)}
+    patterns = [each.job.pattern(each.placement.rate) for each in running]
+    computing = [float(sum(each.compute)) / each.alone_ms for each in patterns]
+    sent = [float(sum(each.volume)) / each.alone_ms for each in patterns]
     for link, users in state.users.items():
-        loads, computing, peaks = [], [], []
-        here = [(at, each) for at, each in enumerate(running) if each.job.index in users]
-        for _, each in here:
-            pattern = each.job.pattern(each.placement.rate)
-            flows = each.placement.links[link] / capacities[link]
-            loads.append(flows * float(sum(pattern.volume)) / pattern.alone_ms)
-            computing.append(float(sum(pattern.compute)) / pattern.alone_ms)
-            peaks.append(flows * pattern.peak)
-        yield tuple((at, load) for (at, _), load in zip(here, loads, strict=True))
-        for one, two in combinations(range(len(here)), 2):
+        here = sorted(positions[index] for index in users)
+        flows = {at: running[at].placement.links[link] / capacities[link] for at in here}
+        loads = {at: flows[at] * sent[at] for at in here}
+        peaks = {at: flows[at] * patterns[at].peak for at in here}
+        yield tuple(loads.items())
+        for one, two in combinations(here, 2):
             if peaks[one] + peaks[two] > 1:
                 yield (
-                    (here[one][0], loads[one] + (1 - peaks[two]) * computing[one]),
-                    (here[two][0], loads[two] + (1 - peaks[one]) * computing[two]),
+                    (one, loads[one] + (1 - peaks[two]) * computing[one]),
+                    (two, loads[two] + (1 - peaks[one]) * computing[two]),
                 )

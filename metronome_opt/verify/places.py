@@ -116,12 +116,17 @@ def _cost_faults(scenario: Document, places: Mapping[str, Sequence[str]]) -> Ite
     """Yield jobs whose tasks the filter of Diktyo's plugin NetworkOverhead would reject."""
     costs = {(e["origin"], e["destination"]): e["cost"] for e in scenario["cluster"]["zone_costs"]}
     hosts = {node["name"]: node for node in scenario["cluster"]["nodes"]}
+    region_of = {node["rack"]: node["region"] for node in hosts.values() if node["region"]}
+    regions: dict[tuple[str | None, str | None], int] = {}  # the most expensive way between them
+    for (origin, destination), cost in costs.items():
+        ends = region_of.get(origin), region_of.get(destination)
+        regions[ends] = max(cost, regions.get(ends, 0))
     for job in scenario["jobs"]:
         most, nodes = job.get("max_network_cost"), places.get(job["name"], ())
         if not costs or most is None or job["nodes"] is not None or not hosts.keys() >= {*nodes}:
             continue
         for node, following in zip(nodes, [*nodes[1:], *nodes[:1]], strict=True):
-            cost = _cost(hosts[node], hosts[following], costs, [*hosts.values()])
+            cost = _cost(hosts[node], hosts[following], costs, regions)
             if node != following and cost is not None and cost > most:
                 stated = f"{node} and {following}, at a network cost of {cost:,}"
                 yield Violation(f"places.{job['name']}", stated, f"it tolerates {most:,}")
@@ -130,8 +135,8 @@ def _cost_faults(scenario: Document, places: Mapping[str, Sequence[str]]) -> Ite
 def _cost(
     here: Document,
     there: Document,
-    costs: Mapping[tuple[str, str], int],
-    hosts: Sequence[Document],
+    racks: Mapping[tuple[str | None, str | None], int],
+    regions: Mapping[tuple[str | None, str | None], int],
 ) -> float | None:
     """Return the cost from a node to another one; None where unknown, which is tolerated."""
     if there["region"] is None and there["rack"] is None:
@@ -139,11 +144,9 @@ def _cost(
     if (here["region"], here["rack"]) == (there["region"], there["rack"]):
         return 0
     if here["region"] == there["region"]:
-        return costs.get((here["rack"], there["rack"]))
-    racks = [{h["rack"] for h in hosts if h["region"] == end["region"]} for end in (here, there)]
-    between = [cost for (a, b), cost in costs.items() if a in racks[0] and b in racks[1]]
-    known = here["region"] is not None and there["region"] is not None
-    return max(between, default=None) if known else None
+        return racks.get((here["rack"], there["rack"]))
+    ends = here["region"], there["region"]
+    return None if None in ends else regions.get(ends)
 
 
 def _flow_faults(

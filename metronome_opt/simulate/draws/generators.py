@@ -23,6 +23,7 @@ from metronome_opt.simulate.draws.setup import (
     Seconds,
     Setup,
     Span,
+    nodes_by_rack,
     stream,
 )
 
@@ -126,9 +127,7 @@ def take_fragment(
 
     Return the nodes in order, their GPUs being `free` no more; None if there are too few.
     """
-    names: dict[str | None, list[str]] = {}
-    for node in cluster.nodes:
-        names.setdefault(node.rack, []).append(node.name)
+    names = nodes_by_rack(cluster)
     pool: list[str] = []
     for count, rack in enumerate(draw.sample(list(names), len(names)), 1):
         pool += [node for node in names[rack] if free[node]]

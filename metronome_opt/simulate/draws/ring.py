@@ -10,7 +10,14 @@ from metronome_opt.errors import InputError, naming
 from metronome_opt.records import Name, Positive
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.published import read_published
-from metronome_opt.simulate.draws.setup import Generator, Seconds, Setup, published_job, stream
+from metronome_opt.simulate.draws.setup import (
+    Generator,
+    Seconds,
+    Setup,
+    nodes_by_rack,
+    published_job,
+    stream,
+)
 
 
 class Ring(Generator):
@@ -37,10 +44,7 @@ class Ring(Generator):
 
     def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs in the order of the racks."""
-        racks: dict[str | None, list[str]] = {}
-        for node in setup.cluster.nodes:
-            racks.setdefault(node.rack, []).append(node.name)
-        pairs = list(racks.values())
+        pairs = list(nodes_by_rack(setup.cluster).values())
         if len(pairs) < 3 or any(len(nodes) < 2 for nodes in pairs):
             raise InputError("model: jobs of a ring need three racks of two nodes or more")
         if self.gpus != 2 * setup.widest:

@@ -207,6 +207,14 @@ def published_job(
     )
 
 
+def nodes_by_rack(cluster: Cluster) -> Mapping[str | None, Sequence[str]]:
+    """Return the names of the nodes of each rack, in order."""
+    names: dict[str | None, list[str]] = {}
+    for node in cluster.nodes:
+        names.setdefault(node.rack, []).append(node.name)
+    return names
+
+
 def stream(seed: int, aspect: str) -> random.Random:
     """Return a random number generator for one aspect of a scenario.
 
