@@ -133,6 +133,9 @@ class Job(Record):
         Patterns that the job may keep instead of its own; `solve` chooses for slowdown.
     jitter
         Standard deviation of its computing times, as a share of them; None where unknown.
+    best_ms
+        The shortest iteration that it can have in the empty cluster, of which slowdowns are
+        multiples; None for its period.
     """
 
     name: Name
@@ -149,6 +152,9 @@ class Job(Record):
         Field(strict=False, max_length=_MAX_OPTIONS, exclude_if=lambda options: not options),
     ] = ()
     jitter: Jitter = None
+    best_ms: Annotated[
+        Annotated[Exact, Field(gt=0)] | None, Field(exclude_if=lambda best: best is None)
+    ] = None
 
     @property
     def volume(self) -> int:
@@ -304,6 +310,10 @@ class Instance(Record):
     def hyperperiod_limit(self) -> int:
         """The limit in slots that this instance is held to; validation sets it."""
         return HYPERPERIOD_LIMIT
+
+    def best_ms(self, job: Job) -> Fraction:
+        """Return the shortest iteration that a job can have in the empty cluster, in ms."""
+        return Fraction(job.period * self.slot_ms) if job.best_ms is None else job.best_ms
 
     @property
     def needs_stretch(self) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +25,10 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.model import Scenario, Source
+from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
+from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import ANY_COST
-from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
@@ -38,8 +38,8 @@ from metronome_opt.slowdown.player import (
     Player,
     Values,
     is_better,
-    levels_of,
     lowest,
+    mean_weights,
     plays,
 )
 from metronome_opt.solvers.budget import Budget
@@ -109,14 +109,14 @@ def allocate(
         best, comparison = search.gated([near, best, kept], terms, budget.fraction(_GATING))
     elif best == near:
         comparison = "jobs without nodes are at the nearest places"
-    problem = build_scenario(scenario.at(best))
+    problem = build_scenario(scenario.at(best), search.traffic)
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting, comparison=comparison)
 
 
 def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
     """Return why each job that has no place waits, given the places of the others."""
-    room, search = Room(scenario.cluster), Search(scenario)
+    room = Room(scenario.cluster)
     for job in scenario.jobs:
         room.take(places.get(job.name, ()), job.each)
     found = {}
@@ -125,8 +125,7 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
             fit = int(room.tasks(job.each).sum())
             needs = f"{job.workers:,} tasks of {counted(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
-            rate = search.jobs[job.name].min_rate
-            narrow = f" on nodes whose links have less than {rate:,} Mbit/s for each"
+            narrow = " on nodes whose links are too narrow for the hyperperiod"
             if job.max_network_cost < ANY_COST:
                 narrow = f" on nodes between which costs are above {job.max_network_cost}"
             found[job.name] = room_for + narrow * (fit >= job.workers)
@@ -150,27 +149,18 @@ class Search:
         return {}
 
     @cached_property
-    def jobs(self) -> Mapping[str, Demand]:
-        """The jobs by name; links have to allow what the hyperperiod needs, if there is one."""
-        weights = self._weights()
-        return {
-            job.name: _demand(self.scenario, index, source, weights[job.name])
-            for index, (job, source) in enumerate(
-                zip(self.scenario.jobs, self.scenario.sources(), strict=True)
-            )
-        }
+    def traffic(self) -> Mapping[str, JobTraffic]:
+        """The traffic of the jobs by name, read once."""
+        return {traffic.job.name: traffic for traffic in read_traffic(self.scenario)}
 
     @cached_property
-    def _best_periods(self) -> Mapping[str, int]:
-        """Periods at the best rate, in slots; places may allow less, and so make them longer."""
-        scenario, nic = self.scenario, self.scenario.cluster.nic
-        periods = {}
-        for job, source in zip(scenario.jobs, scenario.sources(), strict=True):
-            rate = source.fastest if isinstance(source, Traffic) else nic
-            exact = job.iteration(rate, source, scenario.cluster.gpu)
-            rounded = job.round(exact, scenario.slot_ms, scenario.hyperperiod_slots)
-            periods[job.name] = rounded.period
-        return periods
+    def jobs(self) -> Mapping[str, Demand]:
+        """The jobs by name; iterations at their places have to fit the hyperperiod, if any."""
+        weights = self._weights()
+        return {
+            name: _demand(self.scenario, traffic, weights[name])
+            for name, traffic in self.traffic.items()
+        }
 
     def _weights(self) -> Mapping[str, int]:
         """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
@@ -224,9 +214,9 @@ class Search:
                         "all of its tasks has costs as low; allow higher ones, or use fewer workers"
                     )
                 raise InputError(
-                    f"jobs: {job.name}: nowhere do links allow each of its tasks the "
-                    f"{job.min_rate:,} Mbit/s without which an iteration takes longer than the "
-                    f"hyperperiod of {self.scenario.hyperperiod_ms} ms; choose a longer one"
+                    f"jobs: {job.name}: everywhere its links are so narrow that an iteration takes "
+                    f"longer than the hyperperiod of {self.scenario.hyperperiod_ms} ms; choose a "
+                    "longer one"
                 )
         return places_of(occupancy)
 
@@ -324,7 +314,7 @@ class Search:
         return Player(self._instance(places), plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
 
     def _instance(self, places: Places) -> Instance:
-        return build_scenario(self.scenario.at(places)).instance
+        return build_scenario(self.scenario.at(places), self.traffic).instance
 
     def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
         """Let jobs run at their places, with none gated."""
@@ -333,54 +323,46 @@ class Search:
         return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
 
     def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:
-        own = [job.period / self._best_periods[job.name] for job in instance.jobs]
         means = (
-            np.average(slowdowns * own, weights=[float(each) for each in level.values()])
-            for level in (*levels_of(instance, self.levels), *levels_of(instance))
+            float(rows @ slowdowns)
+            for level in (self.levels, None)
+            for rows in mean_weights(instance, level)
         )
-        *values, by_priority = map(float, means)
+        *values, by_priority = means
         return MeanSlowdowns(tuple(values), by_priority)
 
 
 class MeanSlowdowns(NamedTuple):
-    """Means of slowdowns against the best rate: those that are minimised, and that by priority."""
+    """Means of slowdowns: those that are minimised, and that by priority."""
 
     values: Values
     slowdown: float
 
 
-def _demand(scenario: Scenario, index: int, source: Source, weight: int) -> Demand:
-    job, gpu = scenario.jobs[index], scenario.cluster.gpu
-    known: dict[int, Pattern] = {}
+def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> Demand:
+    job, hyperperiod = traffic.job, scenario.hyperperiod_slots
 
-    def traffic(rate: int) -> Pattern:
-        if rate not in known:
-            try:
-                exact = job.iteration(rate, source, gpu)
-                known[rate] = Pattern.of_iteration(exact, job.jitter_of(source))
-            except InputError as error:
-                raise InputError(f"jobs[{index}].{error}") from None
-        return known[rate]
+    @cache
+    def pattern(transport: Transport) -> Pattern:
+        return Pattern.of_iteration(traffic.alone(transport), traffic.jitter)
 
-    def fits(rate: int) -> bool:
-        exact = job.iteration(rate, source, gpu)
+    @cache
+    def is_short(transport: Transport) -> bool:
         with suppress(InputError):
-            return bool(exact.to_slots(scenario.slot_ms, scenario.hyperperiod_slots))
+            return bool(traffic.rounded(transport, scenario.slot_ms, hyperperiod))
         return False
 
-    traffic(scenario.cluster.nic)  # an error, if there is one
-    rates = range(1, 1 if scenario.hyperperiod_ms is None else scenario.cluster.nic)
-    min_rate = 1 + bisect_left(rates, x=True, key=fits)
     return Demand(
         name=job.name,
         tasks=job.workers,
         each=job.each,
-        traffic=traffic,
-        allreduce=job.algorithm,
+        traffic=pattern,
+        best_ms=pattern(traffic.best).alone_ms if traffic.best else math.inf,
+        algorithm=traffic.algorithm,
         weight=weight,
         length_ms=_ALL_MS,
         max_network_cost=job.max_network_cost,
-        min_rate=min_rate,
+        is_short=None if hyperperiod is None else is_short,
     )
 
 

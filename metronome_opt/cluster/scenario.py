@@ -115,7 +115,9 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
     ]
     document = {
         "name": gang.name,
-        "traffic": {"period_ms": gang.period * slot_ms, "phases": phases},
+        "traffic": {"period_ms": gang.period * slot_ms, "phases": phases}
+        if gang.step is None
+        else gang.step.model_dump(mode="json"),
         "workers": gang.tasks,
         "each": dict(gang.each),
         "allreduce": gang.allreduce,  # traffic is stated

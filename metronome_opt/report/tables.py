@@ -129,8 +129,8 @@ def traffic_table(problem: Problem) -> Table:
         (
             job.name,
             str(job.weight),
-            str(entry.job.workers),
-            entry.title,
+            str(entry.traffic.job.workers),
+            entry.traffic.title,
             f"{float(entry.exact.duration):,.1f}",
             f"{job.period * slot_ms:,}",
             str(len(job.phases)),

@@ -289,7 +289,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         return [unshifted]
     began = budget.remaining
     judge = terms.judge(part, _JUDGING, budget)  # which simulates the jobs unshifted
-    if max(judge.means(unshifted)) <= 1.0 + WORTH or budget.stopped:
+    if judge.is_least(judge.means(unshifted)) or budget.stopped:
         return [unshifted]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value; more are to come
@@ -306,7 +306,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         walk.offer(given)
     slots = budget.fraction(1 / 2) if terms.classes > 1 else budget
     for stretch, plan in _steps(part, longest, terms, short, slots):
-        if slots.stopped or max(walk.values) <= 1.0 + WORTH:
+        if slots.stopped or judge.is_least(walk.values):
             break
         if plan is None:
             plan = walk.descend(stretch, longest, terms, short, slots)
@@ -398,7 +398,7 @@ class _Walk:
         moves = partial(other_classes, count)
         for improve in (False, True):
             for start in [best, *starts]:
-                if budget.stopped or max(self.values) <= 1.0 + WORTH:
+                if budget.stopped or self.judge.is_least(self.values):
                     return
                 plan = descend(self.search, start, budget, moves) if improve else start
                 if not budget.stopped:

@@ -109,6 +109,18 @@ def levels_of(part: Instance, levels: Levels | None = None) -> Levels:
     return kept or (dict.fromkeys(names, 1),)
 
 
+def mean_weights(instance: Instance, levels: Levels | None = None) -> Floats:
+    """Return what a job's time over its period counts in means of slowdowns, shape (means, jobs).
+
+    A slowdown is a multiple of the best period that the job can have, not of that at its place.
+    """
+    own = np.array(
+        [float(job.period * instance.slot_ms / instance.best_ms(job)) for job in instance.jobs]
+    )
+    rows = [[float(weight) for weight in level.values()] for level in levels_of(instance, levels)]
+    return np.asarray(np.array(rows) / np.sum(rows, axis=1, keepdims=True) * own)
+
+
 class Player:
     """Lets the jobs of an instance run under plans; a job has the same chance under each of them.
 
@@ -130,7 +142,9 @@ class Player:
     Attributes
     ----------
     weights
-        Of the jobs in these means, shape (means, jobs); those of a mean add up to 1.
+        As of `mean_weights`.
+    least
+        The means if no job is slower than its period.
     """
 
     def __init__(
@@ -151,8 +165,8 @@ class Player:
         longest = float(max(job.period for job in instance.jobs) * instance.slot_ms)
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
         self._own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
-        rows = [[float(w) for w in level.values()] for level in levels_of(instance, levels)]
-        self.weights = np.array(rows) / np.sum(rows, axis=1, keepdims=True)
+        self.weights = mean_weights(instance, levels)
+        self.least: Values = tuple(self.weights.sum(axis=1).tolist())
 
     @property
     def events(self) -> float:
@@ -182,7 +196,7 @@ class Player:
         return self.values(slowdowns)[0]
 
     def values(self, slowdowns: Floats) -> Values:
-        """Return the weighted means of slowdowns; unweighted if all weights are 0."""
+        """Return the means of slowdowns, given times over periods."""
         return tuple((self.weights @ slowdowns).tolist())
 
     def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
@@ -316,6 +330,12 @@ class Judge:
         first, *others = self.means(plan)
         beyond = float((self._losses(plan, 1.0, 0).mean(axis=0) - self._harm).max())
         return (first + _PENALTY * max(0.0, beyond), *others)
+
+    def is_least(self, values: Values) -> bool:
+        """Return whether no plan can be noticeably better: no job is slower than its period."""
+        return all(
+            one <= other + WORTH for one, other in zip(values, self.player.least, strict=True)
+        )
 
     def is_harmless(self, plan: Plan) -> bool:
         """Return whether no job is harmed at half, once or twice the stated jitter."""

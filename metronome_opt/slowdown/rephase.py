@@ -157,7 +157,7 @@ class _Group:
         chosen, judge = self.corrected, self._judge
         if not judge.is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
             chosen = self.stay
-        if self._value(chosen) > 1 + _CLOSE:
+        if self._value(chosen) > judge.player.least[0] + _CLOSE:
             for way in self._others():
                 if self._cost(chosen) - self._cost(way) >= _MIN_GAIN and judge.is_harmless(way):
                     chosen = way
@@ -191,7 +191,7 @@ class _Group:
     @property
     def is_slow(self) -> bool:
         """True if present iterations are noticeably longer than alone."""
-        return self._value(self.stay) > 1 + _CLOSE
+        return self._value(self.stay) > self._judge.player.least[0] + _CLOSE
 
     def _value(self, plan: Plan) -> float:
         return self._judge.means(plan)[0]

@@ -118,7 +118,7 @@ class Metronome(Default):
             for link in each.placement.links
         }
         kept = {
-            each.job.name: self._periods[index] / each.job.ideal.alone_ms - 1
+            each.job.name: self._periods[index] / each.job.best_ms - 1
             for index, each in running
             if index in self._periods and free.isdisjoint(each.placement.links)
         }
