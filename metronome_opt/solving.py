@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +21,10 @@ from metronome_opt.objectives import (
     name_of,
     simulated_levels,
 )
-from metronome_opt.result import Result
+from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import Problem, locate, read_source
-from metronome_opt.schedule import Schedule
+from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
 from metronome_opt.solvers.solve import (
@@ -49,6 +50,11 @@ class ScenarioError(InputError):
 
 DEFAULT_FRONT_LIMIT = 600.0
 _AT_PLACES = "bound and proof hold at the places that were chosen; others may be better"
+_BOUNDS = (
+    "the lower bound holds at any places: no job is faster than at its best one; at these places "
+    "it is {:.4f}, whatever slots jobs have"
+)
+_WAITING = "jobs wait: the sum of their weights times GPUs is minimised before the slowdown"
 
 
 def load(path: str | Path) -> Problem:
@@ -271,7 +277,7 @@ def pareto(
             cushion_slots=cushion_slots,
             callback=callback,
         )
-        notes = (*_notes_on(placed), *front.notes)
+        notes = (*_notes_on(placed), *_on_places(placed), *front.notes)
         points = tuple(_at_places(point, placed) for point in front.points)
         return replace(front, points=points, notes=notes)
     from metronome_opt.slowdown.front import NAMES, slowdown_front
@@ -303,9 +309,28 @@ def pareto(
 
 
 def _with_places(result: Result, placed: Problem) -> Result:
-    """Return a result that states where jobs run, if that was chosen."""
-    notes = (*result.notes, *_notes_on(placed))
-    return replace(result, schedule=_at_places(result.schedule, placed), notes=notes)
+    """Return a result that states where jobs run, if that was chosen.
+
+    Its bound of slowdown holds at any places then: no job is faster than at its best one.
+    """
+    schedule, notes = _at_places(result.schedule, placed), (*result.notes, *_notes_on(placed))
+    at_places = schedule.lower_bound
+    if placed.places is None or schedule.first != SLOWDOWN or at_places is None:
+        notes = (*notes, *_on_places(placed))
+        return replace(result, schedule=schedule, notes=notes)
+    is_best = schedule.objectives[SLOWDOWN] == 1 and not schedule.waiting
+    changes: dict[str, object] = {"lower_bound": Fraction(1)}
+    if schedule.status in (Status.OPTIMAL, Status.FEASIBLE):
+        changes["status"] = Status.OPTIMAL if is_best else Status.FEASIBLE
+    levels = tuple(replace(level, proved=level.proved and is_best) for level in result.levels)
+    stop = Stop.FINISHED if result.stop is Stop.PROVED and not is_best else result.stop
+    return replace(
+        result,
+        schedule=schedule.model_copy(update=changes),
+        levels=levels,
+        stop=stop,
+        notes=(*notes, *([] if is_best else [_BOUNDS.format(float(at_places))])),
+    )
 
 
 def _at_places(schedule: Schedule, placed: Problem) -> Schedule:
@@ -316,8 +341,13 @@ def _at_places(schedule: Schedule, placed: Problem) -> Schedule:
 
 def _notes_on(placed: Problem) -> tuple[str, ...]:
     """Return remarks on places that were chosen."""
-    chosen = [_AT_PLACES] if placed.places is not None else []
-    return (*([placed.comparison] if placed.comparison else []), *chosen)
+    waiting = [_WAITING] if placed.waiting else []
+    return (*([placed.comparison] if placed.comparison else []), *waiting)
+
+
+def _on_places(placed: Problem) -> tuple[str, ...]:
+    """Return what proofs hold for, where places were chosen."""
+    return () if placed.places is None else (_AT_PLACES,)
 
 
 def _source(problem: object) -> Problem | Scenario:

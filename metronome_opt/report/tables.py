@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from metronome_opt.scenario.deployment import Deployment
 
 JOBS_LEGEND = """\
-expected, unshifted: an iteration as simulated; alone: without other jobs on its links
+best: the shortest iteration in the empty cluster, of which slowdowns are multiples
+alone: at its places, without other jobs on its links; unshifted, expected: as simulated
 slots: from one to the next, of jobs that are gated; the others begin at first and run freely"""
 CUSHION_LEGEND = (
     "cushion: by how much all bursts may grow before a link without contention has some; "
@@ -172,8 +173,9 @@ def jobs_table(
         before, after = times.before[job.name], times.after[job.name]
         rows.append(
             (
-                *(job.name, str(job.weight), format_number(after), format_number(before)),
-                *(f"{float(after / before - 1):+z.1%}", format_number(alone_ms(instance, job))),
+                *(job.name, str(job.weight), format_number(instance.best_ms(job))),
+                *(format_number(alone_ms(instance, job)), format_number(before)),
+                *(format_number(after), f"{float(after / before - 1):+z.1%}"),
                 *([where.get(job.name, "-")] if where else []),
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
@@ -182,7 +184,8 @@ def jobs_table(
             )
         )
     headings = (
-        *("job", "weight", "expected\n(ms)", "unshifted\n(ms)", "change", "alone\n(ms)"),
+        *("job", "weight", "best\n(ms)", "alone\n(ms)", "unshifted\n(ms)", "expected\n(ms)"),
+        "change",
         *(["where"] if where else []),
         *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
@@ -218,7 +221,7 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     gated = sum((schedule.gated or dict.fromkeys(alone, True)).values())
     text = (
         f"{gated:,} of {counted(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
-        f"unshifted and not gated, {before:.4f}; each alone, {each:.4f}"
+        f"unshifted and not gated, {before:.4f}; alone at these places, {each:.4f}"
     )
     if schedule.patterns:
         text += (

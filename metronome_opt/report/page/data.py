@@ -141,7 +141,7 @@ def _point(
         "stretch": [schedule.stretch.get(job.name, 0) for job in instance.jobs],
         "longer": schedule.cushion_slots,
         "stretch_limit": _text(schedule.stretch_limit),
-        "times_ms": _times_ms(instance, Plan.of(instance, schedule)),
+        "times_ms": _times_ms(instance, Plan.of(instance, schedule), schedule.expected_ms),
         "status": str(schedule.status),
         "solver": schedule.solver,
         "seed": None if schedule.seed is None else str(schedule.seed),
@@ -159,9 +159,12 @@ def _point(
     }
 
 
-def _times_ms(instance: Instance, plan: Plan) -> list[float]:
-    """Return how long an iteration of each job takes, in ms, in the order of the instance."""
-    return [round(float(time), 1) for time in iteration_times(instance, plan).values()]
+def _times_ms(
+    instance: Instance, plan: Plan, stated: Mapping[str, Fraction] | None = None
+) -> list[float]:
+    """Return how long an iteration of each job takes, in ms, as stated or else simulated."""
+    times = iteration_times(instance, plan) if stated is None else stated
+    return [round(float(times[job.name]), 1) for job in instance.jobs]
 
 
 def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:
