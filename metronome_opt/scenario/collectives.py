@@ -27,10 +27,11 @@ AllReduce = Literal["ring", "tree", "tasks"]
 Algorithm = Literal["ring", "tree", "tasks", "all-to-all"]
 """How the collectives of a job cross the network."""
 
-Collective = Literal[
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "point-to-point", "stated"
-]
-"""Kind of a collective; of a stated one only is known what a worker sends over the network."""
+Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "point-to-point"]
+"""Kind of a collective."""
+
+Collective = Kind | Literal["stated"]
+"""The same, or stated: it is only known what a worker sends over the network."""
 
 
 def sent(kind: Collective, size: Fraction, group: int) -> Fraction:

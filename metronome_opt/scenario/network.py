@@ -83,14 +83,14 @@ class Gpu(Record):
     name
         Of the kind, such as ``A100``.
     sustained_tflops
-        What training reaches, not the peak.
+        What training reaches, not the peak; only jobs by model that are computed need it.
     link_gbps
         What one GPU sends to the others of its node, in one direction; if left out, what is known
         of the kind, see `metronome_opt.scenario.gpus`.
     """
 
     name: Name
-    sustained_tflops: Speed
+    sustained_tflops: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
     link_gbps: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
 
     @model_validator(mode="after")
@@ -100,9 +100,10 @@ class Gpu(Record):
         return self
 
     @property
-    def flops(self) -> Fraction:
-        """The same in floating-point operations per second."""
-        return 10**12 * self.sustained_tflops.value
+    def flops(self) -> Fraction | None:
+        """What training reaches, in floating-point operations per second; None where unknown."""
+        speed = self.sustained_tflops
+        return None if speed is None else 10**12 * speed.value
 
     @property
     def link_mbps(self) -> int | None:
