@@ -1,4 +1,4 @@
-"""What a placement predicts for a step: the one place to put another model in.
+"""What a placement predicts for a step, by the package's model of collectives.
 
 All sizes are in bytes, all rates in 10^9 bytes a second, all times in seconds.
 """
@@ -8,8 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
-GIGA = 10**9
+from metronome_opt.scenario.collectives import Transfer, Transport
+from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE
+
+_MBPS = 8000  # Mbit/s of 10^9 bytes a second
 _BUCKET = 25_000_000  # bytes; DistributedDataParallel, bucket_cap_mb
 _BACKWARD = 2 / 3  # of computing, as in the traffic model
 
@@ -138,17 +142,37 @@ def gradient_bytes(model: str) -> int:
 def communication_s(
     testbed: Testbed, placement: Placement, size: int, crossing: Crossing | None = None
 ) -> float:
-    """Return how long a ring all-reduce of `size` takes with the network to itself."""
-    gpus = sum(placement)
-    sent = 2 * (gpus - 1) / gpus * size / GIGA  # by each GPU to the next one
-    match crossing or testbed.crossing:
-        case Crossing.INTERFACE:
-            return sent * max(placement) / testbed.interface
-        case Crossing.STREAMS:
-            return sent / testbed.stream
-        case Crossing.PROCESSES:
-            across = len(placement) > 1
-            return sent / (min(testbed.link, testbed.interface) if across else testbed.link)
+    """Return how long an all-reduce of `size` takes with the network to itself, in a ring."""
+    everything = Transfer(
+        kind="all-reduce",
+        mbit=size * MEGABIT_PER_BYTE,
+        ready_ms=Fraction(0),
+        needed_ms=Fraction(0),
+    )
+    transport = _transport(testbed, placement, crossing or testbed.crossing)
+    return float(transport.burst(everything).duration) / 1000
+
+
+def _transport(testbed: Testbed, placement: Placement, crossing: Crossing) -> Transport:
+    """Return what a placement means for collectives.
+
+    Containers of one GPU are hosts of their own to NCCL: each of them has a flow at the interface,
+    or a stream, wherever the next one runs.
+    """
+    rates = {
+        Crossing.PROCESSES: testbed.interface,
+        Crossing.INTERFACE: testbed.interface / max(placement),
+        Crossing.STREAMS: testbed.stream,
+    }
+    together = crossing is Crossing.PROCESSES
+    return Transport(
+        algorithm="ring" if together else "tasks",
+        gpus=sum(placement),
+        nodes=len(placement) if together else sum(placement),
+        gpus_per_node=max(placement) if together else 1,
+        link_mbps=round(_MBPS * testbed.link),
+        rate=Fraction(round(_MBPS * rates[crossing])),
+    )
 
 
 def step_s(computing: float, communication: float, size: int, overlap: Overlap) -> float:
