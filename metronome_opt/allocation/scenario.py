@@ -33,14 +33,12 @@ from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
-    SAFE,
     WORTH,
     Player,
     Values,
     is_better,
     levels_of,
     lowest,
-    plays,
 )
 from metronome_opt.solvers.budget import Budget
 
@@ -51,7 +49,7 @@ _SEARCH = 0.5  # of the time, for places by prices
 _IMPROVING = 0.4  # of the rest, for those that are simulated
 _GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
 _SIMULATED = 300
-_FIRST_SEED = 400  # of plays that compare placements
+_FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
@@ -71,7 +69,7 @@ def allocate(
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
     iterations are shorter. Some jobs are then moved, judged in the same way. At last slots are
     chosen at these places, at the nearest ones, and at those whose prices are low with slots, and
-    the best is taken in plays that no search has seen.
+    the best is taken in simulations that no search has seen.
 
     Parameters
     ----------
@@ -189,7 +187,9 @@ class Search:
     def occupancy(self, *, gated: bool = False) -> Occupancy:
         """Return the cluster with the jobs that name their nodes, priced with or without slots."""
         empty = Room(self.scenario.cluster)
-        occupancy = Occupancy(empty.copy(), [], Meetings(SAFE, gated=gated), _NEAR)
+        occupancy = Occupancy(
+            empty.copy(), [], Meetings(self.scenario.cluster.network, gated=gated), _NEAR
+        )
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
                 room = occupancy.room.tasks(job.each).tolist()
@@ -276,7 +276,7 @@ class Search:
     def gated(self, choices: Sequence[Places], terms: Terms, budget: Budget) -> tuple[Places, str]:
         """Return the best of some choices with slots, the first of equal ones, and what it brings.
 
-        Both are stated by plays that no search has seen.
+        Both are stated by simulations that no search has seen.
         """
         choices, found, free = self.with_most(choices), list[MeanSlowdowns](), math.nan
         for index, places in enumerate(choices):
@@ -291,7 +291,8 @@ class Search:
         if choices[best].keys() != choices[0].keys():
             return choices[best], ""
         return choices[best], (
-            f"slowdown in simulations that no search has seen: {found[best].slowdown:.4f} with "
+            "slowdown in simulations that no search has seen, network "
+            f"{self.scenario.cluster.network}: {found[best].slowdown:.4f} with "
             f"slots at these places, {found[0].slowdown:.4f} at the nearest, {free:.4f} "
             "there with no job gated"
         )
@@ -321,7 +322,7 @@ class Search:
 
     def seconds(self, places: Places) -> float:
         """Return about how long it takes to simulate jobs at their places."""
-        return Player(self._instance(places), plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
+        return Player(self._instance(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _instance(self, places: Places) -> Instance:
         return build_scenario(self.scenario.at(places)).instance
@@ -329,7 +330,7 @@ class Search:
     def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
         """Let jobs run at their places, with none gated."""
         instance = self._instance(places)
-        player = Player(instance, plays(first_seed, 2))
+        player = Player(instance, range(first_seed, first_seed + _SEEDS))
         return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
 
     def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:

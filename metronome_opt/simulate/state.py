@@ -11,10 +11,10 @@ from functools import cached_property
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.places import Room
-from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Slot
 from metronome_opt.errors import InputError
+from metronome_opt.instance import Sharing
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import DescribedJob, Scenario, Source
