@@ -26,15 +26,15 @@ STRETCH: Mapping[Mode, float] = {"gated": 0.0, "gated-2": 0.02, "gated-4": 0.04}
 """Idle time that a mode adds to every period, as a share of it. All jobs are gated, at offsets of
 least contention."""
 
-_ASKED: Mapping[Mode, tuple[str | None, str | None]] = {
-    "kept": ("0%", None),
-    "kept-2": ("2%", None),
+_ASKED: Mapping[Mode, tuple[str | None, str]] = {
+    "kept": ("0%", "tcp"),
+    "kept-2": ("2%", "tcp"),
     "paced": ("20%", "tcp"),
-    "solved": (None, None),
-    "start": ("0%", None),
+    "solved": (None, "tcp"),
+    "start": ("0%", "tcp"),
     "gated-first": ("0%", "gated"),
 }
-"""Stretch limit and sharing for `metronome_opt.slowdown.solve`, which then says who is gated."""
+"""Stretch limit and network for `metronome_opt.slowdown.solve`, which then says who is gated."""
 
 _SERVICE: Mapping[Mode, Service] = {
     "weighted": "weighted",
@@ -76,7 +76,7 @@ def _even(case: Case) -> Plan:
 
 
 @cache
-def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
+def _kept(case: Case, stretch_limit: str | None, network: str) -> Plan:
     """Return the slots of those that are gated for least slowdown."""
     instance = case.instance()
     found = solve(
@@ -86,7 +86,7 @@ def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
         workers=2,
         objective="slowdown",
         stretch_limit=stretch_limit,
-        sharing=sharing,
+        network=network,
     )
     told = Plan.of(instance, found.schedule)  # in slots of 1 ms
     return Plan({name: told.offsets[name] for name in told.periods}, told.periods)

@@ -55,7 +55,7 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
 
 
 @pytest.mark.slow
-def test_places_are_compared_with_the_nearest_in_unseen_plays() -> None:
+def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
     """By prices the jobs of some clusters fare worse than at the nearest places."""
     for seed in range(25):
         scenario = draw_scenario(seed)

@@ -281,7 +281,7 @@ def test_conditions_are_those_of_the_cell_with_changes() -> None:
         ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
         ({"jitter": 0}, "jitter: is varied by the study"),
         ({"horizon_s": 0}, "horizon_s: must be more than 0.0, got 0"),
-        ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
+        ({"sharing": "best"}, "sharing: must be 'fair', 'tcp', 'weighted' or 'strict', got 'best'"),
     ):
         with pytest.raises(InputError, match=message):
             plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)

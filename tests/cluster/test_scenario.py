@@ -70,7 +70,7 @@ def test_solved_periods_divide_the_hyperperiod() -> None:
     jobs = [running(name, "n0 n1", (0, 100, 100), period=200, gpus=1) for name in "ab"]
     state = state_of(cluster([2, 2], hyperperiod=2200), *jobs)
     problem = scenario_of(state)
-    result = solve(problem, time_limit=5, stretch_limit="15%", sharing="fair", workers=1)
+    result = solve(problem, time_limit=5, stretch_limit="15%", network="fair", workers=1)
     found = result.schedule
     assert found.stretch == {"a": 20, "b": 20}
     assert take_over(state, found)
