@@ -26,12 +26,12 @@ STRETCH: Mapping[Mode, float] = {"gated": 0.0, "gated-2": 0.02, "gated-4": 0.04}
 """Idle time that a mode adds to every period, as a share of it. All jobs are gated, at offsets of
 least contention."""
 
-_ASKED: Mapping[Mode, tuple[str | None, str]] = {
-    "kept": ("0%", "tcp"),
-    "kept-2": ("2%", "tcp"),
+_ASKED: Mapping[Mode, tuple[str | None, str | None]] = {
+    "kept": ("0%", None),
+    "kept-2": ("2%", None),
     "paced": ("20%", "tcp"),
-    "solved": (None, "tcp"),
-    "start": ("0%", "tcp"),
+    "solved": (None, None),
+    "start": ("0%", None),
     "gated-first": ("0%", "gated"),
 }
 """Stretch limit and network for `metronome_opt.slowdown.solve`, which then says who is gated."""
@@ -76,7 +76,7 @@ def _even(case: Case) -> Plan:
 
 
 @cache
-def _kept(case: Case, stretch_limit: str | None, network: str) -> Plan:
+def _kept(case: Case, stretch_limit: str | None, network: str | None) -> Plan:
     """Return the slots of those that are gated for least slowdown."""
     instance = case.instance()
     found = solve(

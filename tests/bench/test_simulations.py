@@ -269,6 +269,16 @@ def test_an_undisturbed_scenario_is_simulated_once(conditions: dict[str, Any], s
     assert [case.fields["seed"] for case in planned] == list(range(seeds))
 
 
+def test_a_network_at_random_takes_several_seeds() -> None:
+    given = a_study(grid={})
+    assert given.cluster is not None
+    given = given.model_copy(
+        update={"cluster": given.cluster.model_copy(update={"network": "tcp"})}
+    )
+    planned = plan(given, given.cells, ["x"], seeds=None, limits=LIMITS)
+    assert [case.fields["seed"] for case in planned] == [0, 1]
+
+
 def test_conditions_are_those_of_the_cell_with_changes() -> None:
     study = a_study(conditions={"sharing": "tcp"})
     planned = plan(
