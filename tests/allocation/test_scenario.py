@@ -67,7 +67,7 @@ def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
             )
             assert reached.slowdown <= near.slowdown <= free.slowdown
             assert found.comparison.endswith(
-                f"seen: {reached.slowdown:.4f} with slots at these places, {near.slowdown:.4f} at "
+                f"fair: {reached.slowdown:.4f} with slots at these places, {near.slowdown:.4f} at "
                 f"the nearest, {free.slowdown:.4f} there with no job gated"
             )
 
