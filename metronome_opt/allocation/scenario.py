@@ -35,14 +35,12 @@ from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
-    SAFE,
     WORTH,
     Player,
     Values,
     is_better,
     lowest,
     mean_weights,
-    plays,
 )
 from metronome_opt.solvers.budget import Budget
 
@@ -53,7 +51,7 @@ _SEARCH = 0.5  # of the time, for places by prices
 _IMPROVING = 0.4  # of the rest, for those that are simulated
 _GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
 _SIMULATED = 300
-_FIRST_SEED = 400  # of plays that compare placements
+_FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
@@ -73,7 +71,7 @@ def allocate(
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
     iterations are shorter. Some jobs are then moved, judged in the same way. At last slots are
     chosen at these places, at the nearest ones, and at those whose prices are low with slots, and
-    the best is taken in plays that no search has seen.
+    the best is taken in simulations that no search has seen.
 
     Parameters
     ----------
@@ -197,7 +195,9 @@ class Search:
     def occupancy(self, *, gated: bool = False) -> Occupancy:
         """Return the cluster with the jobs that name their nodes, priced with or without slots."""
         empty = Room(self.scenario.cluster)
-        occupancy = Occupancy(empty.copy(), [], Meetings(SAFE, gated=gated), _NEAR)
+        occupancy = Occupancy(
+            empty.copy(), [], Meetings(self.scenario.cluster.network, gated=gated), _NEAR
+        )
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
                 room = occupancy.room.tasks(job.each).tolist()
@@ -298,7 +298,7 @@ class Search:
     def gated(self, choices: Sequence[Places], terms: Terms, budget: Budget) -> tuple[Places, str]:
         """Return the best of some choices with slots, the first of equal ones, and what it brings.
 
-        Both are stated by plays that no search has seen.
+        Both are stated by simulations that no search has seen.
         """
         choices, found, free = self.with_most(choices), list[MeanSlowdowns](), math.nan
         for index, places in enumerate(choices):
@@ -316,7 +316,7 @@ class Search:
             return choices[0], "the nearest places are the best that were found"
         return choices[best], (
             f"at the nearest places the slowdown would be {found[0].slowdown:.4f}, {free:.4f} with "
-            "no job gated"
+            f"no job gated (network {self.scenario.cluster.network})"
         )
 
     def with_slots(
@@ -344,7 +344,7 @@ class Search:
 
     def seconds(self, places: Places) -> float:
         """Return about how long it takes to simulate jobs at their places."""
-        return Player(self._instance(places), plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
+        return Player(self._instance(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _instance(self, places: Places) -> Instance:
         return build_scenario(self.scenario.at(places), self.traffic).instance
@@ -352,7 +352,7 @@ class Search:
     def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
         """Let jobs run at their places, with none gated."""
         instance = self._instance(places)
-        player = Player(instance, plays(first_seed, 2))
+        player = Player(instance, range(first_seed, first_seed + _SEEDS))
         return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
 
     def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:

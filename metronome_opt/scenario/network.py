@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, format_path, quote
-from metronome_opt.instance import Link, TrafficClasses
+from metronome_opt.instance import Link, Network, TrafficClasses
 from metronome_opt.records import (
     FrozenDict,
     FrozenMap,
@@ -259,6 +259,9 @@ class Cluster(Record):
         Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
     traffic_classes
         How many traffic classes the network serves in strict order, from 1 (none) to 8.
+    network
+        How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
+        those that it was fitted to), by priority ``weighted`` or ``strict``.
     """
 
     topology: Literal["listed"] = "listed"
@@ -269,6 +272,7 @@ class Cluster(Record):
     gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
