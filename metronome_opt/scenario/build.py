@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ _LISTED = 3  # remarks that are listed one by one
 class PlacedTraffic:
     """The traffic of a job at its place, in slots."""
 
-    traffic: JobTraffic
+    traffic: JobTraffic = field(compare=False)
     rounded: Rounded
 
     @property
