@@ -17,8 +17,9 @@ import yaml
 
 from benchmarks.figures import RESULTS
 from benchmarks.registry import Figure, benchmark
+from metronome_opt.scenario.collectives import sent
 from metronome_opt.scenario.published import PUBLISHED_FORMAT, PublishedStep, read_published
-from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, all_reduce
+from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE
 from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
 
 _MURI = "github.com/Rivendile/Muri, commit 4e69a78 (Apache-2.0); Zhao et al., SIGCOMM 2022"
@@ -160,9 +161,9 @@ def _row(step: PublishedStep, workload: Workload, rate_mbps: int) -> dict[str, A
     The last two are the parameters of our model, and of one that would send for as long as was
     measured: publications do not say which variant of a model they trained.
     """
-    gradients = workload.parameters.value * 4
-    sent = float(all_reduce(gradients, step.nodes or 1) * MEGABIT_PER_BYTE)  # Mbit out of a node
-    network_ms = 1000 * sent / rate_mbps
+    gradients = workload.parameters.value * 4 * MEGABIT_PER_BYTE
+    volume = float(sent("all-reduce", gradients, step.nodes or 1))  # Mbit out of a node
+    network_ms = 1000 * volume / rate_mbps
     computing = 3000 * step.batch * workload.forward_flops.value / _SUSTAINED
     return {
         "gpus": step.gpus,
