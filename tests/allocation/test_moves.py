@@ -17,7 +17,7 @@ from tests.simulate.scenes import switch
 
 
 def traffic(transport: Transport) -> Pattern:
-    """Return 60 ms of computing, and a burst of 40 ms at 45 Mbit/s or what the place makes of it."""
+    """Return 60 ms of computing, and a burst of 40 ms at 45 Mbit/s, or longer at less."""
     volume, fastest = Fraction(40 * 45), min(transport.rate, Fraction(45))
     return Pattern((Fraction(60), Fraction(0)), (volume,), (fastest,))
 
