@@ -24,7 +24,8 @@ from metronome_opt.plot import style
 from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.result import Result
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
-from metronome_opt.scenario.build import JobTraffic, Problem
+from metronome_opt.scenario.build import PlacedTraffic, Problem
+from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED, DescribedJob
 from metronome_opt.scenario.network import Gpu
@@ -225,17 +226,17 @@ def _slowdowns(result: Result) -> dict[str, float]:
 
 
 def _rows(problem: Problem, result: Result) -> pd.DataFrame:
-    times = Times.of(result)
+    times, flows = Times.of(result), problem.deployment.parts
     return pd.DataFrame(
         {
-            "model": entry.job.model,
-            "traffic": _origin(entry),
-            "parallelism": _source(entry).kind,
-            "workers": entry.job.workers,
-            "batch": entry.job.batch or _step(entry).batch,
-            "rate_mbps": entry.rate,
+            "model": entry.traffic.job.model,
+            "traffic": _origin(entry.traffic),
+            "parallelism": _source(entry.traffic).kind,
+            "workers": entry.traffic.job.workers,
+            "batch": entry.traffic.job.batch or _step(entry.traffic).batch,
+            "rate_mbps": float(max(burst.rate for burst in entry.exact.bursts)),
             "compute_ms": float(entry.exact.compute),
-            "sent_mb": float(entry.exact.volume / 8),
+            "sent_mb": float(flows.get(entry.traffic.job.name, 1) * entry.exact.volume / 8),
             "iteration_ms": float(entry.exact.duration),
             "bursts": len(entry.exact.bursts),
             "duty_cycle": _duty_cycle(entry),
@@ -245,8 +246,8 @@ def _rows(problem: Problem, result: Result) -> pd.DataFrame:
                 100 * (entry.rounded.busy * entry.rounded.slot_ms / entry.exact.duration - 1)
             ),
             "idle_error_percent": float(100 * entry.rounded.idle_error),
-            "unshifted_ms": float(times.before[entry.job.name]),
-            "solved_ms": float(times.after[entry.job.name]),
+            "unshifted_ms": float(times.before[entry.traffic.job.name]),
+            "solved_ms": float(times.after[entry.traffic.job.name]),
         }
         for entry in problem.traffic
     )
@@ -267,7 +268,7 @@ def _origin(entry: JobTraffic) -> str:
     return COMPUTED if is_computed else f"measured on {_step(entry).device}"
 
 
-def _duty_cycle(entry: JobTraffic) -> float:
+def _duty_cycle(entry: PlacedTraffic) -> float:
     """Return the share of an iteration in which a worker sends, with the network to itself."""
     return float(sum(burst.duration for burst in entry.exact.bursts) / entry.exact.duration)
 
@@ -279,7 +280,7 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
     entries = [problem.traffic for problem in problems.values()]
-    device = _step(entries[0][0]).device
+    device = _step(entries[0][0].traffic).device
     picture = new_figure(10, 7.4, f"An iteration with the network to itself; device: {device}")
     axes = picture.subplots()
     rows = list(zip(*entries, strict=True))
@@ -298,7 +299,10 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
                 va="center",
                 fontsize=style.SMALL,
             )
-    axes.set_yticks(range(len(rows)), [f"{m.job.model}, {m.job.workers} workers" for m, _ in rows])
+    axes.set_yticks(
+        range(len(rows)),
+        [f"{m.traffic.job.model}, {m.traffic.job.workers} workers" for m, _ in rows],
+    )
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
     axes.set_xlabel("time as a share of the longer of the two iterations")
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -311,7 +315,7 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     return picture
 
 
-def _spans(entry: JobTraffic, longest: Fraction) -> list[tuple[float, float]]:
+def _spans(entry: PlacedTraffic, longest: Fraction) -> list[tuple[float, float]]:
     """Return begin and length of each burst as shares of `longest`."""
     spans, end = [], Fraction(0)
     for burst in entry.exact.bursts:
