@@ -120,11 +120,12 @@ def test_jobs_that_are_all_fixed_leave_one_waiting() -> None:
     assert found.places == {"a": tuple(there), "b": tuple(there)}
 
 
-def test_less_weight_waits_rather_than_fewer_jobs() -> None:
-    """On 24 GPUs the nearest places leave out 8 of weight, with b and c only 7 are left out."""
-    jobs = [job("a", 20, priority=5), job("b", 12, priority=4), job("c", 12, priority=4)]
+@pytest.mark.parametrize(("priority", "waiting"), [(5, ("b", "c")), (4, ("a", "d", "e"))])
+def test_less_weight_times_gpus_waits(priority: int, waiting: tuple[str, ...]) -> None:
+    """Of 24 GPUs b and c ask for 96 by weight, the others for 20 times that of a, and 4."""
+    jobs = [job("a", 20, priority=priority), job("b", 12, priority=4), job("c", 12, priority=4)]
     found = allocated(switch(1, 24), *jobs, job("d", 2), job("e", 2))
-    assert found.waiting == ("a", "d", "e")
+    assert found.waiting == waiting
 
 
 def test_links_that_are_too_narrow_are_named() -> None:

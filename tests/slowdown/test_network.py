@@ -115,10 +115,11 @@ def test_further_networks_are_columns(file: str, capsys: Captured, tmp_path: Pat
     out = tmp_path / "schedule.json"
     assert main(["solve", file, "--network", "tcp,fair", "--output", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert "as simulated, network tcp; alone" in printed
-    shown = re.search(r"^a +1 ([\d. ]+) [+-]", printed, re.M)
+    assert "as simulated, network tcp" in printed
+    shown = re.search(r"^a +1 ([\d. ]+) [+-][\d.]+% +([\d.]+) ", printed, re.M)
     assert shown is not None
-    expected, fair, unshifted = map(float, shown[1].split())
+    _, _, unshifted, expected = map(float, shown[1].split())
+    fair = float(shown[2])
     assert expected == unshifted == pytest.approx(210.3, abs=0.5)
     assert fair > 230
     assert read_schedule(out).network == "tcp"
