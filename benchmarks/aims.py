@@ -61,7 +61,7 @@ def _measured(problem: Instance | Scenario, result: Result) -> dict[str, float]:
     if isinstance(problem, Scenario):
         for job in Search(problem).free():
             if job.name in alone:
-                alone[job.name] = float(job.traffic(problem.cluster.nic).alone_ms)
+                alone[job.name] = job.best_ms
     slower = {name: float(times[name]) / ms for name, ms in alone.items()}
     weights = {job.name: job.weight for job in instance.jobs}
     heaviest = [slower[name] for name, weight in weights.items() if weight == max(weights.values())]

@@ -14,9 +14,8 @@ from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenar
 from metronome_opt.scenario.cluster import UniformCluster
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.network import Cluster
-from metronome_opt.scenario.traffic import Training
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
-from metronome_opt.simulate.draws.batches import batches_around, suitable_batches
+from metronome_opt.simulate.draws.batches import Setting, batches_around, suitable_batches
 from metronome_opt.simulate.draws.generators import take_fragment
 
 _EXAMPLE = locate("paper-24")
@@ -120,11 +119,14 @@ def _batch(
     """Return a random one of the suitable batches; None if there is none."""
     usual = job.batch or 1
     batches = batches_around(usual, *BATCHES)
-    rate = cluster.placement(job.nodes or ()).rate
-    assert cluster.gpu is not None
+    workload, gpu = _workload(job.model or ""), cluster.gpu
+    assert gpu is not None
+    assert gpu.flops is not None
+    algorithm = job.algorithm(job.step(workload, gpu))
+    place = cluster.placement(job.nodes or (), algorithm).transport
     suitable = suitable_batches(
-        _workload(job.model or ""),
-        Training(job.workers, usual, cluster.gpu.flops, rate),
+        workload,
+        Setting(job.workers, gpu.flops, place),
         batches,
         example.slot_ms,
         example.hyperperiod_slots,

@@ -124,9 +124,12 @@ class Gang(Record):
 
         An `InputError` if it is longer than that.
         """
+        is_inside = transport.nodes == 1
         if self.step is None:
-            return self._slowed_to(transport.rate, hyperperiod)
-        rounded = in_slots(self.step, transport, slot_ms)
+            return self if is_inside else self._slowed_to(transport.rate, hyperperiod)
+        limit = math.floor(transport.rate * transport.flows)  # also of bursts that are only stated
+        step = self.step if is_inside else self.step.limited_to(limit)
+        rounded = in_slots(step, transport, slot_ms)
         return self._with(rounded.phases, rounded.busy, hyperperiod)
 
     def _slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
@@ -335,8 +338,9 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     traffic = JobTraffic(job, Sources(job.workloads, job.measured).of(job), cluster)
     place = traffic.best
-    if place is None:
-        raise InputError(f"workers: {job.workers}: more than the cluster has room for")
+    if place is None:  # it will wait, as if a node were large enough for it
+        nodes = [cluster.nodes[0].name] * job.workers
+        place = cluster.placement(nodes, traffic.algorithm, each=job.each.gpus).transport
     rounded = traffic.rounded(place, cluster.slot_ms, cluster.hyperperiod)
     return Gang(
         name=job.name,

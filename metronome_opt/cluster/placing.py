@@ -22,9 +22,9 @@ from metronome_opt.allocation.scenario import allocate
 from metronome_opt.allocation.starts import Decision, Waiting, decide_starts
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.waiting import NOTICED, Wait, verb_of, wait_of
+from metronome_opt.cluster.waiting import NOTICED, Wait, wait_of
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.errors import InputError, counted, first_few
+from metronome_opt.errors import InputError, first_few
 from metronome_opt.instance import Link
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.kernels.tables import Ints
@@ -53,16 +53,18 @@ class Place:
     ----------
     asked, claim
         The gang, and what is to be reserved.
-    alone_ms, expected_ms
-        Its iteration with a network of its own, and at its place.
+    best_ms, alone_ms, expected_ms
+        Its shortest iteration in the empty cluster, that at its place without other jobs, and the
+        one that is expected there.
     placement
         Its nodes and links.
     delays
-        By what share other jobs are expected to be slower, largest first.
+        By what share of their best iterations other jobs are expected to be slower, largest first.
     """
 
     asked: Gang
     claim: Reservation
+    best_ms: float
     alone_ms: float
     expected_ms: float
     placement: Placement
@@ -70,23 +72,27 @@ class Place:
 
     def affected(self, state: ClusterState) -> list[tuple[str, float, float]]:
         """Return jobs that become slower, with their iterations in ms without and with the gang."""
-        before, slot_ms = iterations_ms(state), state.cluster.slot_ms
+        occupancy = occupancy_of(state)
+        before, placed = iterations_ms(state, occupancy), occupancy.placed
         return [
-            (name, before[name], before[name] + by * state.claims[name].iteration * slot_ms)
+            (name, before[name], before[name] + by * placed[name].job.best_ms)
             for name, by in self.delays.items()
-            if name in before  # one that was decided about together with it may not yet be
+            if name in placed  # one that was decided about together with it may not yet be
         ]
 
     @property
     def why_slower(self) -> str:
-        """Reasons for which its iterations take longer than alone; empty if they do not."""
+        """Reasons for which its iterations take longer than at best; empty if they do not."""
         place, claim = self.placement, self.claim
-        if self.expected_ms <= self.alone_ms * (1 + NOTICED):
+        if self.expected_ms <= self.best_ms * (1 + NOTICED):
             return ""
         reasons = []
-        if claim.gang.period > self.asked.period:
-            flows = place.links[place.limit or ""]
-            reasons.append(f"{counted(flows, 'worker')} {verb_of(flows, 'share')} {place.limit}")
+        if self.alone_ms > self.best_ms * (1 + NOTICED):
+            flows = 0 if place.limit is None else place.links[place.limit]
+            if flows > 1:
+                reasons.append(f"{flows} flows share {place.limit}")
+            else:
+                reasons.append(f"it sends {f'over {place.limit}' if flows else 'inside a node'}")
         if claim.gated and claim.stretch:
             reasons.append("its period divides the hyperperiod")
         if self.delays:
@@ -143,16 +149,17 @@ def place_job(
     if placement is None or decision.start is None:
         lengths = (_left_ms(state, claim, now_s) for claim in state.claims.values())
         return wait_of(state, gang, decision, known=None not in lengths)
-    slot_ms = state.cluster.slot_ms
-    alone_ms = float(gang.period * slot_ms)
     delays = dict(decision.start.delays)
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
+    best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).alone_ms
     claim = claim_at(state, gang, placement, mine - job.loss(placement), now_s)
-    expected_ms = float(claim.iteration * slot_ms) if claim.gated else job.best_ms * (1 + mine)
+    expected_ms = best_ms * (1 + mine)
+    if claim.gated:
+        expected_ms = float(claim.iteration * state.cluster.slot_ms)
     noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > NOTICED}
     worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
-    return Place(gang, claim, alone_ms, expected_ms, placement, worst_first)
+    return Place(gang, claim, best_ms, alone_ms, expected_ms, placement, worst_first)
 
 
 def occupancy_of(
@@ -173,17 +180,26 @@ def occupancy_of(
     return Occupancy(room, placed, MEETINGS, outlook or Outlook().at(room.busy))
 
 
-def iterations_ms(state: ClusterState) -> dict[str, float]:
-    """Return the expected iteration of each job, those of `undelayed` as long as their slots."""
-    occupancy, kept = occupancy_of(state), undelayed(state)
+def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:
+    """Return the expected iteration of each job, those of `undelayed` as long as their slots.
+
+    That of a job without slots is what it would be if it started where it is; one that has slots
+    and meets jobs that have none is as much longer than its slots as it would be longer than alone.
+    The occupancy is that of the state, worked out here if None.
+    """
+    occupancy = occupancy or occupancy_of(state)
+    kept = undelayed(state)
     iterations: dict[str, float] = {}
     for name, claim in state.claims.items():
-        delay = 0.0
+        slots_ms = float(claim.iteration * state.cluster.slot_ms)
         if name not in kept:
             each = occupancy.remove(name)
-            delay = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
+            mine = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
             occupancy.add(each)
-        iterations[name] = claim.iteration * state.cluster.slot_ms * (1 + delay)
+            alone_ms = each.job.traffic(each.placement.transport).alone_ms
+            iteration_ms = each.job.best_ms * (1 + mine)
+            slots_ms = iteration_ms + (slots_ms - alone_ms if claim.gated else 0.0)
+        iterations[name] = slots_ms
     return iterations
 
 
@@ -221,10 +237,13 @@ def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
 
     @cache
     def traffic(transport: Transport) -> Pattern:
-        if gang.step is not None:
-            return Pattern.of_iteration(gang.step.at(transport), gang.jitter)
         # On a link that has failed it would take for ever.
-        return Pattern.of_job(gang.job({}), slot_ms).slowed_to(max(Fraction(1), transport.rate))
+        transport = transport._replace(rate=max(Fraction(1), transport.rate))
+        if gang.step is None:
+            pattern = Pattern.of_job(gang.job({}), slot_ms)
+        else:
+            pattern = Pattern.of_iteration(gang.step.at(transport), gang.jitter)
+        return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
 
     places = state.cluster.empty.transports(gang.tasks, gang.each, gang.allreduce)
     own = float(gang.period * slot_ms)
@@ -309,7 +328,7 @@ def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
     if placement.limit is not None:
         capacity = int(state.capacity[state.link_index(placement.limit)])
         rate = Fraction(capacity, placement.links[placement.limit])
-    if not rate:
+    if rate < 1:
         return asked
     transport = placement.transport._replace(rate=rate)
     return asked.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod)

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.published import read_published
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws.traces import read_trace
+from metronome_opt.simulate.state import training_jobs
 from metronome_opt.simulate.study import Study
 from tests.simulate.studies import study
 
@@ -35,13 +37,17 @@ PHILLY = """timestamp,duration,num_gpus,gpu_time,cluster
 """
 
 
-def _jobs(file: Path, seed: int = 0, **parameters: Any) -> tuple[DescribedJob, ...]:
+def _scenario(file: Path, seed: int = 0, **parameters: Any) -> Scenario:
     made = study(
         hyperperiod_ms=None,
         cluster={"topology": "single-switch", "nodes": 4, "gpus": 8, "nic_gbps": 50},
         draw={"trace": {"file": str(file), **parameters}},
     )
-    return made.scenario(made.cells[0], seed).jobs
+    return made.scenario(made.cells[0], seed)
+
+
+def _jobs(file: Path, seed: int = 0, **parameters: Any) -> tuple[DescribedJob, ...]:
+    return _scenario(file, seed, **parameters).jobs
 
 
 def test_trace_that_states_iterations(tmp_path: Path) -> None:
@@ -89,13 +95,19 @@ def test_seeds_take_windows(tmp_path: Path) -> None:
         _jobs(tmp_path / "trace.csv", 2, count=1)
 
 
-def test_job_on_one_node_sends_nothing(tmp_path: Path) -> None:
+def test_job_on_one_node_sends_inside_it(tmp_path: Path) -> None:
+    """Of 937 ms two nodes sent for 510, at 50 Gbit/s; GPUs of one node have 160."""
     (tmp_path / "trace.csv").write_text(SIA.replace("bert,12,384", "bert,8,256"))
-    (job,) = _jobs(tmp_path / "trace.csv", published="sia-rtx")
+    scenario = _scenario(tmp_path / "trace.csv", published="sia-rtx")
+    (job,) = scenario.jobs
     step = read_published("sia-rtx").step("bert", 8, 32)
-    assert job.workers == 1
-    assert job.stated is not None
-    assert job.stated.period_ms == step.iteration_ms - step.network_ms
+    assert (job.workers, job.each.gpus, step.nodes) == (1, 8, 2)
+    assert (float(step.iteration_ms), float(step.network_ms)) == (937.325, 510.005)
+    (training,) = training_jobs(scenario)
+    assert training.best_ms == pytest.approx(937.325 - 510.005 + 510.005 * 50 / 160)
+    run = simulate(scenario, "nearest")
+    assert run.jobs["alone_ms"].tolist() == [training.best_ms]
+    assert set(run.links["carried_gbit"]) == {0}
 
 
 def test_too_many_iterations_are_refused(tmp_path: Path) -> None:
