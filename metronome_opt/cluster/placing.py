@@ -114,8 +114,10 @@ def decide(
     """
     asked = []
     for gang, waited_ms in waiting:
-        job = _demand(state, gang, _length_ms(state, gang))
-        asked.append(Waiting(replace(job, is_short=partial(is_short, state, gang)), waited_ms))
+        job, count = _demand(state, gang, None), gang.iterations
+        length_ms = None if count is None else count * job.best_ms
+        check = partial(is_short, state, gang)
+        asked.append(Waiting(replace(job, length_ms=length_ms, is_short=check), waited_ms))
     return decide_starts(asked, occupancy_of(state, now_s))
 
 
@@ -268,22 +270,16 @@ def is_short(state: ClusterState, gang: Gang, transport: Transport) -> bool:
     return False
 
 
-def _length_ms(state: ClusterState, gang: Gang) -> float | None:
-    """Return how long a gang runs by itself; None if it does not say."""
-    if gang.iterations is None:
-        return None
-    return float(gang.iterations * gang.period * state.cluster.slot_ms)
-
-
 def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> float | None:
     """Return how long a job still runs; None if it is not known.
 
     At its ideal end a job that runs slower by a share has about as large a share of its length
     left; how much slower this one is was not observed, so that of a usual one is taken.
     """
-    length = _length_ms(state, claim.gang)
-    if now_s is None or claim.started is None or length is None:
+    gang = claim.gang
+    if now_s is None or claim.started is None or gang.iterations is None:
         return None
+    length = float(gang.iterations * gang.period * state.cluster.slot_ms)
     ran = 1000 * (now_s - claim.started)
     return max(length - ran, LATE * ran)
 
@@ -323,14 +319,13 @@ def claim_at(
 
 
 def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
-    """Return a gang as it is at a place, on links as they are."""
-    rate = placement.transport.rate
-    if placement.limit is not None:
-        capacity = int(state.capacity[state.link_index(placement.limit)])
-        rate = Fraction(capacity, placement.links[placement.limit])
-    if rate < 1:
+    """Return a gang as it is at a place, on links as they are; as it was where they carry none."""
+    capacities = dict(zip(state.cluster.capacities, state.capacity.tolist(), strict=True))
+    shares = (Fraction(capacities[link], flows) for link, flows in placement.links.items())
+    transport = placement.transport
+    transport = transport._replace(rate=min(shares, default=transport.rate))
+    if transport.rate < 1:
         return asked
-    transport = placement.transport._replace(rate=rate)
     return asked.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod)
 
 

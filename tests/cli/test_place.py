@@ -148,7 +148,7 @@ def test_without_room_the_reason_is_printed(folder: Folder, capsys: Captured) ->
 def test_iteration_times_are_told_with_who_shares_links(folder: Folder, capsys: Captured) -> None:
     # A task on each node sends 40 Gbit/s, of which one carries 25: bursts of 250 ms take 400.
     phases = [{"start": 100, "length": 50, "rate": 40_000}]
-    half = {"period": 150, "phases": phases, "each": LARGE}
+    half: dict[str, Any] = {"period": 150, "phases": phases, "each": LARGE}
     assert folder.place(job("a", **half), "--capacity", "node-00=25000", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert [document[f"{what}_ms"] for what in ("best", "alone", "expected")] == [750, 900, 900]

@@ -12,6 +12,7 @@ from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.model import DescribedJob, Sources
 from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
 
@@ -51,6 +52,12 @@ def stored(name: str) -> Study:
 
 def cells(name: str) -> Mapping[str, Cell]:
     return {cell.label: cell for cell in stored(name).cells}
+
+
+def traffic_of(job: DescribedJob) -> Traffic:
+    """Return the traffic of a job that states its bursts."""
+    assert isinstance(job.stated, Traffic)
+    return job.stated
 
 
 def at_best(job: DescribedJob, cluster: Cluster) -> tuple[JobTraffic, Transport]:

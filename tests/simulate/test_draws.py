@@ -60,8 +60,7 @@ def test_workers_suit_models() -> None:
 def test_mixes_bound_rounding_of_periods() -> None:
     made = study(draw={"dynamic": {"count": 120}}, grid={"mix": ["harmonic", "any", "free"]})
     harmonic, free_choice, free = (
-        [rounded(made, cell, job) for job in made.scenario(cell, 2).jobs]
-        for cell in made.cells
+        [rounded(made, cell, job) for job in made.scenario(cell, 2).jobs] for cell in made.cells
     )
     models = [job.model for job in made.scenario(made.cells[0], 2).jobs]
     for model, tuned, close in zip(models, harmonic, free_choice, strict=True):

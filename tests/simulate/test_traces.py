@@ -19,7 +19,7 @@ from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws.traces import read_trace
 from metronome_opt.simulate.state import training_jobs
 from metronome_opt.simulate.study import Study
-from tests.simulate.studies import study
+from tests.simulate.studies import study, traffic_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -57,9 +57,9 @@ def test_trace_that_states_iterations(tmp_path: Path) -> None:
     assert (large.workers, large.each.gpus, large.iterations) == (2, 8, 60)
     assert large.arrival_s == pytest.approx(0.1)
     assert large.jitter == 0.03
-    assert large.stated is not None
-    (burst,) = large.stated.phases
-    times = map(int, (large.stated.period_ms, burst.start_ms, burst.length_ms))
+    stated = traffic_of(large)
+    (burst,) = stated.phases
+    times = map(int, (stated.period_ms, burst.start_ms, burst.length_ms))
     assert tuple(times) == (302, 302 - 123, 123)
     assert burst.rate == 50_000
 
@@ -68,8 +68,7 @@ def test_trace_without_lengths_takes_published_gpu_hours(tmp_path: Path) -> None
     (tmp_path / "trace.csv").write_text(SIA)
     (job,) = _jobs(tmp_path / "trace.csv", published="sia-rtx")
     assert (job.workers, job.each.gpus) == (3, 4)  # 4 divides 12 and a node's 8
-    assert job.stated is not None
-    seconds = (job.iterations or 0) * float(job.stated.period_ms) / 1000
+    seconds = (job.iterations or 0) * float(traffic_of(job).period_ms) / 1000
     assert 12 * seconds == pytest.approx(2.42 * 3600, rel=1e-3)
     with pytest.raises(InputError, match="GPU hours of 'bert'"):
         _jobs(tmp_path / "trace.csv", published="muri")
@@ -82,8 +81,7 @@ def test_trace_without_models_draws_them(tmp_path: Path) -> None:
     assert len({job.stated for jobs in drawn for job in jobs}) > 2
     large, small = drawn[0]  # in the order of time
     assert (large.workers, small.workers) == (2, 1)
-    assert large.stated is not None
-    seconds = (large.iterations or 0) * float(large.stated.period_ms) / 1000
+    seconds = (large.iterations or 0) * float(traffic_of(large).period_ms) / 1000
     assert seconds == pytest.approx(2951, abs=1)
 
 
@@ -167,7 +165,7 @@ def test_sweeps_are_groups_of_alike_jobs() -> None:
         assert len({(job.stated, job.gpus, job.iterations) for job in members}) == 1
         sizes[len(members)] += 1
     assert sum(sizes[size] for size in (2, 5)) >= sizes.total() - 1  # the last one may be cut
-    lengths = [float(job.stated.period_ms) for job in jobs if job.stated is not None]
+    lengths = [float(traffic_of(job).period_ms) for job in jobs]
     gpu_ms = [job.gpus * (job.iterations or 0) for job in jobs]
     load = sum(gpus * length for gpus, length in zip(gpu_ms, lengths, strict=True))
     assert jobs[-1].arrival_s <= load / 1000 / 64 / 0.8
@@ -203,7 +201,7 @@ def test_two_jobs_of_ring_share_each_uplink() -> None:
     links = Counter(link for pair in pairs for link in pair.links if "rack" in link)
     assert len(scenario.jobs) == 5
     assert set(links.values()) == {2}
-    stated = [job.stated for job in scenario.jobs if job.stated is not None]
+    stated = [traffic_of(job) for job in scenario.jobs]
     periods = [float(each.period_ms) for each in stated]
     assert max(periods) > min(periods)
     assert all(0.95 * 302 - 1 <= period <= 1.05 * 302 + 1 for period in periods)
