@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -31,11 +32,15 @@ from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Cluster, Placement
+from metronome_opt.scenario.reference import EmptyCluster
 from metronome_opt.slowdown.player import SAFE
 from metronome_opt.solvers.budget import Budget
 
 MEETINGS = Meetings(SAFE)
 """Slowdowns of pairs of jobs, kept from one decision to the next."""
+
+_BEST_MS: WeakKeyDictionary[EmptyCluster, WeakKeyDictionary[Gang, float]] = WeakKeyDictionary()
+"""Best iterations of gangs in a cluster, for as long as these are there."""
 
 LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
@@ -247,14 +252,18 @@ def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
             pattern = Pattern.of_iteration(gang.step.at(transport), gang.jitter)
         return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
 
-    places = state.cluster.empty.transports(gang.tasks, gang.each, gang.allreduce)
-    own = float(gang.period * slot_ms)
+    empty = state.cluster.empty
+    known = _BEST_MS.setdefault(empty, WeakKeyDictionary())
+    if gang not in known:
+        places = empty.transports(gang.tasks, gang.each, gang.allreduce)
+        own = float(gang.period * slot_ms)
+        known[gang] = min([traffic(place).alone_ms for place in places] or [own])
     return Demand(
         name=gang.name,
         tasks=gang.tasks,
         each=gang.each,
         traffic=traffic,
-        best_ms=min([traffic(place).alone_ms for place in places] or [own]),
+        best_ms=known[gang],
         algorithm=gang.allreduce,
         weight=gang.weight,
         length_ms=length_ms,
