@@ -9,7 +9,6 @@ of each node at 100 Gbit/s, in 204 ms.
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from metronome_opt.cluster.gang import Gang, Reserved, read_request
+from metronome_opt.cluster.moves import decide_moves, moved
 from metronome_opt.cluster.placing import (
     MEETINGS,
     Place,
@@ -29,7 +29,7 @@ from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
 from metronome_opt.cluster.views import instance_of, restore, snapshot_of
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.collectives import TrainingStep, Transfer
+from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.network import Gpu
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import read_schedule
@@ -124,6 +124,24 @@ def test_a_node_with_slow_links_inside_is_named(tmp_path: Path) -> None:
     assert decision.why_slower == "it sends inside a node"
 
 
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_job_moves_to_where_its_iteration_is_shorter(gated: bool, tmp_path: Path) -> None:
+    """No other job delays it, and yet it takes 542 ms instead of 361 in each of 1000 iterations."""
+    taken = [running(f"t{node}", f"n{node}", gpus=4) for node in range(2)]
+    taken += [running(f"t{node}", f"n{node}", gpus=8) for node in (2, 3)]
+    state = state_of(spec(), *taken)
+    claim = place_job(state, bert(tmp_path, 8, state.cluster, iterations=1000), now_s=100)
+    assert isinstance(claim, Place)
+    state.reserve(claim.claim.model_copy(update={"gated": gated, "started": 100}))
+    assert decide_moves(state, 10, 100) == []
+    state.unreserve("t2")
+    (move,) = decide_moves(state, 10, 100)
+    assert move.after.nodes == ("n2",) * 8
+    there = moved(state, {move.job: move.after.nodes}).claims[move.job]
+    assert there.gang.period == 72
+    assert decide_moves(state, 1000, 100) == []
+
+
 # ------------------------------------------------------------------ on the disk
 
 
@@ -203,13 +221,11 @@ def test_bursts_that_a_place_slowed_down_are_as_stated_elsewhere() -> None:
 
 def test_stated_bursts_beside_collectives_are_as_fast_as_links() -> None:
     """Of 200 Mbit/s that are stated an interface carries 100: 10 Mbit in 100 ms, not in 50."""
-    moment = {"ready_ms": Fraction(50), "needed_ms": Fraction(50)}
-    step = TrainingStep(
-        compute_ms=Fraction(50),
-        transfers=(
-            Transfer(kind="stated", mbit=Fraction(10), max_mbps=200, **moment),
-            Transfer(kind="all-reduce", mbit=Fraction(5), **moment),
-        ),
+    stated = {"kind": "stated", "mbit": "10", "max_mbps": 200}
+    transfers = (stated, {"kind": "all-reduce", "mbit": "5"})
+    at = {"ready_ms": "50", "needed_ms": "50"}
+    step = TrainingStep.model_validate(
+        {"compute_ms": "50", "transfers": [{**each, **at} for each in transfers]}
     )
     asked = gang(2, (10, 1, 90), period=20, step=step)
     where = cluster([2], gpus=1, hyperperiod=60)
