@@ -30,7 +30,7 @@ from metronome_opt.scenario.model import COMPUTED, DescribedJob
 from metronome_opt.scenario.network import Gpu
 from metronome_opt.scenario.workload import Quantity, Workload, find_workloads, read_workload
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, Player, plays
+from metronome_opt.slowdown.player import Player
 from metronome_opt.slowdown.times import Times
 
 SCENARIO = "paper-24-measured"
@@ -210,17 +210,17 @@ def _outcomes(kind: str, results: Mapping[str, Result]) -> Iterator[Figure]:
     for name, result in results.items():
         contention = float(result.evaluation.contention)
         yield Figure(f"{kind}, {name}: contention", contention, "weight x Mbit/s")
-        for sharing, slowdown in _slowdowns(result).items():
-            yield Figure(f"{kind}, {name}: slowdown, {sharing}", slowdown, "")
+        for network, slowdown in _slowdowns(result).items():
+            yield Figure(f"{kind}, {name}: slowdown, {network}", slowdown, "")
 
 
 def _slowdowns(result: Result) -> dict[str, float]:
     free = result.schedule.solver in ("unshifted", "random")
     plan = Plan(result.offsets) if free else Plan.of(result.instance, result.schedule)
     values: dict[str, float] = {}
-    for sharing in SAFE:
-        player = Player(result.instance, plays(1000, 4, (sharing,)), workers=4)
-        values[sharing] = player.value(player.slowdowns(plan))
+    for network in ("fair", "tcp"):
+        player = Player(result.instance, range(1000, 1004), network=network, workers=4)
+        values[network] = player.value(player.slowdowns(plan))
     return values
 
 

@@ -45,6 +45,12 @@ _MAX_OPTIONS = 8
 TrafficClasses = Annotated[int, Field(ge=1, le=8, exclude_if=lambda count: count == 1)]
 """How many traffic classes links serve in strict order, the highest one first."""
 
+Sharing = Literal["fair", "tcp", "weighted", "strict"]
+"""How jobs share a link, see `Instance`."""
+
+Network = Annotated[Sharing, Field(exclude_if=lambda sharing: sharing == "fair")]
+"""How jobs share all links of a cluster."""
+
 
 def default_limit() -> int:
     """Return the most slots of a period or hyperperiod: what the environment says, or a million."""
@@ -246,6 +252,9 @@ class Instance(Record):
     ----------
     traffic_classes
         How many classes of jobs links serve in strict order, the highest one first; 1 for none.
+    network
+        How links are shared: max-min ``fair``, as with RoCE, InfiniBand and short queues; at random
+        as bursts over ``tcp`` do in deep queues; ``weighted`` by weight, or in ``strict`` order.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -254,6 +263,7 @@ class Instance(Record):
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     jobs: Annotated[tuple[Job, ...], Field(strict=False)]
     traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:

@@ -57,6 +57,11 @@ class Demand:
         return max(1, self.weight)
 
     @property
+    def gpus(self) -> int:
+        """The number of GPUs of its tasks together."""
+        return self.tasks * self.each.gpus
+
+    @property
     def expected_ms(self) -> float:
         """How long it is expected to run."""
         return UNKNOWN_MS if self.length_ms is None else self.length_ms

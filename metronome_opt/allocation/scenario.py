@@ -10,15 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.allocation.assign import assign, lost, rearranged
+from metronome_opt.allocation.assign import assign, rearranged
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
+from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance
@@ -33,14 +35,12 @@ from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
-    SAFE,
     WORTH,
     Player,
     Values,
     is_better,
     lowest,
     mean_weights,
-    plays,
 )
 from metronome_opt.solvers.budget import Budget
 
@@ -51,7 +51,7 @@ _SEARCH = 0.5  # of the time, for places by prices
 _IMPROVING = 0.4  # of the rest, for those that are simulated
 _GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
 _SIMULATED = 300
-_FIRST_SEED = 400  # of plays that compare placements
+_FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
@@ -71,7 +71,7 @@ def allocate(
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
     iterations are shorter. Some jobs are then moved, judged in the same way. At last slots are
     chosen at these places, at the nearest ones, and at those whose prices are low with slots, and
-    the best is taken in plays that no search has seen.
+    the best is taken in simulations that no search has seen.
 
     Parameters
     ----------
@@ -95,10 +95,12 @@ def allocate(
     began = budget.elapsed
     near = search.nearest()
     choices = [near]
+    if len(near) < len(scenario.jobs):
+        choices.append(search.packed())
     if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
     choices = search.with_most(choices)
-    best, comparison = choices[-1], ""
+    near, best, comparison = choices[0], choices[-1], ""
     if _has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best)):
         best = search.better(choices)
         best = search.improved(best, budget.fraction(_IMPROVING), seed)
@@ -171,15 +173,31 @@ class Search:
             weights = {name: unit * weight + level[name] for name, weight in weights.items()}
         return weights
 
-    def free(self) -> list[Demand]:
-        """Return the jobs without nodes, the most important ones first, larger ones before."""
+    @cached_property
+    def free(self) -> Sequence[Demand]:
+        """The jobs without nodes, the most important ones first, larger ones before."""
         free = [self.jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
-        return sorted(free, key=lambda job: (-job.worth, -job.tasks * job.each.gpus))
+        return sorted(free, key=lambda job: (-job.worth, -job.gpus))
+
+    @cached_property
+    def fitting(self) -> Places:
+        """The jobs without nodes that run, with nodes that hold all of them together."""
+        return select_running(self.free, self.occupancy().room)
+
+    @property
+    def selected(self) -> tuple[list[Demand], list[Demand]]:
+        """The jobs without nodes that run if links allow it, and those that wait for room."""
+        parts: tuple[list[Demand], list[Demand]] = [], []
+        for job in self.free:
+            parts[job.name not in self.fitting].append(job)
+        return parts
 
     def occupancy(self, *, gated: bool = False) -> Occupancy:
         """Return the cluster with the jobs that name their nodes, priced with or without slots."""
         empty = Room(self.scenario.cluster)
-        occupancy = Occupancy(empty.copy(), [], Meetings(SAFE, gated=gated), _NEAR)
+        occupancy = Occupancy(
+            empty.copy(), [], Meetings(self.scenario.cluster.network, gated=gated), _NEAR
+        )
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
                 room = occupancy.room.tasks(job.each).tolist()
@@ -202,7 +220,7 @@ class Search:
     def nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
         occupancy, empty = self.occupancy(), Room(self.scenario.cluster)
-        for job in self.free():
+        for job in chain(*self.selected):
             placement = occupancy.room.nearest(job)
             if placement is not None:
                 occupancy.add(Placed(job, placement))
@@ -222,7 +240,22 @@ class Search:
 
     def assigned(self, budget: Budget, seed: int, *, gated: bool = False) -> Places:
         """Return placements by large neighbourhood search, of low price with or without slots."""
-        occupancy, _ = assign(self.free(), self.occupancy(gated=gated), budget, seed)
+        running, waiting = self.selected
+        occupancy, _ = assign(running, self.occupancy(gated=gated), budget, seed)
+        for job in waiting:
+            placement = occupancy.room.nearest(job)
+            if placement is not None:
+                occupancy.add(Placed(job, placement))
+        return places_of(occupancy)
+
+    def packed(self) -> Places:
+        """Return the nodes that hold the jobs that run together, as far as links allow them."""
+        occupancy = self.occupancy()
+        for job in self.free:
+            if job.name in self.fitting:
+                placement = occupancy.room.allowed(self.fitting[job.name], job)
+                if placement is not None:
+                    occupancy.add(Placed(job, placement))
         return places_of(occupancy)
 
     def improved(self, places: Places, budget: Budget, seed: int) -> Places:
@@ -231,7 +264,7 @@ class Search:
         Prices see two jobs on a link; more of them may be slower together.
         """
         draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
-        jobs, occupancy = self.free(), self.occupancy()
+        jobs, occupancy = self.free, self.occupancy()
         for job in jobs:
             if job.name in places:
                 placement = occupancy.room.placement(places[job.name], job)
@@ -250,8 +283,7 @@ class Search:
 
     def with_most(self, choices: Sequence[Places]) -> list[Places]:
         """Return the distinct choices that leave out the least weight, or else the fewest jobs."""
-        free = self.free()
-        left = [lost([job for job in free if job.name not in places]) for places in choices]
+        left = [lost([job for job in self.free if job.name not in places]) for places in choices]
         most = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
         return [places for index, places in enumerate(most) if places not in most[:index]]
 
@@ -266,7 +298,7 @@ class Search:
     def gated(self, choices: Sequence[Places], terms: Terms, budget: Budget) -> tuple[Places, str]:
         """Return the best of some choices with slots, the first of equal ones, and what it brings.
 
-        Both are stated by plays that no search has seen.
+        Both are stated by simulations that no search has seen.
         """
         choices, found, free = self.with_most(choices), list[MeanSlowdowns](), math.nan
         for index, places in enumerate(choices):
@@ -280,10 +312,11 @@ class Search:
                 best = index
         if choices[best].keys() != choices[0].keys():
             return choices[best], ""
+        if best == 0:
+            return choices[0], "the nearest places are the best that were found"
         return choices[best], (
-            f"slowdown in simulations that no search has seen: {found[best].slowdown:.4f} with "
-            f"slots at these places, {found[0].slowdown:.4f} at the nearest, {free:.4f} "
-            "there with no job gated"
+            f"at the nearest places the slowdown would be {found[0].slowdown:.4f}, {free:.4f} with "
+            f"no job gated (network {self.scenario.cluster.network})"
         )
 
     def with_slots(
@@ -311,7 +344,7 @@ class Search:
 
     def seconds(self, places: Places) -> float:
         """Return about how long it takes to simulate jobs at their places."""
-        return Player(self._instance(places), plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
+        return Player(self._instance(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _instance(self, places: Places) -> Instance:
         return build_scenario(self.scenario.at(places), self.traffic).instance
@@ -319,7 +352,7 @@ class Search:
     def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
         """Let jobs run at their places, with none gated."""
         instance = self._instance(places)
-        player = Player(instance, plays(first_seed, 2))
+        player = Player(instance, range(first_seed, first_seed + _SEEDS))
         return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
 
     def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:

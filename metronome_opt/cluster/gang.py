@@ -376,10 +376,15 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     traffic = JobTraffic(job, Sources(job.workloads, job.measured).of(job), cluster)
-    place = traffic.best
-    if place is None:  # it will wait, as if a node were large enough for it
-        nodes = [cluster.nodes[0].name] * job.workers
-        place = cluster.placement(nodes, traffic.algorithm, each=job.each.gpus).transport
+    # One that is too large for the cluster waits for more nodes; it is as if each worker had one.
+    place = traffic.best or Transport(
+        algorithm=traffic.algorithm,
+        gpus=job.workers * max(1, job.each.gpus),
+        nodes=job.workers,
+        gpus_per_node=max(1, job.each.gpus),
+        link_mbps=cluster.nic,
+        rate=Fraction(cluster.nic),
+    )
     rounded = traffic.rounded(place, cluster.slot_ms, cluster.hyperperiod)
     return Gang(
         name=job.name,

@@ -33,11 +33,10 @@ from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Cluster, Placement
 from metronome_opt.scenario.reference import EmptyCluster
-from metronome_opt.slowdown.player import SAFE
 from metronome_opt.solvers.budget import Budget
 
-MEETINGS = Meetings(SAFE)
-"""Slowdowns of pairs of jobs, kept from one decision to the next."""
+meetings = cache(Meetings)
+"""Slowdowns of pairs of jobs by network, kept from one decision to the next."""
 
 _BEST_MS: WeakKeyDictionary[EmptyCluster, WeakKeyDictionary[Gang, float]] = WeakKeyDictionary()
 """Best iterations of gangs in a cluster, for as long as these are there."""
@@ -184,7 +183,9 @@ def occupancy_of(
         )
         for claim in state.claims.values()
     ]
-    return Occupancy(room, placed, MEETINGS, outlook or Outlook().at(room.busy))
+    return Occupancy(
+        room, placed, meetings(state.cluster.network), outlook or Outlook().at(room.busy)
+    )
 
 
 def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:

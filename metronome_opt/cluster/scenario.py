@@ -21,7 +21,7 @@ from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule
 
-_TREE = {"nodes", "racks", "links", "zone_costs", "gpu"}
+_TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network"}
 
 
 def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:

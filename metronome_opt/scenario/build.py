@@ -224,6 +224,7 @@ def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = 
         "links": [{"name": name, "capacity": left} for name, left in cluster.capacities.items()],
         "jobs": jobs,
         "traffic_classes": cluster.traffic_classes,
+        "network": cluster.network,
     }
     instance = Instance.from_dict(document)
     costs = {job.name: job.max_network_cost for job in scenario.jobs}

@@ -34,6 +34,11 @@ class Burst:
         """Its duration at its fastest, in ms."""
         return 1000 * self.volume / self.rate
 
+    def joined(self, other: Burst) -> Burst:
+        """Return one burst of both that takes as long."""
+        volume, duration = self.volume + other.volume, self.duration + other.duration
+        return replace(self, volume=volume, rate=1000 * volume / duration)
+
 
 @dataclass(frozen=True)
 class Iteration:

@@ -27,10 +27,11 @@ AllReduce = Literal["ring", "tree", "tasks"]
 Algorithm = Literal["ring", "tree", "tasks", "all-to-all"]
 """How the collectives of a job cross the network."""
 
-Collective = Literal[
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "point-to-point", "stated"
-]
-"""Kind of a collective; of a stated one only is known what a worker sends over the network."""
+Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "point-to-point"]
+"""Kind of a collective."""
+
+Collective = Kind | Literal["stated"]
+"""The same, or stated: it is only known what a worker sends over the network."""
 
 
 def sent(kind: Collective, size: Fraction, group: int) -> Fraction:
@@ -75,6 +76,15 @@ class Transfer(Record):
     max_mbps: Positive | None = None
     is_late: bool = False
     is_idle: bool = False
+
+    def is_beside(self, other: Transfer) -> bool:
+        """Return whether it is one burst with another one: all GPUs begin both at once."""
+        pair = self, other
+        return (
+            (self.ready_ms, self.needed_ms) == (other.ready_ms, other.needed_ms)
+            and all(each.group is None and not each.is_idle for each in pair)
+            and all(each.kind != "stated" for each in pair)
+        )
 
 
 class Transport(NamedTuple):
@@ -193,24 +203,29 @@ class TrainingStep(Record):
     def at(self, transport: Transport) -> Iteration:
         """Return the iteration at a place, of a job that has the network to itself.
 
-        Collectives are sent one after the other. Computing waits for those that it needs. Bursts
-        that are only stated are as fast as stated, whatever links carry.
+        Collectives are sent one after the other, as one burst where all GPUs begin both at once.
+        Computing waits for those that it needs. Bursts that are only stated are as fast as stated,
+        whatever links carry.
         """
         bursts: list[Burst] = []
         end = last = delay = Fraction(0)  # of the last collective, of the last burst
         needed: list[tuple[Fraction, Fraction]] = []
-        for transfer in self.transfers:
+        for before, transfer in zip((None, *self.transfers), self.transfers, strict=False):
             arrived = [each for each in needed if each[0] <= transfer.ready_ms]
             delay = max([delay, *(ended - by for by, ended in arrived)])
             begin = max(transfer.ready_ms + delay, end)
             burst = transport.burst(transfer)
+            if before and bursts and transfer.is_beside(before):
+                bursts[-1] = bursts[-1].joined(burst)
+                end = last = end + burst.duration
+                needed.append((transfer.needed_ms, end))
+                continue
             if transfer.is_late:
                 begin = max(begin, transfer.needed_ms + delay - burst.duration)
-            burst = replace(burst, after=begin - last)
             end = begin + burst.duration
             needed.append((transfer.needed_ms, end))
             if not transfer.is_idle:
-                bursts.append(burst)
+                bursts.append(replace(burst, after=begin - last))
                 last = end
         delay = max([delay, *(ended - by for by, ended in needed)])
         rest = self.compute_ms + delay - last

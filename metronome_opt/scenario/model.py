@@ -280,7 +280,7 @@ class DescribedJob(Record):
         elif not isinstance(source, Workload):
             source.check_batch(self.batch)
             step = source.step(self.gpus)
-        elif gpu is None:
+        elif gpu is None or gpu.flops is None:
             raise InputError(
                 f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
                 f"{GPU_HINT}, or state the job's traffic"

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, format_path, quote
-from metronome_opt.instance import Link, TrafficClasses
+from metronome_opt.instance import Link, Network, TrafficClasses
 from metronome_opt.records import (
     FrozenDict,
     FrozenMap,
@@ -83,14 +83,14 @@ class Gpu(Record):
     name
         Of the kind, such as ``A100``.
     sustained_tflops
-        What training reaches, not the peak.
+        What training reaches, not the peak; only jobs by model that are computed need it.
     link_gbps
         What one GPU sends to the others of its node, in one direction; if left out, what is known
         of the kind, see `metronome_opt.scenario.gpus`.
     """
 
     name: Name
-    sustained_tflops: Speed
+    sustained_tflops: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
     link_gbps: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
 
     @model_validator(mode="after")
@@ -100,9 +100,10 @@ class Gpu(Record):
         return self
 
     @property
-    def flops(self) -> Fraction:
-        """The same in floating-point operations per second."""
-        return 10**12 * self.sustained_tflops.value
+    def flops(self) -> Fraction | None:
+        """What training reaches, in floating-point operations per second; None where unknown."""
+        speed = self.sustained_tflops
+        return None if speed is None else 10**12 * speed.value
 
     @property
     def link_mbps(self) -> int | None:
@@ -258,6 +259,9 @@ class Cluster(Record):
         Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
     traffic_classes
         How many traffic classes the network serves in strict order, from 1 (none) to 8.
+    network
+        How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
+        those that it was fitted to), by priority ``weighted`` or ``strict``.
     """
 
     topology: Literal["listed"] = "listed"
@@ -268,6 +272,7 @@ class Cluster(Record):
     gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self) -> Self:

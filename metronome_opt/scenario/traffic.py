@@ -10,13 +10,13 @@ crosses the network at a place.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from metronome_opt.errors import InputError
 from metronome_opt.records import Positive, Record, refuse
-from metronome_opt.scenario.collectives import Collective, TrainingStep, Transfer, sent
+from metronome_opt.scenario.collectives import Collective, Kind, TrainingStep, Transfer, sent
 from metronome_opt.scenario.workload import (
     DataParallel,
     EmbeddingParallel,
@@ -189,11 +189,7 @@ class _StatedPhase(Record):
     length_ms: Rational
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
-    collective: Annotated[
-        Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "point-to-point"]
-        | None,
-        _IF_GIVEN,
-    ] = None
+    collective: Annotated[Kind | None, _IF_GIVEN] = None
     bytes: Annotated[Positive | None, _IF_GIVEN] = None
     group: Annotated[int | None, Field(ge=2), _IF_GIVEN] = None
 

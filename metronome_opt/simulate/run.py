@@ -87,7 +87,7 @@ class _Simulation:
         for link in watch:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
-        sharing = conditions.sharing or "fair"
+        sharing = conditions.sharing or scenario.cluster.network
         depth, most_uplinks = scenario.cluster.depth, max(1, len(scenario.cluster.racks))
         self._engine = Engine(
             scenario.cluster.capacities,
@@ -311,7 +311,7 @@ def simulate_schedule(
     engine = Engine(
         capacities,
         runners,
-        sharing=conditions.sharing or "fair",
+        sharing=conditions.sharing or instance.network,
         conditions=conditions,
         seed=seed,
         watched=[link.name for link in instance.links] if trace else (),

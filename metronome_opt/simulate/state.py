@@ -11,10 +11,10 @@ from functools import cached_property
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.places import Room
-from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Slot
 from metronome_opt.errors import InputError, counted
+from metronome_opt.instance import Sharing
 from metronome_opt.scenario.bursts import Rounded
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic

@@ -130,10 +130,10 @@ def test_between_nodes_a_job_has_the_whole_interface(allreduce: str | None, tmp_
     assert (asked.step, asked.allreduce) == (STEP, allreduce or "ring")
 
 
-def test_a_job_that_finds_no_room_waits_as_if_a_node_were_large_enough(tmp_path: Path) -> None:
+def test_a_job_that_finds_no_room_waits_as_if_each_worker_had_a_node(tmp_path: Path) -> None:
     asked = read(tmp_path, BY_MODEL, workers=8, allreduce="tasks")
-    # 2 x 7 / 8 of 5,000 Mbit at 160,000 Mbit/s: 54.7 ms.
-    assert (asked.tasks, asked.period) == (8, 71)
+    # 2 x 7 / 8 of 5,000 Mbit at 50,000 Mbit/s: 175 ms.
+    assert (asked.tasks, asked.period) == (8, 95)
     waits = place_job(ClusterState(spec_of()), asked)
     assert isinstance(waits, Wait)
     assert waits.reason.startswith("4 of 8 tasks find room; ")

@@ -18,9 +18,9 @@ import yaml
 from metronome_opt.cluster.gang import Gang, Reserved, read_request
 from metronome_opt.cluster.moves import decide_moves, moved
 from metronome_opt.cluster.placing import (
-    MEETINGS,
     Place,
     iterations_ms,
+    meetings,
     occupancy_of,
     place_job,
 )
@@ -252,7 +252,7 @@ def test_delays_of_others_are_shares_of_their_best_iteration() -> None:
     after = iterations_ms(state)
     occupancy = occupancy_of(state)
     one, two = (occupancy.placed[name] for name in "ab")
-    (mine, theirs) = MEETINGS.slowdowns(
+    (mine, theirs) = meetings(state.cluster.network).slowdowns(
         (one.job.traffic(one.placement.transport), 2, 1),
         (two.job.traffic(two.placement.transport), 1, 1),
         100,

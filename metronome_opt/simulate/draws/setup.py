@@ -159,7 +159,8 @@ class Setup:
     def _setting(
         self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None
     ) -> Setting:
-        if self.cluster.gpu is None:
+        gpu = self.cluster.gpu
+        if gpu is None or gpu.flops is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
         fields = {"nodes": tuple(nodes)} if nodes else {}
         traffic = JobTraffic(
@@ -170,7 +171,7 @@ class Setup:
             place = self.cluster.placement(nodes, traffic.algorithm, each=1).transport
         if place is None:
             raise InputError(f"workers: {workers}: more than the cluster has room for")
-        return Setting(workers, self.cluster.gpu.flops, place)
+        return Setting(workers, gpu.flops, place)
 
 
 def published_job(
