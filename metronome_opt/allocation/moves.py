@@ -48,7 +48,7 @@ def decide_moves(
     costs_ms
         Time that a move costs each job; one that is not named stays.
     kept
-        By what share jobs are slower than alone whose slots no other job delays.
+        By what share jobs are slower than at best whose slots no other job delays.
     """
     occupancy, moves = occupancy.copy(), list[Move]()
     movable = [
@@ -81,8 +81,8 @@ def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | No
     if start is not None:
         start = occupancy.exchanged(job, start)
     occupancy.add(each)
-    if start is None:
-        return None
+    if start is None or sorted(start.placement.nodes) == sorted(here.nodes):
+        return None  # where it is a job needs no move to give up its slots
     saved = (now - prospect) - (start.cost - start.prospect)
     if min(now - start.cost, saved) <= cost:
         return None

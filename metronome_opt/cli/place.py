@@ -286,6 +286,7 @@ def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[s
         "offset_ms": claim.offset * slot_ms,
         "stretch": claim.stretch,
         "period_ms": claim.period * slot_ms,
+        "best_ms": round(decision.best_ms, 1),
         "alone_ms": round(decision.alone_ms, 1),
         "expected_ms": round(decision.expected_ms, 1),
         "why_slower": decision.why_slower,
@@ -306,7 +307,7 @@ def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> Non
         f"{counted(decision.placement.racks, 'rack')}"
     )
     why = decision.why_slower
-    longer = f" instead of {decision.alone_ms:.0f}: {why}" if why else ""
+    longer = f" instead of {decision.best_ms:.0f}: {why}" if why else ""
     typer.echo(f"iteration {decision.expected_ms:.0f} ms{longer}")
     if claim.gated:
         typer.echo(

@@ -26,7 +26,7 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.bursts import divisor_from
-from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transport
+from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.job_traffic import JobTraffic, in_slots
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
@@ -47,7 +47,8 @@ class Gang(Record):
     period, phases
         The traffic of one flow, in slots and Mbit/s, at its place; asked for, at its best place.
     step
-        Its iteration wherever it runs; None where bursts take as long as stated everywhere.
+        Its iteration wherever it runs; None where bursts are as stated there, which are slower
+        elsewhere if links do not carry them.
     allreduce
         How its collectives cross the network.
     weight
@@ -124,17 +125,58 @@ class Gang(Record):
 
         An `InputError` if it is longer than that.
         """
-        if self.step is None:
-            return self._slowed_to(transport.rate, hyperperiod)
-        rounded = in_slots(self.step, transport, slot_ms)
+        is_inside = transport.nodes == 1
+        if self.step is None or self.step.is_stated:
+            stated = self._as_stated(slot_ms)
+            if is_inside or stated.peak <= transport.rate:
+                return stated
+            step = self.step or self._stated_step(slot_ms)
+            slowed = stated._slowed_to(transport.rate, hyperperiod)
+            return slowed.model_copy(update={"step": step})
+        limit = math.floor(transport.rate * transport.flows)  # also of bursts that are only stated
+        step = self.step if is_inside else self.step.limited_to(limit)
+        rounded = in_slots(step, transport, slot_ms)
         return self._with(rounded.phases, rounded.busy, hyperperiod)
+
+    def _stated_step(self, slot_ms: int) -> TrainingStep:
+        """Return its bursts as an iteration."""
+        transfers, computed = [], 0
+        for before, phase in zip((None, *self._in_order), self._in_order, strict=False):
+            computed += phase.start - (before.end if before else 0)
+            transfers.append(
+                Transfer(
+                    kind="stated",
+                    mbit=Fraction(phase.length * slot_ms * phase.rate, 1000),
+                    ready_ms=Fraction(computed * slot_ms),
+                    needed_ms=Fraction(computed * slot_ms),
+                    max_mbps=phase.rate,
+                )
+            )
+        computed += self.period - self._in_order[-1].end
+        return TrainingStep(compute_ms=Fraction(computed * slot_ms), transfers=tuple(transfers))
+
+    def _as_stated(self, slot_ms: int) -> Gang:
+        """Return the gang with its bursts as they were before a place made them slower."""
+        if self.step is None:
+            return self
+        phases, sending = [], 0
+        for transfer in self.step.transfers:
+            rate = transfer.max_mbps or 1
+            length = round(1000 * transfer.mbit / rate / slot_ms)
+            start = sending + round(transfer.ready_ms / slot_ms)
+            phases.append(Phase(start=start, length=length, rate=rate))
+            sending += length
+        period = sending + round(self.step.compute_ms / slot_ms)
+        return self.model_copy(update={"phases": tuple(phases), "period": period, "step": None})
+
+    @property
+    def _in_order(self) -> list[Phase]:
+        return sorted(self.phases, key=lambda phase: phase.start)
 
     def _slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
         """Return the gang with no burst faster than a rate, in Mbit/s; pauses stay as they are."""
-        if self.peak <= rate:
-            return self
         phases, later = [], 0
-        for phase in sorted(self.phases, key=lambda phase: phase.start):
+        for phase in self._in_order:
             slowed = min(Fraction(phase.rate), rate)
             length = math.ceil(phase.length * phase.rate / slowed)
             start = phase.start + later

@@ -25,9 +25,11 @@ def decide_moves(
     now_s
         Unix time, by which it is known how long jobs still run.
     """
-    claims = {name: state.claims[name] for name in undelayed(state)}
-    kept = {name: claim.stretch / claim.gang.period for name, claim in claims.items()}
-    occupancy = occupancy_of(state, now_s)
+    occupancy, slot_ms = occupancy_of(state, now_s), state.cluster.slot_ms
+    kept = {
+        name: state.claims[name].iteration * slot_ms / occupancy.placed[name].job.best_ms - 1
+        for name in undelayed(state)
+    }
     for name, each in occupancy.placed.items():
         check = partial(is_short, state, state.claims[name].gang)
         occupancy.placed[name] = replace(each, job=replace(each.job, is_short=check))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,19 +23,23 @@ from metronome_opt.allocation.scenario import allocate
 from metronome_opt.allocation.starts import Decision, Waiting, decide_starts
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.waiting import NOTICED, Wait, verb_of, wait_of
+from metronome_opt.cluster.waiting import NOTICED, Wait, wait_of
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.errors import InputError, counted, first_few
+from metronome_opt.errors import InputError, first_few
 from metronome_opt.instance import Link
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Cluster, Placement
+from metronome_opt.scenario.reference import EmptyCluster
 from metronome_opt.solvers.budget import Budget
 
 meetings = cache(Meetings)
 """Slowdowns of pairs of jobs by network, kept from one decision to the next."""
+
+_BEST_MS: WeakKeyDictionary[EmptyCluster, WeakKeyDictionary[Gang, float]] = WeakKeyDictionary()
+"""Best iterations of gangs in a cluster, for as long as these are there."""
 
 LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
@@ -52,16 +57,18 @@ class Place:
     ----------
     asked, claim
         The gang, and what is to be reserved.
-    alone_ms, expected_ms
-        Its iteration with a network of its own, and at its place.
+    best_ms, alone_ms, expected_ms
+        Its shortest iteration in the empty cluster, that at its place without other jobs, and the
+        one that is expected there.
     placement
         Its nodes and links.
     delays
-        By what share other jobs are expected to be slower, largest first.
+        By what share of their best iterations other jobs are expected to be slower, largest first.
     """
 
     asked: Gang
     claim: Reservation
+    best_ms: float
     alone_ms: float
     expected_ms: float
     placement: Placement
@@ -69,23 +76,27 @@ class Place:
 
     def affected(self, state: ClusterState) -> list[tuple[str, float, float]]:
         """Return jobs that become slower, with their iterations in ms without and with the gang."""
-        before, slot_ms = iterations_ms(state), state.cluster.slot_ms
+        occupancy = occupancy_of(state)
+        before, placed = iterations_ms(state, occupancy), occupancy.placed
         return [
-            (name, before[name], before[name] + by * state.claims[name].iteration * slot_ms)
+            (name, before[name], before[name] + by * placed[name].job.best_ms)
             for name, by in self.delays.items()
-            if name in before  # one that was decided about together with it may not yet be
+            if name in placed  # one that was decided about together with it may not yet be
         ]
 
     @property
     def why_slower(self) -> str:
-        """Reasons for which its iterations take longer than alone; empty if they do not."""
+        """Reasons for which its iterations take longer than at best; empty if they do not."""
         place, claim = self.placement, self.claim
-        if self.expected_ms <= self.alone_ms * (1 + NOTICED):
+        if self.expected_ms <= self.best_ms * (1 + NOTICED):
             return ""
         reasons = []
-        if claim.gang.period > self.asked.period:
-            flows = place.links[place.limit or ""]
-            reasons.append(f"{counted(flows, 'worker')} {verb_of(flows, 'share')} {place.limit}")
+        if self.alone_ms > self.best_ms * (1 + NOTICED):
+            flows = 0 if place.limit is None else place.links[place.limit]
+            if flows > 1:
+                reasons.append(f"{flows} flows share {place.limit}")
+            else:
+                reasons.append(f"it sends {f'over {place.limit}' if flows else 'inside a node'}")
         if claim.gated and claim.stretch:
             reasons.append("its period divides the hyperperiod")
         if self.delays:
@@ -107,8 +118,10 @@ def decide(
     """
     asked = []
     for gang, waited_ms in waiting:
-        job = _demand(state, gang, _length_ms(state, gang))
-        asked.append(Waiting(replace(job, is_short=partial(is_short, state, gang)), waited_ms))
+        job, count = _demand(state, gang, None), gang.iterations
+        length_ms = None if count is None else count * job.best_ms
+        check = partial(is_short, state, gang)
+        asked.append(Waiting(replace(job, length_ms=length_ms, is_short=check), waited_ms))
     return decide_starts(asked, occupancy_of(state, now_s))
 
 
@@ -142,16 +155,17 @@ def place_job(
     if placement is None or decision.start is None:
         lengths = (_left_ms(state, claim, now_s) for claim in state.claims.values())
         return wait_of(state, gang, decision, known=None not in lengths)
-    slot_ms = state.cluster.slot_ms
-    alone_ms = float(gang.period * slot_ms)
     delays = dict(decision.start.delays)
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
+    best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).alone_ms
     claim = claim_at(state, gang, placement, mine - job.loss(placement), now_s)
-    expected_ms = float(claim.iteration * slot_ms) if claim.gated else job.best_ms * (1 + mine)
+    expected_ms = best_ms * (1 + mine)
+    if claim.gated:
+        expected_ms = float(claim.iteration * state.cluster.slot_ms)
     noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > NOTICED}
     worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
-    return Place(gang, claim, alone_ms, expected_ms, placement, worst_first)
+    return Place(gang, claim, best_ms, alone_ms, expected_ms, placement, worst_first)
 
 
 def occupancy_of(
@@ -174,17 +188,26 @@ def occupancy_of(
     )
 
 
-def iterations_ms(state: ClusterState) -> dict[str, float]:
-    """Return the expected iteration of each job, those of `undelayed` as long as their slots."""
-    occupancy, kept = occupancy_of(state), undelayed(state)
+def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:
+    """Return the expected iteration of each job, those of `undelayed` as long as their slots.
+
+    That of a job without slots is what it would be if it started where it is; one that has slots
+    and meets jobs that have none is as much longer than its slots as it would be longer than alone.
+    The occupancy is that of the state, worked out here if None.
+    """
+    occupancy = occupancy or occupancy_of(state)
+    kept = undelayed(state)
     iterations: dict[str, float] = {}
     for name, claim in state.claims.items():
-        delay = 0.0
+        slots_ms = float(claim.iteration * state.cluster.slot_ms)
         if name not in kept:
             each = occupancy.remove(name)
-            delay = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
+            mine = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
             occupancy.add(each)
-        iterations[name] = claim.iteration * state.cluster.slot_ms * (1 + delay)
+            alone_ms = each.job.traffic(each.placement.transport).alone_ms
+            iteration_ms = each.job.best_ms * (1 + mine)
+            slots_ms = iteration_ms + (slots_ms - alone_ms if claim.gated else 0.0)
+        iterations[name] = slots_ms
     return iterations
 
 
@@ -222,19 +245,26 @@ def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
 
     @cache
     def traffic(transport: Transport) -> Pattern:
-        if gang.step is not None:
-            return Pattern.of_iteration(gang.step.at(transport), gang.jitter)
         # On a link that has failed it would take for ever.
-        return Pattern.of_job(gang.job({}), slot_ms).slowed_to(max(Fraction(1), transport.rate))
+        transport = transport._replace(rate=max(Fraction(1), transport.rate))
+        if gang.step is None:
+            pattern = Pattern.of_job(gang.job({}), slot_ms)
+        else:
+            pattern = Pattern.of_iteration(gang.step.at(transport), gang.jitter)
+        return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
 
-    places = state.cluster.empty.transports(gang.tasks, gang.each, gang.allreduce)
-    own = float(gang.period * slot_ms)
+    empty = state.cluster.empty
+    known = _BEST_MS.setdefault(empty, WeakKeyDictionary())
+    if gang not in known:
+        places = empty.transports(gang.tasks, gang.each, gang.allreduce)
+        own = float(gang.period * slot_ms)
+        known[gang] = min([traffic(place).alone_ms for place in places] or [own])
     return Demand(
         name=gang.name,
         tasks=gang.tasks,
         each=gang.each,
         traffic=traffic,
-        best_ms=min([traffic(place).alone_ms for place in places] or [own]),
+        best_ms=known[gang],
         algorithm=gang.allreduce,
         weight=gang.weight,
         length_ms=length_ms,
@@ -250,22 +280,16 @@ def is_short(state: ClusterState, gang: Gang, transport: Transport) -> bool:
     return False
 
 
-def _length_ms(state: ClusterState, gang: Gang) -> float | None:
-    """Return how long a gang runs by itself; None if it does not say."""
-    if gang.iterations is None:
-        return None
-    return float(gang.iterations * gang.period * state.cluster.slot_ms)
-
-
 def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> float | None:
     """Return how long a job still runs; None if it is not known.
 
     At its ideal end a job that runs slower by a share has about as large a share of its length
     left; how much slower this one is was not observed, so that of a usual one is taken.
     """
-    length = _length_ms(state, claim.gang)
-    if now_s is None or claim.started is None or length is None:
+    gang = claim.gang
+    if now_s is None or claim.started is None or gang.iterations is None:
         return None
+    length = float(gang.iterations * gang.period * state.cluster.slot_ms)
     ran = 1000 * (now_s - claim.started)
     return max(length - ran, LATE * ran)
 
@@ -305,14 +329,13 @@ def claim_at(
 
 
 def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
-    """Return a gang as it is at a place, on links as they are."""
-    rate = placement.transport.rate
-    if placement.limit is not None:
-        capacity = int(state.capacity[state.link_index(placement.limit)])
-        rate = Fraction(capacity, placement.links[placement.limit])
-    if not rate:
+    """Return a gang as it is at a place, on links as they are; as it was where they carry none."""
+    capacities = dict(zip(state.cluster.capacities, state.capacity.tolist(), strict=True))
+    shares = (Fraction(capacities[link], flows) for link, flows in placement.links.items())
+    transport = placement.transport
+    transport = transport._replace(rate=min(shares, default=transport.rate))
+    if transport.rate < 1:
         return asked
-    transport = placement.transport._replace(rate=rate)
     return asked.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.allocation.moves import Move
-from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.moves import decide_moves, moved
+from metronome_opt.cluster.placing import at_place
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError, naming
@@ -72,7 +73,8 @@ def scenario_of(state: ClusterState) -> Scenario:
 def document_of(state: ClusterState) -> dict[str, Any]:
     """Return the same as a document: each job at its nodes, offsets as the current ones.
 
-    Periods are those of the jobs, without idle slots. A job of one task sends nothing: it is left
+    Periods are those of the jobs, without idle slots, and iterations those on links as they are. A
+    job of one task sends nothing: it is left
     out, and its node has so much less. A node that is down has what its jobs hold. Links carry what
     traffic of others leaves; one that has failed 1 Mbit/s, since scenarios know no less.
     """
@@ -98,13 +100,21 @@ def document_of(state: ClusterState) -> dict[str, Any]:
         "name": cluster.name,
         "slot_ms": cluster.slot_ms,
         "cluster": {"topology": "listed", **tree},
-        "jobs": [_described(claim, cluster.slot_ms) for claim in claims],
+        "jobs": [_described(claim, _present(state, claim), cluster.slot_ms) for claim in claims],
     }
 
 
-def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
-    """Return a job that runs as a scenario describes it."""
+def _present(state: ClusterState, claim: Reservation) -> Gang:
+    """Return the gang of a claim on links as they are; as claimed if it is too long there."""
     gang = claim.gang
+    if gang.step is not None and not gang.step.is_stated:
+        with suppress(InputError):
+            return at_place(state, gang, state.placement(claim))
+    return gang
+
+
+def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
+    """Return a job that runs as a scenario describes it."""
     phases = [
         {
             "start_ms": phase.start * slot_ms,
@@ -116,7 +126,7 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
     document = {
         "name": gang.name,
         "traffic": {"period_ms": gang.period * slot_ms, "phases": phases}
-        if gang.step is None
+        if gang.step is None or gang.step.is_stated
         else gang.step.model_dump(mode="json"),
         "workers": gang.tasks,
         "each": dict(gang.each),
@@ -155,9 +165,15 @@ def take_over(state: ClusterState, schedule: Schedule) -> bool:
     claims = []
     for job in problem.instance.jobs:
         claim = there.claims[job.name]
+        gang = _present(there, claim)
         offset, gated = schedule.offsets[job.name], (schedule.gated or {}).get(job.name, True)
-        period = job.period + schedule.stretch.get(job.name, 0) if gated else claim.period
-        stretch = period - claim.gang.period
-        changes = {"offset": offset % period, "stretch": stretch, "gated": gated}
+        if gated:
+            stretch = job.period + schedule.stretch.get(job.name, 0) - gang.period
+        elif gang == claim.gang:
+            stretch = claim.stretch
+        else:
+            stretch = gang.stretch_for(there.cluster.hyperperiod)
+        period = gang.period + stretch
+        changes = {"gang": gang, "offset": offset % period, "stretch": stretch, "gated": gated}
         claims.append(claim.model_copy(update=changes))
     return state.revise(claims)

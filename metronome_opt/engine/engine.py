@@ -48,6 +48,13 @@ class Engine:
         Distribution of TCP shares.
     growth
         Growth of the shares of bursts, whatever they are; None if they do not grow.
+
+    Attributes
+    ----------
+    runners, links, capacities
+        The jobs, and names and capacities of the links.
+    contends
+        As given.
     """
 
     def __init__(
@@ -65,6 +72,7 @@ class Engine:
     ) -> None:
         conditions = conditions or Conditions()
         self.runners = tuple(runners)
+        self.contends = contends
         self.links = tuple(capacities)
         self._index = {name: index for index, name in enumerate(self.links)}
         self.capacities = np.array(list(capacities.values()), dtype=np.float64)

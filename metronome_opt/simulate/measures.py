@@ -26,8 +26,9 @@ class Run:
         iteration_mean_ms, iteration_min_ms, iteration_max_ms, rephasings, moves, nodes, racks. NaN
         where unknown.
     links
-        One row per link: link, capacity_mbps, carried_gbit, used_s (with at least one job placed
-        across it).
+        One row per link: link, capacity_mbps, carried_gbit (NaN where jobs do not contend for
+        links, which then carry more than they can), used_s (with at least one job placed across
+        it).
     trace
         Of the watched links: time_ms, link, job, rate_mbps (of all flows of the job there, from
         then on).
@@ -80,7 +81,7 @@ def make_run(
         {
             "link": list(engine.links),
             "capacity_mbps": engine.capacities,
-            "carried_gbit": engine.carried() / 1e6,
+            "carried_gbit": engine.carried() / 1e6 if engine.contends else math.nan,
             "used_s": [used_ms.get(name, 0.0) / 1000 for name in engine.links],
         }
     )

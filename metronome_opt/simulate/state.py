@@ -115,7 +115,8 @@ class TrainingJob:
         if place is None:
             raise InputError(
                 f"jobs[{self.index}]: {self.name} finds no room even in an empty cluster; its "
-                f"{self.work.workers} workers need {counted(self.work.gpus, 'GPU')}"
+                f"{self.work.workers} workers need {counted(self.work.gpus, 'GPU')}, and its "
+                "links 1 Mbit/s for each flow"
             )
         return place
 

@@ -95,7 +95,7 @@ BY_HAND = {
     "metronome": [((80, 0, 102), (240, 10, 104)), ((150, 0, 101), (150, 0, 101))],
     "ideal": [((80, 0, 100), (220, 0, 100)), ((140, 0, 100), (140, 0, 100))],
 }
-CARRIED = {"default": 40, "exclusive": 40, "cassini": 45, "metronome": 50, "ideal": 60}
+CARRIED = {"default": 40.0, "exclusive": 40.0, "cassini": 45.0, "metronome": 50.0, "ideal": None}
 
 
 def small(policies: Sequence[str] = tuple(BY_HAND)) -> Iterator[SimulationRecord]:
@@ -116,7 +116,7 @@ def small(policies: Sequence[str] = tuple(BY_HAND)) -> Iterator[SimulationRecord
             yield simulation(
                 policy,
                 jobs,
-                [link(carried_gbit=float(CARRIED[policy]))],
+                [link(carried_gbit=CARRIED[policy])],
                 seed=seed,
                 makespan_s=200.0,
             )

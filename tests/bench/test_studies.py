@@ -42,6 +42,9 @@ BY_HAND = {
     ("metronome", "", "queueing_mean_s"): (5, 0),
     ("metronome", "default", "completion_mean_s"): (0.8, 0.75),
     ("metronome", "default", "slowdown_mean"): (1.03 / 1.1, 1.01 / 1.1),
+    # 40 and 50 Gbit of the 100 that a link of 1 Gbit/s carries in the 100 s that it is used.
+    ("default", "", "utilisation_used"): (0.4, 0.4),
+    ("metronome", "", "utilisation_used"): (0.5, 0.5),
     ("metronome", "exclusive", "utilisation_used"): (1.25, 1.25),
 }
 
@@ -60,6 +63,16 @@ def test_means_and_ratios_of_pairs(tmp_path: Path) -> None:
         assert found == pytest.approx(ends_of(*values), rel=1e-5), where
         assert row["seeds"] == 2
     assert ("default", "default", "completion_mean_s") not in table
+
+
+def test_utilisation_is_not_known_without_a_network(tmp_path: Path) -> None:
+    table = estimates(list(small()), tmp_path).loc["example"]
+    for against in ("", "default"):
+        for measure in ("utilisation_used", "utilisation"):
+            assert table["mean"]["ideal", against, measure] == ""
+            assert table["seeds"]["ideal", against, measure] == 0
+    *_, ideal = summarise(list(small()))
+    assert (ideal["policy"], ideal["utilisation_used"]) == ("ideal", None)
 
 
 def test_study_is_estimated_whole_and_cell_by_cell(tmp_path: Path) -> None:

@@ -56,13 +56,14 @@ def use(problem: str, capsys: Captured, status: int = 0) -> None:
 def test_jobs_are_placed_where_they_need_no_network(capsys: Captured) -> None:
     """Five jobs have a node each; the sixth has three, where an iteration takes 660 ms.
 
-    On 3, 3 and 2 nodes 240 Gbit/s want 100, so that its burst of 150 ms takes 360 ms; the mean
-    slowdown is (5 + 660 / 450) / 6 = 1.078.
+    On 3, 3 and 2 nodes 240 Gbit/s want 100, so that its burst of 150 ms takes 360 ms. In the empty
+    cluster four of its tasks share an uplink of 200, or two an interface: 240 ms. The mean slowdown
+    is (5 + 660 / 540) / 6 = 1.037.
     """
     write()
     lines = printed(capsys, "solve six.yaml --time-limit 6 --output s.json --plot p.svg")
     schedule = read_schedule("s.json")
-    assert schedule.objectives["slowdown"] < 1.08  # type: ignore[operator]
+    assert schedule.objectives["slowdown"] < 1.04  # type: ignore[operator]
     assert schedule.places is not None
     assert sorted(len(set(its)) for its in schedule.places.values()) == [1, 1, 1, 1, 1, 3]
     (node,) = set(schedule.places["t0"])
@@ -155,8 +156,9 @@ def test_what_cannot_be_placed_is_one_line(
     [
         # A cluster without links that are used: all jobs on one node.
         ("", {"cluster": {**SWITCH, "links": [{"name": "n", "capacity": 1}]}}, "slowdown 1.0000;"),
-        ("--stretch-limit 0", {}, "slowdown 1.07"),
-        ("--time-limit 0", {}, "slowdown 1.12"),
+        # The best place of the sixth job that is free, or the nearest, where 4 x 80 want 100: 780.
+        ("--stretch-limit 0", {}, "slowdown 1.037"),
+        ("--time-limit 0", {}, "slowdown 1.074"),
     ],
 )
 def test_unusual_input_has_an_answer(

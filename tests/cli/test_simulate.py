@@ -45,7 +45,10 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     other = "other conditions (jitter was 0.05, now it is 0.0)"
     assert other in error_of(capsys, f"{line} --resume")
     assert metronome(f"{line} --policy ideal,default --resume --set jitter=0.05") == 0
-    assert "1 of 2 simulations recorded already" in capsys.readouterr().err
+    out, error = capsys.readouterr()
+    assert "1 of 2 simulations recorded already" in error
+    (ideal,) = (line for line in out.splitlines() if line.startswith("ideal "))
+    assert ideal.split()[-2] == "-"  # before unfinished jobs
     assert [(record.policy, record.kind) for record in records(folder / "out")] == [
         ("default", "done"),
         ("ideal", "done"),
@@ -63,6 +66,9 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     means = table.groupby("policy").completion_s.mean()
     for entry in document["policies"]:
         assert entry["completion_mean_s"] == pytest.approx(means[entry["policy"]])
+    used, unknown = (entry["utilisation_used"] for entry in document["policies"])
+    assert 0 < used <= 1
+    assert unknown is None  # of ideal, whose links carry whatever is sent
     assert {path: path.read_bytes() for path in written} == written
 
 

@@ -1,8 +1,9 @@
 """Scenarios of round numbers: interfaces of 100 Mbit/s, three models that compute and then burst.
 
-A sample takes 10 ms to compute, so that the batch says for how long a job does. Two workers on two
-nodes burst for 10, 20 or 40 ms then, `Short`, `Middling` and `Long`; n of them for (n - 1) / n of
-twice as long.
+A sample takes 10 ms to compute, so that the batch says for how long a job does. Two workers burst
+for 10, 20 or 40 ms then, `Short`, `Middling` and `Long`; n of them for (n - 1) / n of twice as
+long. GPUs of a node send to one another as fast as an interface, so that this is so on one node as
+well, and the best iteration of a job is the one that it has there or on nodes of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 from metronome_opt.scenario import Scenario
 
 _FOLDER = Path(__file__).parent
-_GPU = {"name": "GPU", "sustained_tflops": {"value": 3, "assumed": "for the tests"}}
 
 
 def switch(nodes: int, gpus: int, nic_mbps: int = 100) -> dict[str, Any]:
@@ -23,7 +23,11 @@ def switch(nodes: int, gpus: int, nic_mbps: int = 100) -> dict[str, Any]:
         "nodes": nodes,
         "gpus": gpus,
         "nic_mbps": nic_mbps,
-        "gpu": _GPU,
+        "gpu": {
+            "name": "GPU",
+            "sustained_tflops": {"value": 3, "assumed": "for the tests"},
+            "link_gbps": {"value": nic_mbps / 1000, "assumed": "as fast as an interface"},
+        },
     }
 
 

@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.scenario import Scenario, build_scenario, spread
-from metronome_opt.scenario.build import JobTraffic
-from metronome_opt.scenario.model import DescribedJob
+from metronome_opt.scenario.bursts import Rounded
+from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.job_traffic import JobTraffic
+from metronome_opt.scenario.model import DescribedJob, Sources
 from metronome_opt.scenario.network import Cluster
-from metronome_opt.scenario.traffic import Training, iteration
-from metronome_opt.scenario.workload import find_workloads, read_workload
+from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
 
@@ -20,7 +20,6 @@ STUDIES = Path(__file__).parents[2] / "benchmarks" / "studies"
 NAMES = sorted(
     path.stem for path in STUDIES.iterdir() if path.stem not in ("muri", "sia")
 )  # traces
-NIC = 50_000  # Mbit/s
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -55,43 +54,36 @@ def cells(name: str) -> Mapping[str, Cell]:
     return {cell.label: cell for cell in stored(name).cells}
 
 
+def traffic_of(job: DescribedJob) -> Traffic:
+    """Return the traffic of a job that states its bursts."""
+    assert isinstance(job.stated, Traffic)
+    return job.stated
+
+
+def at_best(job: DescribedJob, cluster: Cluster) -> tuple[JobTraffic, Transport]:
+    """Return the traffic of a job and its best place in an empty cluster, or where it says."""
+    traffic = JobTraffic(job, Sources().of(job), cluster)
+    place = traffic.best
+    if job.nodes is not None:
+        place = cluster.placement(job.nodes, traffic.algorithm, each=job.each.gpus).transport
+    assert place is not None
+    return traffic, place
+
+
 def alone_s(job: DescribedJob, cluster: Cluster) -> float:
-    """Return the seconds of an iteration at the full rate of an interface."""
-    assert job.model is not None
-    assert job.batch is not None
-    assert cluster.gpu is not None
-    return _alone_s(job.model, Training(job.workers, job.batch, cluster.gpu.flops, NIC))
-
-
-@cache
-def _alone_s(model: str, setting: Training) -> float:
-    workload = read_workload(find_workloads()[model.lower()])
-    return float(iteration(workload, setting).duration) / 1000
+    """Return the seconds of its best iteration."""
+    traffic, place = at_best(job, cluster)
+    return float(traffic.alone(place).duration) / 1000
 
 
 def gpu_seconds(jobs: tuple[DescribedJob, ...], cluster: Cluster) -> float:
+    """Return what jobs take at their best places, in seconds of a GPU."""
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 
-def traffic(study: Study, cell: Cell, job: DescribedJob) -> JobTraffic:
-    """Return the traffic of a job that has the cluster to itself, a worker on each node."""
-    cluster = study.cluster_of(cell)
-    if job.nodes is None:
-        names = [f"node-{index}" for index in range(job.workers)]
-        (node, *_), (nic, *_) = cluster.nodes, cluster.links
-        cluster = Cluster(
-            nodes=tuple(
-                node.model_copy(update={"name": name, "interface": name, "rack": None})
-                for name in names
-            ),
-            links=tuple(nic.model_copy(update={"name": name}) for name in names),
-            gpu=cluster.gpu,
-        )
-    made = Scenario(
-        name="alone",
-        slot_ms=study.slot_ms,
-        hyperperiod_ms=study.hyperperiod_ms,
-        cluster=cluster,
-        jobs=(job,),
-    )
-    return build_scenario(spread(made)).traffic[0]
+def rounded(study: Study, cell: Cell, job: DescribedJob) -> Rounded:
+    """Return the best iteration of a job in slots."""
+    hyperperiod_ms = study.hyperperiod_ms
+    slots = None if hyperperiod_ms is None else hyperperiod_ms // study.slot_ms
+    traffic, place = at_best(job, study.cluster_of(cell))
+    return traffic.rounded(place, study.slot_ms, slots)

@@ -23,7 +23,7 @@ def pair(cluster: dict[str, Any], policy: str, **fields: Any) -> Run:
 
 
 def slowdowns(run: Run) -> dict[str, float]:
-    """Return how many times as long as in a network of their own the jobs' iterations are."""
+    """Return how many times as long as at best the jobs' iterations are."""
     means, ideal = column(run, "iteration_mean_ms"), column(run, "ideal_ms")
     return {name: means[name] / ideal[name] for name in means}
 
@@ -106,7 +106,10 @@ def test_metronome_delays_job_that_would_overload_links() -> None:
 def test_exclusive_admits_jobs_whose_peaks_fit() -> None:
     """Two tasks a node of 100 send at 50, so a fills its links; b waits for it, c does not."""
     given = scene(
-        switch(4, 4), work("a", 0, 0, 1, 1), work("b", 1, 2, arrival_s=0.1), work("c", 2, 3)
+        switch(4, 4),
+        work("a", 0, 0, 1, 1, allreduce="tasks"),
+        work("b", 1, 2, arrival_s=0.1),
+        work("c", 2, 3),
     )
     rows = job_table(simulate(given, "exclusive"))
     assert rows["c"]["start_s"] == 0

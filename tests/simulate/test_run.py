@@ -10,7 +10,6 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.simulate import POLICIES, Conditions, Run, simulate
-from metronome_opt.simulate.state import training_jobs
 from tests.simulate.runs import column, job_table
 from tests.simulate.scenes import racks, scene, switch, work
 
@@ -172,23 +171,44 @@ def test_invalid_argument_is_refused(changes: dict[str, Any], part: str) -> None
 
 
 @ALL_POLICIES
-def test_interface_too_slow_to_be_shared_is_refused(policy: str) -> None:
-    """Two tasks would get half of 1 Mbit/s each; rates are whole."""
-    given = scene(switch(2, 2, nic_mbps=1), work("a", 0, 0, 1, 1))
-    check_refusal(given, "Mbit/s", policy=policy)
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [(2, "and its links 1 Mbit/s for each flow"), (4, "node-00: its 1 Mbit/s are less")],
+)
+def test_interface_too_slow_to_be_shared_is_refused(policy: str, nodes: int, said: str) -> None:
+    """Two tasks would get half of 1 Mbit/s each; rates are whole. A task on each node has all."""
+    given = scene(switch(nodes, 2, nic_mbps=1), work("a", 0, 0, 1, 1, allreduce="tasks"))
+    check_refusal(given, said, policy=policy)
 
 
 # ------------------------------------------------------------------ flows
 
 
-@ALL_POLICIES
-def test_tasks_send_through_interfaces_and_uplinks(policy: str) -> None:
-    """Three tasks, two of them in the first rack: two cross its uplink, one the other."""
-    job = work("a", 0, 1, 3, iterations=20)
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "ideal"])
+@pytest.mark.parametrize(("allreduce", "crossing"), [("ring", 1), ("tasks", 2)])
+def test_tasks_send_through_interfaces_and_uplinks(
+    policy: str, allreduce: str, crossing: int
+) -> None:
+    """Three tasks, two of them in the first rack: a ring leaves it once, flows of tasks twice.
+
+    The other job is on one node, where its traffic stays.
+    """
+    job = work("a", 0, 1, 3, iterations=20, allreduce=allreduce)
     given = scene(racks(2, 3, 2, "3:1"), job, work("b", 4, 4, iterations=20))
-    (pattern, _) = (each.ideal for each in training_jobs(given))
-    volume = 20 * float(sum(pattern.volume)) / 1e6
-    carried = simulate(given, policy).links.set_index("link")["carried_gbit"]
-    flows = {name: gbit / volume for name, gbit in carried.items() if gbit}
+    volume = 20 * 2 * (2 / 3) * 2 / 1000  # iterations, an all-reduce of three, Gbit
+    links = simulate(given, policy).links.set_index("link")
+    flows = {name: gbit / volume for name, gbit in links["carried_gbit"].items() if gbit}
     nodes = dict.fromkeys(("node-00", "node-01", "node-03"), 1)
-    assert flows == pytest.approx({**nodes, "rack-0-uplink": 2, "rack-1-uplink": 1})
+    assert flows == pytest.approx({**nodes, "rack-0-uplink": crossing, "rack-1-uplink": 1})
+    assert {*links.index[links["used_s"] > 0]} == {*flows}
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.1])
+def test_links_carry_no_more_than_their_capacity(jitter: float) -> None:
+    """What links of the policy without contention carry is not known: it has no network."""
+    for policy in POLICIES:
+        links = simulate(shared(), policy, conditions=Conditions(jitter=jitter)).links
+        share = 1000 * links["carried_gbit"] / (links["capacity_mbps"] * links["used_s"])
+        used = share[links["used_s"] > 0]
+        assert len(used)
+        assert used.isna().all() if policy == "ideal" else (used <= 1 + 1e-9).all()

@@ -11,7 +11,7 @@ from metronome_opt import evaluate
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import build_scenario
 from metronome_opt.simulate.study import Cell
-from tests.simulate.studies import NAMES, cells, stored, traffic
+from tests.simulate.studies import NAMES, cells, rounded, stored
 from tests.solving import solve
 
 
@@ -27,7 +27,7 @@ def test_jobs_of_stored_studies_can_be_built(name: str) -> None:
         if all(job.nodes for job in drawn.jobs):
             build_scenario(drawn)
         for job in {job.model: job for job in drawn.jobs}.values():
-            assert traffic(made, cell, job).rounded.phases
+            assert rounded(made, cell, job).phases
             assert job.iterations
 
 

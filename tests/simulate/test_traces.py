@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.model import DescribedJob
 from metronome_opt.scenario.published import read_published
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws.traces import read_trace
+from metronome_opt.simulate.state import training_jobs
 from metronome_opt.simulate.study import Study
-from tests.simulate.studies import study
+from tests.simulate.studies import study, traffic_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -35,13 +37,17 @@ PHILLY = """timestamp,duration,num_gpus,gpu_time,cluster
 """
 
 
-def _jobs(file: Path, seed: int = 0, **parameters: Any) -> tuple[DescribedJob, ...]:
+def _scenario(file: Path, seed: int = 0, **parameters: Any) -> Scenario:
     made = study(
         hyperperiod_ms=None,
         cluster={"topology": "single-switch", "nodes": 4, "gpus": 8, "nic_gbps": 50},
         draw={"trace": {"file": str(file), **parameters}},
     )
-    return made.scenario(made.cells[0], seed).jobs
+    return made.scenario(made.cells[0], seed)
+
+
+def _jobs(file: Path, seed: int = 0, **parameters: Any) -> tuple[DescribedJob, ...]:
+    return _scenario(file, seed, **parameters).jobs
 
 
 def test_trace_that_states_iterations(tmp_path: Path) -> None:
@@ -51,9 +57,9 @@ def test_trace_that_states_iterations(tmp_path: Path) -> None:
     assert (large.workers, large.each.gpus, large.iterations) == (2, 8, 60)
     assert large.arrival_s == pytest.approx(0.1)
     assert large.jitter == 0.03
-    assert large.stated is not None
-    (burst,) = large.stated.phases
-    times = map(int, (large.stated.period_ms, burst.start_ms, burst.length_ms))
+    stated = traffic_of(large)
+    (burst,) = stated.phases
+    times = map(int, (stated.period_ms, burst.start_ms, burst.length_ms))
     assert tuple(times) == (302, 302 - 123, 123)
     assert burst.rate == 50_000
 
@@ -62,8 +68,7 @@ def test_trace_without_lengths_takes_published_gpu_hours(tmp_path: Path) -> None
     (tmp_path / "trace.csv").write_text(SIA)
     (job,) = _jobs(tmp_path / "trace.csv", published="sia-rtx")
     assert (job.workers, job.each.gpus) == (3, 4)  # 4 divides 12 and a node's 8
-    assert job.stated is not None
-    seconds = (job.iterations or 0) * float(job.stated.period_ms) / 1000
+    seconds = (job.iterations or 0) * float(traffic_of(job).period_ms) / 1000
     assert 12 * seconds == pytest.approx(2.42 * 3600, rel=1e-3)
     with pytest.raises(InputError, match="GPU hours of 'bert'"):
         _jobs(tmp_path / "trace.csv", published="muri")
@@ -76,8 +81,7 @@ def test_trace_without_models_draws_them(tmp_path: Path) -> None:
     assert len({job.stated for jobs in drawn for job in jobs}) > 2
     large, small = drawn[0]  # in the order of time
     assert (large.workers, small.workers) == (2, 1)
-    assert large.stated is not None
-    seconds = (large.iterations or 0) * float(large.stated.period_ms) / 1000
+    seconds = (large.iterations or 0) * float(traffic_of(large).period_ms) / 1000
     assert seconds == pytest.approx(2951, abs=1)
 
 
@@ -89,13 +93,19 @@ def test_seeds_take_windows(tmp_path: Path) -> None:
         _jobs(tmp_path / "trace.csv", 2, count=1)
 
 
-def test_job_on_one_node_sends_nothing(tmp_path: Path) -> None:
+def test_job_on_one_node_sends_inside_it(tmp_path: Path) -> None:
+    """Of 937 ms two nodes sent for 510, at 50 Gbit/s; GPUs of one node have 160."""
     (tmp_path / "trace.csv").write_text(SIA.replace("bert,12,384", "bert,8,256"))
-    (job,) = _jobs(tmp_path / "trace.csv", published="sia-rtx")
+    scenario = _scenario(tmp_path / "trace.csv", published="sia-rtx")
+    (job,) = scenario.jobs
     step = read_published("sia-rtx").step("bert", 8, 32)
-    assert job.workers == 1
-    assert job.stated is not None
-    assert job.stated.period_ms == step.iteration_ms - step.network_ms
+    assert (job.workers, job.each.gpus, step.nodes) == (1, 8, 2)
+    assert (float(step.iteration_ms), float(step.network_ms)) == (937.325, 510.005)
+    (training,) = training_jobs(scenario)
+    assert training.best_ms == pytest.approx(937.325 - 510.005 + 510.005 * 50 / 160)
+    run = simulate(scenario, "nearest")
+    assert run.jobs["alone_ms"].tolist() == [training.best_ms]
+    assert set(run.links["carried_gbit"]) == {0}
 
 
 def test_too_many_iterations_are_refused(tmp_path: Path) -> None:
@@ -155,7 +165,7 @@ def test_sweeps_are_groups_of_alike_jobs() -> None:
         assert len({(job.stated, job.gpus, job.iterations) for job in members}) == 1
         sizes[len(members)] += 1
     assert sum(sizes[size] for size in (2, 5)) >= sizes.total() - 1  # the last one may be cut
-    lengths = [float(job.stated.period_ms) for job in jobs if job.stated is not None]
+    lengths = [float(traffic_of(job).period_ms) for job in jobs]
     gpu_ms = [job.gpus * (job.iterations or 0) for job in jobs]
     load = sum(gpus * length for gpus, length in zip(gpu_ms, lengths, strict=True))
     assert jobs[-1].arrival_s <= load / 1000 / 64 / 0.8
@@ -191,7 +201,7 @@ def test_two_jobs_of_ring_share_each_uplink() -> None:
     links = Counter(link for pair in pairs for link in pair.links if "rack" in link)
     assert len(scenario.jobs) == 5
     assert set(links.values()) == {2}
-    stated = [job.stated for job in scenario.jobs if job.stated is not None]
+    stated = [traffic_of(job) for job in scenario.jobs]
     periods = [float(each.period_ms) for each in stated]
     assert max(periods) > min(periods)
     assert all(0.95 * 302 - 1 <= period <= 1.05 * 302 + 1 for period in periods)

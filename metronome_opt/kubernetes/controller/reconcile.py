@@ -395,7 +395,7 @@ class Controller:
             self._cluster.assign(waits, slots)
             where = ", ".join(dict.fromkeys(claim.nodes))
             begin = f"offset {slots['offset_ms']} ms" if claim.gated else "no slots"
-            longer = f"; slower than alone: {slower}" if slower else ""
+            longer = f"; slower than at best: {slower}" if slower else ""
             self._report(members, "Placed", f"on {where}, {begin}{longer}")
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.job_traffic import in_slots
 from metronome_opt.scenario.traffic import training_step
 from metronome_opt.scenario.workload import Workload
 
@@ -26,6 +27,13 @@ class Setting(NamedTuple):
     def iteration(self, workload: Workload, batch: int) -> Iteration:
         """Return the iteration of a model."""
         return training_step(workload, self.gpus, batch, self.flops).at(self.transport)
+
+    def rounded(
+        self, workload: Workload, batch: int, slot_ms: int, hyperperiod: int | None
+    ) -> Rounded:
+        """Return the same in slots."""
+        step = training_step(workload, self.gpus, batch, self.flops)
+        return in_slots(step, self.transport, slot_ms, hyperperiod)
 
 
 def batches_around(batch: int, low: float, high: float) -> range:
@@ -52,15 +60,14 @@ def suitable_batches(
     setting
         The job's.
     slot_ms, hyperperiod
-        As `to_slots` takes them.
+        As `in_slots` takes them.
     periods
         The periods that are wanted, in slots; empty for any. Must be hashable.
     """
     fitted: dict[int, Rounded] = {}
     for batch in batches:
         try:
-            exact = setting.iteration(workload, batch)
-            fitted[batch] = exact.to_slots(slot_ms, hyperperiod)
+            fitted[batch] = setting.rounded(workload, batch, slot_ms, hyperperiod)
         except InputError:
             continue  # longer than the hyperperiod
     close = tuple(

@@ -179,7 +179,7 @@ def test_gang_with_slower_bursts_survives_a_lost_state(bed: Bed, tmp_path: Path)
     assert (claim.gang.period, claim.gang.phases[0].length) == (48, 20)
     assert claim.gang.jitter == 0.05
     (line,) = bed.events("default/a")
-    assert line.endswith("; slower than alone: 2 workers share n2")
+    assert line.endswith("; slower than at best: 2 flows share n2")
     with Store.create(tmp_path / "other", spec_of(4)) as other:
         bed.start(other.state)
         bed.reconcile()

@@ -18,6 +18,7 @@ from metronome_opt.scenario import Scenario
 from metronome_opt.simulate.policies.metronome import Metronome
 from metronome_opt.simulate.state import Running, SimState, TrainingJob, training_jobs
 from tests.kubernetes.controller.fake import GPUS, FakeCluster
+from tests.simulate.studies import traffic_of
 
 # Bursts at the rates that links leave to tasks are whole numbers of slots.
 SPEC = make_cluster([3, 3], gpus=8, interface=120_000, uplink=240_000, hyperperiod=25_200)
@@ -88,7 +89,7 @@ class Known(SimState):
 
     def left_ms(self, index: int) -> float:
         placed = self.running[index]
-        length = placed.job.iterations * placed.job.pattern(placed.placement.rate).alone_ms
+        length = placed.job.iterations * placed.pattern.alone_ms
         ran = self.now - self.began[index]
         left = max(length - ran, LATE * ran)
         return left if self.lengths_known else None  # type: ignore[return-value]
@@ -139,16 +140,16 @@ def controlled(day: Story) -> Iterator[Places]:
 
 def stated(day: Story, name: str) -> dict[str, str]:
     job = next(job for job in day.scenario.jobs if job.name == name)
-    assert job.stated is not None
+    bursts = traffic_of(job)
     phases = [
         {
             "startMicroseconds": int(1000 * phase.start_ms),
             "lengthMicroseconds": int(1000 * phase.length_ms),
             "rate": f"{phase.rate}M",
         }
-        for phase in job.stated.phases
+        for phase in bursts.phases
     ]
-    traffic = {"periodMicroseconds": int(1000 * job.stated.period_ms), "phases": phases}
+    traffic = {"periodMicroseconds": int(1000 * bursts.period_ms), "phases": phases}
     known = {"traffic": json.dumps(traffic), "priority": str(job.priority)}
     return known | ({"iterations": str(job.iterations)} if day.lengths_known else {})
 

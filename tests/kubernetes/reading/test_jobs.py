@@ -134,9 +134,9 @@ def test_the_all_reduce_is_annotated() -> None:
     stated = {f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8", f"{GROUP}/allreduce": "ring"}
     made = imported(*fast_machines(), job(annotations=stated))
     assert jobs_of(made)["train"]["allreduce"] == "ring"
-    stated[f"{GROUP}/allreduce"] = "tree"
+    stated[f"{GROUP}/allreduce"] = "star"
     line = fault(*fast_machines(), job(annotations=stated))
-    assert "allreduce: must be 'tasks' or 'ring'" in line
+    assert "allreduce: must be 'ring', 'tree' or 'tasks'" in line
 
 
 def test_a_workload_goes_before_its_template() -> None:
