@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,10 @@ from metronome_opt.allocation.scenario import allocate
 from metronome_opt.instance import Instance, Link
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
-from metronome_opt.scenario.judge import judge
+from metronome_opt.scenario.judge import check_traffic, judge
 from metronome_opt.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.verify import check_flows, check_places
+from metronome_opt.verify import check_places
 from tests import builders
 from tests.builders import job
 from tests.tiers import examples
@@ -170,24 +171,25 @@ UPLINKS = {"rack-0-uplink": 1, "rack-1-uplink": 1}
 def test_flows_follow_from_nodes(allreduce: str, nodes: str, flows: dict[str, int]) -> None:
     names = [f"node-0{number}" for number in nodes.split()]
     asked = scenario(described("a", len(names), allreduce=allreduce))
-    document = asked.model_dump(mode="json")
+    problem = build_problem(asked, {"a": names})
     right = Instance(
         name="four",
         slot_ms=10,
         links=asked.cluster.links,
         jobs=(job("a", 4, (0, 1, 2000), links=flows),),
     )
-    assert check_flows(document, {"a": names}, right) == ()
+    assert check_traffic(asked, replace(problem, instance=right)) == ()
     wrong = right.replace(jobs=(job("a", 4, (0, 1, 2000), links={**flows, "node-03": 1}),))
-    (fault,) = check_flows(document, {"a": names}, wrong)
+    (fault,) = check_traffic(asked, replace(problem, instance=wrong))
     assert str(fault) == "places.a: node-03: stated 1 flow, but 0 flows"
 
 
 def test_links_are_those_of_the_cluster() -> None:
     asked = scenario(*JOBS[:1])
-    instance = build_problem(asked, {"a": PLACES["a"]}).instance
-    links = (*instance.links[1:], Link(name="node-00", capacity=9))
-    found = check_flows(asked.model_dump(mode="json"), PLACES, instance.replace(links=links))
+    problem = build_problem(asked, {"a": PLACES["a"]})
+    links = (*problem.instance.links[1:], Link(name="node-00", capacity=9))
+    wrong = replace(problem, instance=problem.instance.replace(links=links))
+    found = check_traffic(asked, wrong)
     assert [str(fault) for fault in found] == ["links.node-00: stated 9 Mbit/s, but 10,000 Mbit/s"]
 
 
@@ -209,9 +211,9 @@ def test_tasks_send_on_the_interfaces_beside_their_gpus() -> None:
     ):
         asked = described("a", len(nodes), each={"gpus": gpus})
         source = Scenario.from_dict({**head, "jobs": [asked]})
-        instance = build_problem(source, {"a": nodes}).instance
-        assert instance.jobs[0].links == flows
-        assert check_flows(source.model_dump(mode="json"), {"a": nodes}, instance) == ()
+        problem = build_problem(source, {"a": nodes})
+        assert problem.instance.jobs[0].links == flows
+        assert check_traffic(source, problem, {"a": nodes}) == ()
 
 
 @given(st.data())

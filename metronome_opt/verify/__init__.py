@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.verify.evaluation import Evaluation, LinkReport, Violation, evaluate
 
 if TYPE_CHECKING:
-    from metronome_opt.verify.places import check_flows, check_places
+    from metronome_opt.verify.iterations import check_instance
+    from metronome_opt.verify.places import check_places
     from metronome_opt.verify.statements import check, comparable_part
 
 __all__ = [
@@ -19,13 +20,13 @@ __all__ = [
     "LinkReport",
     "Violation",
     "check",
-    "check_flows",
+    "check_instance",
     "check_places",
     "comparable_part",
     "evaluate",
 ]
 
-_MODULES = {"check_flows": "places", "check_places": "places"}
+_MODULES = {"check_instance": "iterations", "check_places": "places"}
 
 
 def __getattr__(name: str) -> Any:

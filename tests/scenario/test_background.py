@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from metronome_opt.cluster.placing import occupancy_of
@@ -9,10 +11,9 @@ from metronome_opt.cluster.scenario import scenario_of
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import restore, snapshot_of
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.judge import judge
+from metronome_opt.scenario.judge import check_traffic, judge
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.solving import solve
-from metronome_opt.verify import check_flows
 from tests.cluster.small import cluster, running, state_of
 
 
@@ -41,10 +42,11 @@ def test_others_leave_a_part_of_a_link(taken: str, left: int) -> None:
     instance = build_scenario(of_state).instance
     assert {link.name: link.capacity for link in instance.links} == made.capacities
     stated = of_state.model_copy(update={"cluster": made})
-    assert build_scenario(stated).instance == instance
-    assert check_flows(stated.model_dump(mode="json"), {"a": ("n0", "n1")}, instance) == ()
-    as_if_alone = instance.replace(links=made.links)
-    faults = check_flows(stated.model_dump(mode="json"), {"a": ("n0", "n1")}, as_if_alone)
+    problem = build_scenario(stated)
+    assert problem.instance == instance
+    assert check_traffic(stated, problem, {"a": ("n0", "n1")}) == ()
+    as_if_alone = replace(problem, instance=instance.replace(links=made.links))
+    faults = check_traffic(stated, as_if_alone, {"a": ("n0", "n1")})
     said = [f"links.n1: stated 100 Mbit/s, but {left} Mbit/s"] if left < 100 else []
     assert [str(fault) for fault in faults] == said
 

@@ -9,9 +9,9 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.judge import check_traffic
 from metronome_opt.scenario.published import PublishedStep, read_published
 from metronome_opt.scenario.workload import published_files
-from metronome_opt.verify.places import check_flows
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -43,8 +43,7 @@ def test_judge_knows_the_ring_of_published_jobs() -> None:
     flows = dict.fromkeys((*nodes, "rack-0-uplink", "rack-1-uplink"), 1)
     problem = build_scenario(described)
     assert dict(problem.instance.jobs[0].links) == flows
-    document = described.model_dump(mode="json")
-    assert check_flows(document, {"a": nodes}, problem.instance) == ()
+    assert check_traffic(described, problem, {"a": nodes}) == ()
 
 
 def test_document_keeps_name() -> None:

@@ -13,9 +13,9 @@ from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.judge import check_traffic
 from metronome_opt.scenario.network import ONE_GPU, Cluster
 from metronome_opt.scenario.spec import ClusterSpec
-from metronome_opt.verify import check_flows
 from tests.tiers import examples
 
 TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mbps": 1}]}
@@ -164,8 +164,7 @@ def test_the_judge_finds_the_same_flows(
     head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 10}
     document = {**head, "cluster": tree(leaf_of, above, narrow)}
     scenario = Scenario.from_dict({**document, "jobs": [{**job, "allreduce": allreduce}]})
-    instance = build_scenario(scenario).instance
-    assert check_flows(scenario.model_dump(mode="json"), {"j": nodes}, instance) == ()
+    assert check_traffic(scenario, build_scenario(scenario), {"j": nodes}) == ()
 
 
 # ------------------------------------------------------------------ places

@@ -1,0 +1,111 @@
+"""The places of one job in the empty cluster of which the best is the reference of its slowdown.
+
+`metronome_opt.scenario.reference` defines them; they are enumerated here from that text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from metronome_opt.verify.flows import Document, Place, Tree
+
+_RESOURCES = ("gpus", "cpu_millicores", "memory_mib")
+
+
+class EmptyCluster:
+    """The places of single jobs in a cluster.
+
+    Parameters
+    ----------
+    tree, cluster
+        The cluster by name, and its document.
+    """
+
+    def __init__(self, tree: Tree, cluster: Document) -> None:
+        self._tree = tree
+        racks = {rack["name"]: number for number, rack in enumerate(cluster["racks"])}
+        self._home = {  # numbers of the racks above a node, from the top, and its own
+            node["name"]: (*(racks[rack] for rack in reversed(tree.above[node["name"]])), number)
+            for number, node in enumerate(cluster["nodes"])
+        }
+        self._width = {
+            name: sum(tree.capacity[rail] for rail in tree.interfaces(name)) for name in tree.nodes
+        }
+        self._known: dict[Any, list[Place]] = {}
+
+    def places(self, job: Document) -> Sequence[Place]:
+        """Return the places of a job where a flow has 1 Mbit/s at least, equal ones once."""
+        each = tuple(job["each"][kind] for kind in _RESOURCES)
+        key = each, job["workers"], job["algorithm"]
+        if key not in self._known:
+            found = (
+                self._tree.place(nodes, each[0], job["algorithm"], Counter())
+                for nodes in dict.fromkeys(self._nodes(job["workers"], each))
+            )
+            places = [entry[1] for entry in found if entry and entry[1].rate >= 1]
+            self._known[key] = list(dict.fromkeys(places))
+        return self._known[key]
+
+    def _nodes(self, tasks: int, each: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes of tasks at each place, in the order of the tree."""
+        holds = {name: self._holds(name, each, tasks) for name in self._home}
+        usable = sorted((name for name in holds if holds[name]), key=self._home.__getitem__)
+        areas: dict[str | None, list[str]] = {None: usable}
+        for name in usable:
+            for switch in self._tree.above[name]:
+                areas.setdefault(switch, []).append(name)
+        for area in areas.values():
+            for order in dict.fromkeys(self._orders(area, holds)):
+                for counts in _counts(order, holds, tasks):
+                    yield tuple(name for name in area for _ in range(counts.get(name, 0)))
+
+    def _holds(self, name: str, each: tuple[int, ...], tasks: int) -> int:
+        """Return how many tasks a node holds."""
+        has = self._tree.nodes[name]["has"]
+        needed = zip(_RESOURCES, each, strict=True)
+        return min((has[kind] // amount for kind, amount in needed if amount), default=tasks)
+
+    def _orders(self, area: Sequence[str], holds: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+        """Yield nodes, given in the order of the tree, in three orders."""
+        fullest = sorted(area, key=lambda name: (-holds[name], -self._width[name]))
+        yield tuple(fullest)
+        yield tuple(sorted(area, key=lambda name: (-self._width[name], -holds[name])))
+        turn: dict[str, int] = {}
+        racks: Counter[str | None] = Counter()
+        for name in fullest:
+            rack = self._tree.nodes[name]["rack"]
+            turn[name] = racks[rack]
+            racks[rack] += 1
+        yield tuple(sorted(area, key=turn.__getitem__))
+
+
+def _counts(
+    order: Sequence[str], holds: Mapping[str, int], tasks: int
+) -> Iterator[Mapping[str, int]]:
+    """Yield the tasks of nodes: the first ones filled, then shared out to more and more of them."""
+    filled: dict[str, int] = {}
+    for name in order:
+        rest = tasks - sum(filled.values())
+        if rest:
+            filled[name] = min(holds[name], rest)
+    if sum(filled.values()) < tasks:
+        return
+    yield filled
+    number, most = len(filled), min(tasks, len(order))
+    while number < most:
+        yield _shared_out(order[:number], holds, tasks)
+        number *= 2
+    yield _shared_out(order[:most], holds, tasks)
+
+
+def _shared_out(nodes: Sequence[str], holds: Mapping[str, int], tasks: int) -> Mapping[str, int]:
+    """Return the tasks of nodes that get one each in turn, until they hold no more."""
+    counts: Counter[str] = Counter()
+    while tasks:
+        for name in nodes:
+            if tasks and counts[name] < holds[name]:
+                counts[name] += 1
+                tasks -= 1
+    return counts
