@@ -334,7 +334,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 
 def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
-    source = Sources(job.workloads, job.measured).of(job)
+    source = Sources(job.workloads, job.measured, cluster.gpu).of(job)
     rate = source.fastest if isinstance(source, Traffic) else _rate_by_model(job, cluster)
     exact = job.iteration(rate, source, cluster.gpu)
     rounded = job.round(exact, cluster.slot_ms, cluster.hyperperiod)

@@ -37,7 +37,6 @@ MEASURED_FORMAT = "metronome-measured/1"
 
 _Text = Annotated[str, Field(min_length=1)]
 _Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT)]
-_NORMAL = 1.645  # standard deviations from the mean of a normal distribution to its 95th percentile
 _Few = Annotated[int, Field(ge=1, le=1024)]  # bursts of an iteration are listed one by one
 
 
@@ -195,19 +194,6 @@ class MeasuredStep(Record):
         if self.stages > 1:
             return "pipeline-parallel"
         return "embedding-parallel" if self.exchanges else "data-parallel"
-
-    @property
-    def variation(self) -> float:
-        """The jitter as it is stated, else the mean of that of the passes, weighted by their time.
-
-        That of a pass is taken from its percentiles: 90 % of a normal distribution lie within 1.645
-        standard deviations of its mean.
-        """
-        if self.jitter is not None:
-            return self.jitter
-        passes = self.forward_ms, self.backward_ms, self.optimizer_ms
-        width = sum(each.high - each.low for each in passes)
-        return min(1.0, float(width / sum(each.median for each in passes)) / (2 * _NORMAL))
 
     def check_batch(self, batch: int | None) -> None:
         """Refuse a batch that is not the record's; None, which leaves it open, is not refused."""

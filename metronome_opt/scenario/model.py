@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,6 +34,8 @@ from metronome_opt.scenario.workload import (
     file_of,
     find_files,
     find_workloads,
+    measured_files,
+    measured_folders,
     megabits,
     published_files,
     read_workload,
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
-COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
+COMPUTED = "computed"  # traffic of jobs by model, as of measured steps:
+MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # precision of the shipped records
 RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 _SENDERS = 2  # tasks of a job by model, at least
 _MANY: Any = {"properties": {"workers": {"minimum": _SENDERS}}}
@@ -83,10 +86,10 @@ def _traffic(value: Any) -> Any:
     """
     if value is None or value == COMPUTED:
         return None
-    if value == MEASURED or isinstance(value, Traffic):
+    if isinstance(value, Traffic):
         return value
     if isinstance(value, str):
-        if value in published_files():
+        if value in MEASURED or value in published_files():
             return value
         raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
     return Traffic.model_validate(value)
@@ -136,9 +139,10 @@ class DescribedJob(Record):
         A workload by name, and samples per GPU and iteration.
     traffic
         What one worker sends, in place of model and batch; in a scenario perhaps the name of one
-        of its patterns. Or ``measured``: the model's, from a record of a training step, whose batch
-        it is; or the name of published iterations, such as ``muri``: the model's with as many GPUs;
-        or ``computed`` from its workload, as if left out.
+        of its patterns. Or ``measured``, ``measured-tf32``: the model's, from a record of a
+        training step on the cluster's GPU in bfloat16 or TF32, whose batch it is; or the name of
+        published iterations, such as ``muri``: the model's with as many GPUs; or ``computed`` from
+        its workload, as if left out.
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
@@ -237,11 +241,6 @@ class DescribedJob(Record):
         return self.traffic if isinstance(self.traffic, Traffic) else None
 
     @property
-    def is_measured(self) -> bool:
-        """Return True if its traffic is that of a record."""
-        return self.traffic == MEASURED
-
-    @property
     def gpus(self) -> int:
         """The number of GPUs of its workers together."""
         return self.workers * self.each.gpus
@@ -299,7 +298,7 @@ class DescribedJob(Record):
         """Return its jitter as it states it, else that of a measured step; None where unknown."""
         if self.jitter is not None or isinstance(source, (Traffic, Workload)):
             return self.jitter
-        return source.variation
+        return source.jitter
 
     def _check_ring(self, source: Workload | MeasuredStep) -> None:
         """Refuse what is only known of rings if the traffic of the model is something else."""
@@ -331,7 +330,7 @@ class Scenario(Record):
     workloads
         Folder of workloads of one's own, relative to the scenario file.
     measured
-        Folder of records of training steps of one's own, likewise.
+        Folder of records of training steps of one's own, likewise; of whatever GPU.
     patterns
         Traffic by name, which jobs share.
     """
@@ -355,7 +354,7 @@ class Scenario(Record):
             return data
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
-        taken = (COMPUTED, MEASURED, *published_files())
+        taken = (COMPUTED, *MEASURED, *published_files())
         for each in taken:
             if each in known:
                 refuse(f"patterns.{each}", f"{quote(each)} is taken; rename the pattern")
@@ -425,7 +424,7 @@ class Scenario(Record):
 
     def sources(self) -> tuple[Source, ...]:
         """Return what the traffic of each job comes from."""
-        sources = Sources(self.workloads, self.measured)
+        sources = Sources(self.workloads, self.measured, self.cluster.gpu)
         return tuple(sources.of(job, f"jobs[{i}].model") for i, job in enumerate(self.jobs))
 
     def _off_grid(self, value: int) -> str:
@@ -461,34 +460,52 @@ class Sources:
     ----------
     workloads, measured
         Folders of one's own, as of a `Scenario`; they come before what the package has.
+    gpu
+        The GPU of the cluster, which the package may have measured steps of.
     """
 
-    def __init__(self, workloads: str | None = None, measured: str | None = None) -> None:
-        self._files = find_workloads(workloads), find_files("measured", measured)
-        self._read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
+    def __init__(
+        self, workloads: str | None = None, measured: str | None = None, gpu: Gpu | None = None
+    ) -> None:
+        self._workloads, self._own = find_workloads(workloads), find_files("measured", measured)
+        self._gpu = gpu.name if gpu else None
+        self._read: dict[Path, Any] = {}
 
     def of(self, job: DescribedJob, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
-        if not isinstance(job.traffic, str) or job.is_measured:
-            return job.stated or self.named(job.model or "", job.is_measured, where)
+        model = job.model or ""
+        if not isinstance(job.traffic, str):
+            return job.stated or self.workload(model, where)
+        if job.traffic in MEASURED:
+            return self._measured(model, job.traffic, where)
         from metronome_opt.scenario.published import read_published
 
         with naming(where):
-            return read_published(job.traffic).traffic(job.model or "", job.gpus, job.batch)
+            return read_published(job.traffic).traffic(model, job.gpus, job.batch)
 
-    def named(self, model: str, is_measured: bool, where: str = "model") -> Workload | MeasuredStep:
-        """Return a workload, or a measured step, whatever the case of its name."""
-        key = model.lower(), is_measured
-        if key not in self._read:
-            what = "measured step of" if is_measured else "workload"
-            path = file_of(model, self._files[is_measured], where, what)
-            if is_measured:  # few scenarios need the records of measured steps
-                from metronome_opt.scenario.measured import read_measured
+    def workload(self, model: str, where: str = "model") -> Workload:
+        """Return a workload, whatever the case of its name."""
+        path = file_of(model, self._workloads, where, "workload")
+        if path not in self._read:
+            self._read[path] = read_workload(path)
+        return cast("Workload", self._read[path])
 
-                self._read[key] = read_measured(path)
-            else:
-                self._read[key] = read_workload(path)
-        return self._read[key]
+    def _measured(self, model: str, traffic: str, where: str) -> MeasuredStep:
+        """Return a record of one's own folder, else of the cluster's GPU."""
+        from metronome_opt.scenario.measured import read_measured  # few scenarios need it
+
+        files = {**measured_files(self._gpu, MEASURED[traffic]), **self._own}
+        if not files:
+            gpu = quote(self._gpu) if self._gpu else "which cluster.gpu does not name"
+            raise InputError(
+                f"{where}: {quote(model)}: no step was measured on the cluster's GPU, {gpu}; there "
+                f"are {', '.join(measured_folders())}; name such a GPU in cluster.gpu, or "
+                "a folder of your own in measured"
+            )
+        path = file_of(model, files, where, f"{traffic} step of")
+        if path not in self._read:
+            self._read[path] = read_measured(path)
+        return cast("MeasuredStep", self._read[path])
 
 
 def read_scenario(path: str | Path) -> Scenario:
