@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, counted, naming, quote
@@ -93,6 +93,15 @@ def _traffic(value: Any) -> Any:
             return value
         raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
     return Traffic.model_validate(value)
+
+
+def _pattern(value: Any) -> Traffic:
+    """Read a pattern; in place of a wrong one, which its scenario refuses, any other one."""
+    try:
+        return Traffic.model_validate(value)
+    except ValidationError:
+        burst = {"start_ms": 0, "length_ms": 1, "rate_mbps": 1}
+        return Traffic.model_validate({"period_ms": 1, "phases": [burst]})
 
 
 _Traffic = Annotated[
@@ -348,12 +357,13 @@ class Scenario(Record):
     @model_validator(mode="before")
     @classmethod
     def _share_patterns(cls, data: Any) -> Any:
-        """Give the jobs that name a pattern its traffic."""
+        """Give the jobs that name a pattern its traffic; what is wrong with it is said of it."""
         jobs = data.get("jobs") if isinstance(data, Mapping) else None
         if not isinstance(jobs, (list, tuple)):
             return data
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
+        read = {name: _pattern(pattern) for name, pattern in known.items()}
         taken = (COMPUTED, *MEASURED, *published_files())
         for each in taken:
             if each in known:
@@ -366,7 +376,7 @@ class Scenario(Record):
                 hint = f"{there}; published are {', '.join(published_files())}"
                 refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {hint}")
             is_pattern = isinstance(name, str) and name in known
-            shared.append({**job, "traffic": known[name]} if is_pattern else job)
+            shared.append({**job, "traffic": read[name]} if is_pattern else job)
         return {**data, "jobs": shared}
 
     @model_validator(mode="after")
