@@ -165,14 +165,16 @@ def jobs_table(
         Jobs to write rows of; all if None.
     """
     where, patterns = where_jobs_run(placed), schedule.patterns
-    gated = Plan.of(instance.at_patterns(patterns), schedule).periods
+    kept = instance.at_patterns(patterns)
+    gated, periods = Plan.of(kept, schedule).periods, {job.name: job.period for job in kept.jobs}
     slot_ms = instance.slot_ms
     rows = []
     for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
         rows.append(
             (
-                *(job.name, str(job.weight), format_number(after), format_number(before)),
+                *(job.name, str(job.weight), f"{periods[job.name] * slot_ms:,}"),
+                *(format_number(after), format_number(before)),
                 *(f"{float(after / before - 1):+z.1%}", format_number(alone_ms(instance, job))),
                 *([where.get(job.name, "-")] if where else []),
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
@@ -182,7 +184,8 @@ def jobs_table(
             )
         )
     headings = (
-        *("job", "weight", "expected\n(ms)", "unshifted\n(ms)", "change", "alone\n(ms)"),
+        *("job", "weight", "period\n(ms)", "expected\n(ms)", "unshifted\n(ms)"),
+        *("change", "alone\n(ms)"),
         *(["where"] if where else []),
         *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
