@@ -10,6 +10,7 @@ only an all-to-all makes the computing wait. The optimiser begins when all is co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import (
     FrozenMap,
     Jitter,
@@ -30,8 +31,9 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.bursts import Burst, Iteration
+from metronome_opt.scenario.model import MEASURED
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, all_reduce, all_to_all
-from metronome_opt.scenario.workload import MAX_COUNT, Rational
+from metronome_opt.scenario.workload import MAX_COUNT, Rational, data_folder, file_of, find_files
 
 MEASURED_FORMAT = "metronome-measured/1"
 
@@ -280,3 +282,21 @@ def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) ->
 def read_measured(path: str | Path) -> MeasuredStep:
     """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
     return read_as(path, lambda document: build(MeasuredStep, document, MEASURED_FORMAT))
+
+
+def find_step(
+    model: str, traffic: str, gpu: str | None, own: Mapping[str, Path], where: str
+) -> Path:
+    """Return the record of a model: one's own, else that of a GPU, such as H200 or NVIDIA H200."""
+    shipped = sorted(each.name for each in (data_folder() / "measured").iterdir() if each.is_dir())
+    name = (gpu or "").lower().removeprefix("nvidia").lstrip(" -")
+    folder = f"{name}-{MEASURED[traffic]}"
+    files = {**(find_files(f"measured/{folder}", None) if folder in shipped else {}), **own}
+    if not files:
+        which = quote(gpu) if gpu else "which cluster.gpu does not name"
+        raise InputError(
+            f"{where}: {quote(model)}: no step was measured on the cluster's GPU, {which}; there "
+            f"are {', '.join(shipped)}; name such a GPU in cluster.gpu, or a folder of your own "
+            "in measured"
+        )
+    return file_of(model, files, where, f"{traffic} step of")

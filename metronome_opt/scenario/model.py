@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,8 +34,6 @@ from metronome_opt.scenario.workload import (
     file_of,
     find_files,
     find_workloads,
-    measured_files,
-    measured_folders,
     megabits,
     published_files,
     read_workload,
@@ -47,8 +45,8 @@ if TYPE_CHECKING:
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
-COMPUTED = "computed"  # traffic of jobs by model, as of measured steps:
-MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # precision of the shipped records
+COMPUTED = "computed"  # traffic of jobs by model
+MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # likewise; precision of the records
 RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 _SENDERS = 2  # tasks of a job by model, at least
 _MANY: Any = {"properties": {"workers": {"minimum": _SENDERS}}}
@@ -463,6 +461,9 @@ def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
     return {**data, **folders}
 
 
+S = TypeVar("S")
+
+
 class Sources:
     """Workloads and measured steps by name; each file is read once.
 
@@ -487,7 +488,10 @@ class Sources:
         if not isinstance(job.traffic, str):
             return job.stated or self.workload(model, where)
         if job.traffic in MEASURED:
-            return self._measured(model, job.traffic, where)
+            from metronome_opt.scenario.measured import find_step, read_measured  # few need it
+
+            path = find_step(model, job.traffic, self._gpu, self._own, where)
+            return self._once(path, read_measured)
         from metronome_opt.scenario.published import read_published
 
         with naming(where):
@@ -495,27 +499,12 @@ class Sources:
 
     def workload(self, model: str, where: str = "model") -> Workload:
         """Return a workload, whatever the case of its name."""
-        path = file_of(model, self._workloads, where, "workload")
-        if path not in self._read:
-            self._read[path] = read_workload(path)
-        return cast("Workload", self._read[path])
+        return self._once(file_of(model, self._workloads, where, "workload"), read_workload)
 
-    def _measured(self, model: str, traffic: str, where: str) -> MeasuredStep:
-        """Return a record of one's own folder, else of the cluster's GPU."""
-        from metronome_opt.scenario.measured import read_measured  # few scenarios need it
-
-        files = {**measured_files(self._gpu, MEASURED[traffic]), **self._own}
-        if not files:
-            gpu = quote(self._gpu) if self._gpu else "which cluster.gpu does not name"
-            raise InputError(
-                f"{where}: {quote(model)}: no step was measured on the cluster's GPU, {gpu}; there "
-                f"are {', '.join(measured_folders())}; name such a GPU in cluster.gpu, or "
-                "a folder of your own in measured"
-            )
-        path = file_of(model, files, where, f"{traffic} step of")
+    def _once(self, path: Path, read: Callable[[Path], S]) -> S:
         if path not in self._read:
-            self._read[path] = read_measured(path)
-        return cast("MeasuredStep", self._read[path])
+            self._read[path] = read(path)
+        return cast("S", self._read[path])
 
 
 def read_scenario(path: str | Path) -> Scenario:

@@ -220,20 +220,6 @@ def published_files() -> Mapping[str, Path]:
     return find_files("published", None)
 
 
-@cache
-def measured_folders() -> tuple[str, ...]:
-    """Return the folders of shipped measured steps, each called by GPU and precision."""
-    folders = (data_folder() / "measured").iterdir()
-    return tuple(sorted(each.name for each in folders if each.is_dir()))
-
-
-@cache
-def measured_files(gpu: str | None, precision: str) -> Mapping[str, Path]:
-    """Return the files of shipped steps of a GPU, such as H200 or NVIDIA H200; none if unknown."""
-    folder = f"{(gpu or '').lower().removeprefix('nvidia').lstrip(' -')}-{precision}"
-    return find_files(f"measured/{folder}", None) if folder in measured_folders() else {}
-
-
 def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:
     """Return the files of a folder of the shipped data, and of one's own, by name in lower case."""
     folders = [data_folder() / kind]
