@@ -20,8 +20,8 @@ import benchmarks.jitter
 import benchmarks.kept
 import benchmarks.measured
 import benchmarks.placement
-import benchmarks.published
-import benchmarks.simulation  # noqa: F401 (they register themselves)
+import benchmarks.simulation
+import benchmarks.step_times.compare  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES
 from benchmarks.figures import RESULTS

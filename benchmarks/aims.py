@@ -36,12 +36,12 @@ def aims(small: bool) -> Iterator[Figure]:
         files = [SUITES / family / entry.file for entry in entries]
         read = read_scenario if family == "allocation" else read_instance
         problems = [read(file) for file in files]
-        sharing = None if family == "allocation" else "tcp"
+        network = None if family == "allocation" else "tcp"
         fitting = [each for each in problems if _nodes(each) <= _MOST_NODES]
         for aim, terms in AIMS.items():
             rows = [
                 _measured(
-                    each, solve(each, time_limit=_LIMIT_S, workers=2, sharing=sharing, **terms)
+                    each, solve(each, time_limit=_LIMIT_S, workers=2, network=network, **terms)
                 )
                 for each in fitting[: 1 if small else None]
             ]

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.registry import Figure, benchmark
-from benchmarks.slowdowns import FAMILIES, SHARING, STRETCH, instances, judge, read_best
+from benchmarks.slowdowns import FAMILIES, NETWORK, STRETCH, instances, judge, read_best
 from metronome_opt import solve
 from metronome_opt.instance import Instance
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE
 
 _SOLVE_S = 10
 _WORTH = 0.002  # gains below that are chance
@@ -24,15 +23,15 @@ def no_harm(small: bool) -> Iterator[Figure]:
     for family in ("paper",) if small else ("snapshot", *FAMILIES):
         chosen = instances(family)[: 1 if small else None]
         seconds = 1 if small else _SOLVE_S
-        yield from _gains(f"{family}, default", chosen, SAFE, {}, {}, seconds)
-        terms = {"sharing": SHARING, "stretch_limit": STRETCH}
-        yield from _gains(f"{family}, tcp, 20 %", chosen, (SHARING,), terms, known, seconds)
+        yield from _gains(f"{family}, default", chosen, "fair", {}, {}, seconds)
+        terms = {"network": NETWORK, "stretch_limit": STRETCH}
+        yield from _gains(f"{family}, tcp, 20 %", chosen, NETWORK, terms, known, seconds)
 
 
 def _gains(
     what: str,
     chosen: list[Instance],
-    sharings: tuple[str, ...],
+    network: str,
     terms: dict[str, Any],
     known: dict[str, float],
     seconds: float,
@@ -41,7 +40,7 @@ def _gains(
     for instance in chosen:
         result = solve(instance, time_limit=seconds, workers=2, objective="slowdown", **terms)
         plan = Plan.of(instance, result.schedule)
-        player = judge(instance, sharings)
+        player = judge(instance, network)
         unshifted = player.slowdowns(Plan(instance.unshifted))
         so = player.slowdowns(plan)
         before.append(player.value(unshifted))

@@ -23,7 +23,7 @@ from metronome_opt import solve
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, Player, plays
+from metronome_opt.slowdown.player import Player
 
 _PROCESSES = 2
 _FIRST_SEED = 5000
@@ -44,7 +44,7 @@ def _upper_limits(samples: Floats) -> Floats:
 class _Outcome(NamedTuple):
     """Mean slowdowns of the jobs of a case, and the upper limit of what one of them loses."""
 
-    sharing: str
+    network: str
     noise: float
     free: float
     gated: float
@@ -56,12 +56,12 @@ def _case(seeds: int, instance: Instance) -> list[_Outcome]:
     result = solve(instance, time_limit=60, stretch_limit="2%", workers=1)
     plan = Plan.of(instance, result.schedule)
     outcomes = []
-    for sharing, noise in product(SAFE, (1.0, 2.0)) if plan.periods else ():
-        fresh = plays(_FIRST_SEED, seeds, (sharing,))
-        player = Player(instance, fresh, noise=noise, periods=400)
-        free, gated = (player.by_play(each) for each in (Plan(instance.unshifted), plan))
+    fresh = range(_FIRST_SEED, _FIRST_SEED + seeds)
+    for network, noise in product(("fair", "tcp"), (1.0, 2.0)) if plan.periods else ():
+        player = Player(instance, fresh, network=network, noise=noise, periods=400)
+        free, gated = (player.by_seed(each) for each in (Plan(instance.unshifted), plan))
         loss = float(_upper_limits(gated / free - 1).max())
-        outcomes.append(_Outcome(sharing, noise, float(free.mean()), float(gated.mean()), loss))
+        outcomes.append(_Outcome(network, noise, float(free.mean()), float(gated.mean()), loss))
     return outcomes
 
 
@@ -79,7 +79,7 @@ def jitter(small: bool) -> Iterator[Figure]:
                 table = pd.DataFrame(outcomes)
                 row = {
                     "jitter": share,
-                    "sharing": outcomes[0].sharing,
+                    "network": outcomes[0].network,
                     "times jitter": outcomes[0].noise,
                     "gated cases": len(table),
                     "free": table.free.mean(),
@@ -88,7 +88,7 @@ def jitter(small: bool) -> Iterator[Figure]:
                     "largest upper limit": table.loss.max(),
                 }
                 rows.append(row)
-                what = f"{share:.1%} x {row['times jitter']:g}, {row['sharing']}"
+                what = f"{share:.1%} x {row['times jitter']:g}, {row['network']}"
                 yield Figure(f"{what}: free", row["free"], "")
                 yield Figure(f"{what}: gated", row["gated"], f"of {len(table)} cases")
                 yield Figure(f"{what}: cases with harm", row["cases with harm"], "", "<= 0")

@@ -19,7 +19,7 @@ from metronome_opt.errors import counted
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
-from metronome_opt.scenario.build import JobTraffic, Problem
+from metronome_opt.scenario.build import PlacedTraffic, Problem
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED, DescribedJob
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
@@ -85,7 +85,7 @@ def _by_model(scenario: Scenario) -> Iterator[tuple[DescribedJob, MeasuredStep]]
 def _computed_job(job: DescribedJob, step: MeasuredStep) -> DescribedJob:
     """Return a job of the same batch; stages share the samples of their micro-batches."""
     batch = step.batch * step.microbatches // step.stages
-    return job.model_copy(update={"traffic": None, "batch": batch, "allreduce": job.algorithm})
+    return job.model_copy(update={"traffic": None, "batch": batch})
 
 
 def _as_measured(workload: Workload, step: MeasuredStep) -> dict[str, Any]:
@@ -109,12 +109,12 @@ def _as_measured(workload: Workload, step: MeasuredStep) -> dict[str, Any]:
 def _rows(problem: Problem) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "model": entry.job.model,
+            "model": entry.traffic.job.model,
             "traffic": _origin(entry),
             "parallelism": _source(entry).kind,
-            "workers": entry.job.workers,
-            "batch": entry.job.batch or _step(entry).batch,
-            "rate_mbps": entry.rate,
+            "workers": entry.traffic.job.workers,
+            "batch": entry.traffic.job.batch or _step(entry).batch,
+            "rate_mbps": max(burst.rate for burst in entry.exact.bursts),
             "compute_ms": float(entry.exact.compute),
             "sent_mb": float(entry.exact.volume / 8),
             "iteration_ms": float(entry.exact.duration),
@@ -131,22 +131,22 @@ def _rows(problem: Problem) -> pd.DataFrame:
     )
 
 
-def _source(entry: JobTraffic) -> Workload | MeasuredStep:
-    assert isinstance(entry.source, Workload | MeasuredStep)
-    return entry.source
+def _source(entry: PlacedTraffic) -> Workload | MeasuredStep:
+    assert isinstance(entry.traffic.source, Workload | MeasuredStep)
+    return entry.traffic.source
 
 
-def _step(entry: JobTraffic) -> MeasuredStep:
-    assert isinstance(entry.source, MeasuredStep)
-    return entry.source
+def _step(entry: PlacedTraffic) -> MeasuredStep:
+    assert isinstance(entry.traffic.source, MeasuredStep)
+    return entry.traffic.source
 
 
-def _origin(entry: JobTraffic) -> str:
-    is_computed = isinstance(entry.source, Workload)
+def _origin(entry: PlacedTraffic) -> str:
+    is_computed = isinstance(entry.traffic.source, Workload)
     return COMPUTED if is_computed else f"measured on {_step(entry).device}"
 
 
-def _duty_cycle(entry: JobTraffic) -> float:
+def _duty_cycle(entry: PlacedTraffic) -> float:
     """Return the share of an iteration in which a worker sends, with the network to itself."""
     return float(sum(burst.duration for burst in entry.exact.bursts) / entry.exact.duration)
 
@@ -177,7 +177,10 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
                 va="center",
                 fontsize=style.SMALL,
             )
-    axes.set_yticks(range(len(rows)), [f"{m.job.model}, {m.job.workers} workers" for m, _ in rows])
+    axes.set_yticks(
+        range(len(rows)),
+        [f"{m.traffic.job.model}, {m.traffic.job.workers} workers" for m, _ in rows],
+    )
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
     axes.set_xlabel("time as a share of the longer of the two iterations")
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -190,7 +193,7 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     return picture
 
 
-def _spans(entry: JobTraffic, longest: Fraction) -> list[tuple[float, float]]:
+def _spans(entry: PlacedTraffic, longest: Fraction) -> list[tuple[float, float]]:
     """Return begin and length of each burst as shares of `longest`."""
     spans, end = [], Fraction(0)
     for burst in entry.exact.bursts:

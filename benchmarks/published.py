@@ -1,4 +1,4 @@
-"""Iterations as others measured them: their files to ours, and the traffic model beside them.
+"""Iterations as others measured them: their files to ours.
 
 ``python -m benchmarks.published DATA`` writes `models/published` from a folder that holds the
 folders ``muri`` (Rivendile/Muri, trace-data and cluster_exp/trace-data) and ``sia``
@@ -7,7 +7,7 @@ folders ``muri`` (Rivendile/Muri, trace-data and cluster_exp/trace-data) and ``s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,8 @@ import pandas as pd
 import typer
 import yaml
 
-from benchmarks.figures import RESULTS
-from benchmarks.registry import Figure, benchmark
-from metronome_opt.scenario.published import PUBLISHED_FORMAT, PublishedStep, read_published
-from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, all_reduce
-from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
+from metronome_opt.scenario.published import PUBLISHED_FORMAT
+from metronome_opt.scenario.workload import data_folder
 
 _MURI = "github.com/Rivendile/Muri, commit 4e69a78 (Apache-2.0); Zhao et al., SIGCOMM 2022"
 _SIA = (
@@ -117,64 +114,6 @@ def main(data: Path) -> None:
         path = data_folder() / "published" / f"{document['name']}.yaml"
         path.write_text(_text(document))
         typer.echo(f"wrote {path.name}: {len(document['steps'])} iterations")
-
-
-# ------------------------------------------------------------------ the traffic model
-
-
-_SAME = {  # models that both have, by what the publications call them
-    "vgg16": "vgg16",
-    "vgg19": "vgg19",
-    "bert": "bert",
-    "gpt2": "gpt2",
-    "imagenet": "resnet50",
-}
-_SUSTAINED = 23.012892e12  # FLOP/s, as in the scenario `paper-24`
-
-
-@benchmark("Does computed traffic agree with what others measured?")
-def published(small: bool) -> Iterator[Figure]:
-    """Compute network time and volume of the models that both have, beside what was published."""
-    rows = list(_rows(("muri",) if small else ("muri", *(f"sia-{each}" for each in _CLUSTERS))))
-    table = pd.DataFrame(rows)
-    if not small:
-        RESULTS.mkdir(exist_ok=True)
-        table.to_csv(RESULTS / "published.csv", index=False, float_format="%.4g")
-    for (source, model), part in table.groupby(["source", "model"], sort=False):
-        ratio = (part["computed_network_ms"] / part["network_ms"]).median()
-        yield Figure(f"{source}, {model}: network time, computed over measured", ratio, "")
-
-
-def _rows(names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    files = find_workloads()
-    for name in names:
-        table = read_published(name)
-        for step in table.steps:
-            if step.model in _SAME:
-                workload = read_workload(files[_SAME[step.model]])
-                yield {"source": name, "model": step.model, **_row(step, workload, table.rate_mbps)}
-
-
-def _row(step: PublishedStep, workload: Workload, rate_mbps: int) -> dict[str, Any]:
-    """Return a published iteration beside what data-parallel training of the model comes to.
-
-    The last two are the parameters of our model, and of one that would send for as long as was
-    measured: publications do not say which variant of a model they trained.
-    """
-    gradients = workload.parameters.value * 4
-    sent = float(all_reduce(gradients, step.nodes or 1) * MEGABIT_PER_BYTE)  # Mbit out of a node
-    network_ms = 1000 * sent / rate_mbps
-    computing = 3000 * step.batch * workload.forward_flops.value / _SUSTAINED
-    return {
-        "gpus": step.gpus,
-        "batch": step.batch,
-        "iteration_ms": float(step.iteration_ms),
-        "network_ms": float(step.network_ms),
-        "computed_iteration_ms": computing + network_ms,
-        "computed_network_ms": network_ms,
-        "parameters_million": workload.parameters.value / 1e6,
-        "carried_million": workload.parameters.value / 1e6 * float(step.network_ms) / network_ms,
-    }
 
 
 if __name__ == "__main__":

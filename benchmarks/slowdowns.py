@@ -10,7 +10,6 @@ periods stretched by up to a fifth; whether real networks agree is for the test 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
@@ -32,16 +31,16 @@ from metronome_opt.scenario import build_scenario, spread
 from metronome_opt.simulate.study import STUDIES, read_study
 from metronome_opt.slowdown.minimise import Terms, groups, is_short, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge, Player, plays
+from metronome_opt.slowdown.player import Judge, Player
 from metronome_opt.solvers.budget import Budget
 
 FILE = Path(__file__).parent / "best_slowdowns.json"
 FORMAT = "metronome-best-slowdowns/1"
 FAMILIES = ("paper", "weights", "fabric")
-SHARING, STRETCH = "tcp", Fraction(1, 5)
+NETWORK, STRETCH = "tcp", Fraction(1, 5)
 MOST_JOBS = 130  # beyond that there is no time to play often enough
 
-_FRESH = 1000  # first seed of plays that no search has seen
+_FRESH = range(1000, 1004)  # seeds that no search has seen
 _PERIODS = 80
 _SOLVING = 0.3  # of the time, before annealing
 _GLANCE = 15  # periods of a play that says whether another is worth it
@@ -92,10 +91,9 @@ def instances(family: str, split: str = "test") -> list[Instance]:
     return [m.instance for m in members if len(m.instance.jobs) <= MOST_JOBS]
 
 
-def judge(instance: Instance, sharings: Iterable[str] = (SHARING,)) -> Player:
-    """Return a player whose plays no search has seen."""
-    fresh = plays(_FRESH, 4, tuple(sharings))
-    return Player(instance, fresh, periods=_PERIODS, workers=os.cpu_count() or 1)
+def judge(instance: Instance, network: str = NETWORK) -> Player:
+    """Return a player whose seeds no search has seen."""
+    return Player(instance, _FRESH, network=network, periods=_PERIODS, workers=os.cpu_count() or 1)
 
 
 def read_best() -> BestSlowdowns:
@@ -105,7 +103,7 @@ def read_best() -> BestSlowdowns:
 
 def search(instance: Instance, seconds: float, seed: int) -> Best:
     """Return the best of a long search, judged anew; nobody gated if that is no better."""
-    terms = Terms(stretch_limit=STRETCH, sharings=(SHARING,), workers=os.cpu_count() or 1)
+    terms = Terms(stretch_limit=STRETCH, network=NETWORK, workers=os.cpu_count() or 1)
     budget = Budget(seconds)
     plan = minimise(instance, terms, budget.fraction(_SOLVING)).plan
     parts = list(groups(instance))
@@ -129,8 +127,8 @@ def search(instance: Instance, seconds: float, seed: int) -> Best:
 def _anneal(part: Instance, plan: Plan, terms: Terms, budget: Budget, seed: int) -> Plan:
     """Return the plan of jobs that meet after annealing."""
     return anneal(
-        Judge(part, plays(0, 2, terms.sharings), workers=terms.workers),
-        Judge(part, plays(0, 1, terms.sharings), periods=_GLANCE),
+        Judge(part, range(2), network=terms.network, workers=terms.workers),
+        Judge(part, range(1), network=terms.network, periods=_GLANCE),
         plan.only(part),
         {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
         budget,

@@ -45,6 +45,12 @@ _MAX_OPTIONS = 8
 TrafficClasses = Annotated[int, Field(ge=1, le=8, exclude_if=lambda count: count == 1)]
 """How many traffic classes links serve in strict order, the highest one first."""
 
+Sharing = Literal["fair", "tcp", "weighted", "strict"]
+"""How jobs share a link, see `Instance`."""
+
+Network = Annotated[Sharing, Field(exclude_if=lambda sharing: sharing == "fair")]
+"""How jobs share all links of a cluster."""
+
 
 def default_limit() -> int:
     """Return the most slots of a period or hyperperiod: what the environment says, or a million."""
@@ -133,6 +139,9 @@ class Job(Record):
         Patterns that the job may keep instead of its own; `solve` chooses for slowdown.
     jitter
         Standard deviation of its computing times, as a share of them; None where unknown.
+    best_ms
+        The shortest iteration that it can have in the empty cluster, of which slowdowns are
+        multiples; None for its period.
     """
 
     name: Name
@@ -149,6 +158,9 @@ class Job(Record):
         Field(strict=False, max_length=_MAX_OPTIONS, exclude_if=lambda options: not options),
     ] = ()
     jitter: Jitter = None
+    best_ms: Annotated[
+        Annotated[Exact, Field(gt=0)] | None, Field(exclude_if=lambda best: best is None)
+    ] = None
 
     @property
     def volume(self) -> int:
@@ -240,6 +252,9 @@ class Instance(Record):
     ----------
     traffic_classes
         How many classes of jobs links serve in strict order, the highest one first; 1 for none.
+    network
+        How links are shared: max-min ``fair``, as with RoCE, InfiniBand and short queues; at random
+        as bursts over ``tcp`` do in deep queues; ``weighted`` by weight, or in ``strict`` order.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -248,6 +263,7 @@ class Instance(Record):
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     jobs: Annotated[tuple[Job, ...], Field(strict=False)]
     traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
@@ -304,6 +320,10 @@ class Instance(Record):
     def hyperperiod_limit(self) -> int:
         """The limit in slots that this instance is held to; validation sets it."""
         return HYPERPERIOD_LIMIT
+
+    def best_ms(self, job: Job) -> Fraction:
+        """Return the shortest iteration that a job can have in the empty cluster, in ms."""
+        return Fraction(job.period * self.slot_ms) if job.best_ms is None else job.best_ms
 
     @property
     def needs_stretch(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from metronome_opt.documents import write_text
+from metronome_opt.instance import Sharing
 from metronome_opt.records import (
     Exact,
     FrozenDict,
@@ -27,7 +28,7 @@ SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
     *("places", "waiting", "bound_prices", "bound_pairs", "classes"),
-    *("refutations", "left_out_bound"),
+    *("refutations", "left_out_bound", "network"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 
@@ -135,6 +136,9 @@ class Schedule(Record):
     left_out_bound
         A lower bound of the weight of the jobs that are not gated at their own periods, which the
         refutations prove.
+    network
+        How links are shared where the schedule was solved for another network than that of the
+        problem; ``gated`` serves gated jobs first. None for that of the problem.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -160,6 +164,7 @@ class Schedule(Record):
     classes: FrozenMap[Name, NonNegative] | None = None
     refutations: Annotated[tuple[Refutation, ...], Field(strict=False)] = ()
     left_out_bound: NonNegative | None = None
+    network: Sharing | Literal["gated"] | None = None
 
     @property
     def first(self) -> str:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Sharing
 from metronome_opt.objectives import (
     SLOWDOWN,
     JobObjective,
@@ -20,10 +21,10 @@ from metronome_opt.objectives import (
     name_of,
     simulated_levels,
 )
-from metronome_opt.result import Result
+from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import Problem, locate, read_source
-from metronome_opt.schedule import Schedule
+from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
 from metronome_opt.solvers.solve import (
@@ -48,7 +49,13 @@ class ScenarioError(InputError):
 
 
 DEFAULT_FRONT_LIMIT = 600.0
+_NETWORKS = (*get_args(Sharing), "gated")
 _AT_PLACES = "bound and proof hold at the places that were chosen; others may be better"
+_BOUNDS = (
+    "the lower bound holds at any places: no job is faster than at its best one; at these places "
+    "it is {:.4f}, whatever slots jobs have"
+)
+_WAITING = "jobs wait: the sum of their weights times GPUs is minimised before the slowdown"
 
 
 def load(path: str | Path) -> Problem:
@@ -87,15 +94,15 @@ def solve(
     start: Schedule | None = None,
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
-    sharing: str | None = None,
+    network: str | None = None,
     tolerance: Exact | None = None,
+    sharing: str | None = None,
 ) -> Result:
     """Choose for every job when it may burst.
 
-    The slowdown is the weighted mean of iteration time over period, as the jobs are simulated: the
-    mean over fair sharing and TCP, with computing times that vary by 1 %. In that mean no job is
-    made slower by more than 1 % than it is if no job is shifted, or a tolerance, and under neither
-    of them by 1 % more than that, both than unshifted and than the period of its slots.
+    The slowdown is the weighted mean of iteration time over period, as the jobs are simulated on
+    the network of their cluster, with computing times that vary by their jitter. No job is made
+    slower by more than 1 % than it is if no job is shifted, or a tolerance.
 
     Parameters
     ----------
@@ -137,13 +144,15 @@ def solve(
         For slowdown: the share of its period by which a gated job may be stretched at most, and no
         further than a `max_stretch` above 0: ``"20%"``, or an exact number; 0 for no stretch. If
         left out, jobs are stretched as far as it pays.
-    sharing
-        For slowdown: how the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by
-        priority, or ``gated``, where gated jobs are served first. If left out, a schedule has to be
-        good under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
+    network
+        How the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by priority; or,
+        for slowdown, ``gated``, where gated jobs are served first. None for what the problem says.
+        Places and slots are chosen, and times stated, for this network alone.
     tolerance
         For slowdown: the share by which a job may become slower if it meets heavier ones, ``"5%"``
         or an exact number; 1 % in any case, and for the heaviest of those that meet.
+    sharing
+        The former name of `network`.
 
     Returns
     -------
@@ -159,7 +168,8 @@ def solve(
     SolverError
         If the solver fails before it has a schedule.
     """
-    source = _source(problem)
+    network = network or sharing
+    source = _on_network(_source(problem), network)
     chosen = find_solver(solver)
     rules = [stop] if callable(stop) else list(stop)
     time_limit = _time_limit(time_limit, rules)
@@ -169,7 +179,8 @@ def solve(
     if simulated:
         _check_solver(chosen)
     else:
-        _refuse_terms(stretch_limit=stretch_limit, sharing=sharing, tolerance=tolerance)
+        _refuse_terms(stretch_limit=stretch_limit, tolerance=tolerance)
+        _refuse_gated(network)
         from metronome_opt.multiobjective.goals import make_goal
 
         goal = make_goal(names, weights)
@@ -183,7 +194,7 @@ def solve(
         run = partial(
             solve_slowdown,
             stretch_limit=stretch_limit,
-            sharing=sharing,
+            network=network,
             tolerance=tolerance,
             names=names,
             hyperperiod=_hyperperiod(source),
@@ -212,7 +223,7 @@ def solve(
             _check_able(chosen, goal, stretching=instance.needs_stretch)
         arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
         result = run(arguments, cushion_slots=cushion_slots)
-    return _with_places(result, placed)
+    return _with_places(result, placed, network)
 
 
 def pareto(
@@ -222,10 +233,11 @@ def pareto(
     time_limit: float | None = DEFAULT_FRONT_LIMIT,
     seed: int = 0,
     workers: int | None = None,
-    sharing: str | None = None,
+    network: str | None = None,
     tolerance: Exact | None = None,
     cushion_slots: int = 0,
     callback: Callable[[FrontEvent], bool | None] | None = None,
+    sharing: str | None = None,
 ) -> Front:
     """Find the non-dominated schedules for two objectives.
 
@@ -241,8 +253,8 @@ def pareto(
         are all. For slowdown and delay some weighted sums are minimised, in equal parts of it.
     seed, workers
         As for `solve`.
-    sharing, tolerance, cushion_slots
-        As for `solve`; the first two for slowdown and delay alone.
+    network, tolerance, cushion_slots, sharing
+        As for `solve`; tolerance for slowdown and delay alone.
     callback
         Notified of every part, choice of periods or weighted sum that is done; returns True to
         stop.
@@ -252,12 +264,14 @@ def pareto(
     InputError
         If an argument makes no sense, or the objectives have no front.
     """
-    source = _source(problem)
+    network = network or sharing
+    source = _on_network(_source(problem), network)
     check_numbers(time_limit, seed, workers)
     if not are_simulated(objectives):
         from metronome_opt.multiobjective.pareto import pareto as find_front
 
-        _refuse_terms(sharing=sharing, tolerance=tolerance)
+        _refuse_terms(tolerance=tolerance)
+        _refuse_gated(network)
         _load_for_places(source)
         budget = Budget(time_limit)
         with interrupt_stops(budget), _naming(problem):
@@ -271,8 +285,8 @@ def pareto(
             cushion_slots=cushion_slots,
             callback=callback,
         )
-        notes = (*_notes_on(placed), *front.notes)
-        points = tuple(_at_places(point, placed) for point in front.points)
+        notes = (*_notes_on(placed), *_on_places(placed), *front.notes)
+        points = tuple(_at_places(point, placed, network) for point in front.points)
         return replace(front, points=points, notes=notes)
     from metronome_opt.slowdown.front import NAMES, slowdown_front
     from metronome_opt.slowdown.solve import load_player, solve_slowdown
@@ -290,25 +304,45 @@ def pareto(
         result = solve_slowdown(
             Arguments(placed.instance, auto, part, seed, threads),
             cushion_slots=cushion_slots,
-            sharing=sharing,
+            network=network,
             tolerance=tolerance,
             hyperperiod=_hyperperiod(source),
             names=NAMES,
             levels=levels,
         )
-        return _with_places(result, placed)
+        return _with_places(result, placed, network)
 
     with interrupt_stops(budget):
         return slowdown_front(_weights(source), minimise, budget, callback)
 
 
-def _with_places(result: Result, placed: Problem) -> Result:
-    """Return a result that states where jobs run, if that was chosen."""
-    notes = (*result.notes, *_notes_on(placed))
-    return replace(result, schedule=_at_places(result.schedule, placed), notes=notes)
+def _with_places(result: Result, placed: Problem, network: str | None) -> Result:
+    """Return a result that states where jobs run, if that was chosen, and on which network.
+
+    Its bound of slowdown holds at any places then: no job is faster than at its best one.
+    """
+    schedule = _at_places(result.schedule, placed, network)
+    at_places, notes = schedule.lower_bound, (*result.notes, *_notes_on(placed))
+    if placed.places is None or schedule.first != SLOWDOWN or at_places is None:
+        notes = (*notes, *_on_places(placed))
+        return replace(result, schedule=schedule, notes=notes)
+    is_best = schedule.objectives[SLOWDOWN] == 1 and not schedule.waiting
+    changes: dict[str, object] = {"lower_bound": Fraction(1)}
+    if schedule.status in (Status.OPTIMAL, Status.FEASIBLE):
+        changes["status"] = Status.OPTIMAL if is_best else Status.FEASIBLE
+    levels = tuple(replace(level, proved=level.proved and is_best) for level in result.levels)
+    stop = Stop.FINISHED if result.stop is Stop.PROVED and not is_best else result.stop
+    return replace(
+        result,
+        schedule=schedule.model_copy(update=changes),
+        levels=levels,
+        stop=stop,
+        notes=(*notes, *([] if is_best else [_BOUNDS.format(float(at_places))])),
+    )
 
 
-def _at_places(schedule: Schedule, placed: Problem) -> Schedule:
+def _at_places(schedule: Schedule, placed: Problem, network: str | None) -> Schedule:
+    schedule = schedule.model_copy(update={"network": network})
     if placed.places is None:
         return schedule
     return schedule.model_copy(update={"places": placed.places, "waiting": placed.waiting})
@@ -316,8 +350,13 @@ def _at_places(schedule: Schedule, placed: Problem) -> Schedule:
 
 def _notes_on(placed: Problem) -> tuple[str, ...]:
     """Return remarks on places that were chosen."""
-    chosen = [_AT_PLACES] if placed.places is not None else []
-    return (*([placed.comparison] if placed.comparison else []), *chosen)
+    waiting = [_WAITING] if placed.waiting else []
+    return (*([placed.comparison] if placed.comparison else []), *waiting)
+
+
+def _on_places(placed: Problem) -> tuple[str, ...]:
+    """Return what proofs hold for, where places were chosen."""
+    return () if placed.places is None else (_AT_PLACES,)
 
 
 def _source(problem: object) -> Problem | Scenario:
@@ -332,6 +371,31 @@ def _source(problem: object) -> Problem | Scenario:
             f"file, got {type(problem).__name__}"
         )
     return problem
+
+
+def check_network(network: str) -> None:
+    """Refuse a network that `solve` does not know."""
+    if network not in _NETWORKS:
+        raise InputError(
+            f"network: {quote(network)} is not known; choose from {', '.join(_NETWORKS)}"
+        )
+
+
+def _on_network(source: Problem | Scenario, network: str | None) -> Problem | Scenario:
+    """Return the problem with links shared in a given way, if there is one."""
+    if network is not None:
+        check_network(network)
+    if network in (None, "gated"):
+        return source
+    if isinstance(source, Problem):
+        return replace(source, instance=source.instance.replace(network=network))
+    cluster = source.cluster.model_copy(update={"network": network})
+    return source.model_copy(update={"cluster": cluster})
+
+
+def _refuse_gated(network: str | None) -> None:
+    if network == "gated":
+        raise InputError("network: gated is for slowdown alone; name another, or leave it out")
 
 
 def _weights(source: Problem | Scenario) -> Mapping[str, int]:

@@ -24,8 +24,9 @@ from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
 from metronome_opt.documents import make_folder
-from metronome_opt.engine.conditions import Sharing, TcpShares
+from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.errors import InputError, MetronomeError, quote
+from metronome_opt.instance import Sharing
 from metronome_opt.journal import Journal, read_journal
 from metronome_opt.plot.picture import save_figure
 

@@ -15,7 +15,8 @@ from benchmarks.testbed.cases import Case, Congestion
 from benchmarks.testbed.modes import UNGATED
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.engine.conditions import TCP, Sharing, TcpShares
+from metronome_opt.engine.conditions import TCP, TcpShares
+from metronome_opt.instance import Sharing
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.verify import evaluate
 

@@ -34,7 +34,7 @@ _ASKED: Mapping[Mode, tuple[str | None, str | None]] = {
     "start": ("0%", None),
     "gated-first": ("0%", "gated"),
 }
-"""Stretch limit and sharing for `metronome_opt.slowdown.solve`, which then says who is gated."""
+"""Stretch limit and network for `metronome_opt.slowdown.solve`, which then says who is gated."""
 
 _SERVICE: Mapping[Mode, Service] = {
     "weighted": "weighted",
@@ -76,7 +76,7 @@ def _even(case: Case) -> Plan:
 
 
 @cache
-def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
+def _kept(case: Case, stretch_limit: str | None, network: str | None) -> Plan:
     """Return the slots of those that are gated for least slowdown."""
     instance = case.instance()
     found = solve(
@@ -86,7 +86,7 @@ def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
         workers=2,
         objective="slowdown",
         stretch_limit=stretch_limit,
-        sharing=sharing,
+        network=network,
     )
     told = Plan.of(instance, found.schedule)  # in slots of 1 ms
     return Plan({name: told.offsets[name] for name in told.periods}, told.periods)

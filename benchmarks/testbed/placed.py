@@ -21,7 +21,7 @@ from benchmarks.testbed.network import GOODPUT
 from benchmarks.testbed.run import BedRun
 from metronome_opt import solve
 from metronome_opt.allocation.scenario import nearest
-from metronome_opt.engine.conditions import Sharing
+from metronome_opt.instance import Sharing
 from metronome_opt.scenario import Scenario, build_scenario, spread
 
 FILE = Path(__file__).with_name("placed.yaml")

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
 
@@ -100,11 +101,6 @@ def rearranged(
     draw.shuffle(removed)
     _, left = _insert(tried, [movable[name] for name in removed], draw, _SIMULATED_BLINK)
     return None if left else tried
-
-
-def lost(left: Sequence[Demand]) -> tuple[int, int]:
-    """Return the worth of jobs without room, and their number."""
-    return sum(job.worth for job in left), len(left)
 
 
 def _orders(jobs: Sequence[Demand], draw: random.Random) -> list[Sequence[Demand]]:

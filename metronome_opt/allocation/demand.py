@@ -1,4 +1,4 @@
-"""Jobs as allocation sees them: tasks, resources, and traffic by the rate that places allow."""
+"""Jobs as allocation sees them: tasks, resources, and traffic by place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.network import ANY_COST, AllReduce, Resources
+from metronome_opt.scenario.collectives import Algorithm, Transport
+from metronome_opt.scenario.network import ANY_COST, Placement, Resources
 
 UNKNOWN_MS = 3_600_000.0
 """Expected length of a job that does not say how long it runs."""
@@ -21,9 +22,11 @@ class Demand:
     tasks, each
         Their number, and what one task needs.
     traffic
-        The iteration of a task that may send at a rate, in Mbit/s.
-    allreduce
-        What tasks put on links, see `metronome_opt.scenario.network.Cluster.placement`.
+        Its iteration at a place.
+    best_ms
+        Its shortest iteration in the empty cluster.
+    algorithm
+        How its collectives cross the network.
     weight
         Priority, larger is more important.
     length_ms
@@ -32,20 +35,21 @@ class Demand:
         How many racks it may span; None for any number.
     max_network_cost
         The largest network cost from a task to the next one.
-    min_rate
-        Links have to allow each task so many Mbit/s.
+    is_short
+        Whether its iteration at a place is short enough for the hyperperiod; None: at any place.
     """
 
     name: str
     tasks: int
     each: Resources
-    traffic: Callable[[int], Pattern]
-    allreduce: AllReduce = "tasks"
+    traffic: Callable[[Transport], Pattern]
+    best_ms: float
+    algorithm: Algorithm = "tasks"
     weight: int = 1
     length_ms: float | None = None
     most_racks: int | None = None
     max_network_cost: int = ANY_COST
-    min_rate: int = 1
+    is_short: Callable[[Transport], bool] | None = None
 
     @property
     def worth(self) -> int:
@@ -53,10 +57,23 @@ class Demand:
         return max(1, self.weight)
 
     @property
+    def gpus(self) -> int:
+        """The number of GPUs of its tasks together."""
+        return self.tasks * self.each.gpus
+
+    @property
     def expected_ms(self) -> float:
         """How long it is expected to run."""
         return UNKNOWN_MS if self.length_ms is None else self.length_ms
 
-    def slowness(self, rate: int, nic: int) -> float:
-        """Return by what share it is slower at a rate than at that of an interface, in Mbit/s."""
-        return self.traffic(rate).alone_ms / self.traffic(nic).alone_ms - 1
+    def loss(self, placement: Placement) -> float:
+        """Return by what share its iteration at a place is longer than the best one."""
+        return self.traffic(placement.transport).alone_ms / self.best_ms - 1
+
+    def fits(self, placement: Placement) -> bool:
+        """Return whether its iteration at a place is not too long, and its links carry it."""
+        if placement.limit is None:
+            return True
+        if not placement.rate:
+            return False
+        return self.is_short is None or self.is_short(placement.transport)

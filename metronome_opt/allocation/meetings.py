@@ -12,11 +12,12 @@ from itertools import product
 
 import numpy as np
 
-from metronome_opt.engine.conditions import JITTER, Conditions, Sharing
+from metronome_opt.engine.conditions import JITTER, Conditions
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner
+from metronome_opt.instance import Sharing
 
-_STARTS = (0.37, 0.87)  # of the second job, in longer periods; a play each
+_STARTS = (0.12, 0.37, 0.62, 0.87)  # of the second job, in longer periods
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
 _REMEMBERED = 100_000  # pairs: a controller runs for months
 _MULTIPLES = range(1, 9)  # of the base of two periods
@@ -30,14 +31,14 @@ class Meetings:
 
     Parameters
     ----------
-    sharings
-        How links may be shared; the mean over these counts.
+    network
+        How links are shared.
     gated
         Whether the two keep slots, where they are slower without in the weighted sum.
     """
 
-    def __init__(self, sharings: Sequence[Sharing], *, gated: bool = False) -> None:
-        self._sharings, self._gated = tuple(sharings), gated
+    def __init__(self, network: Sharing, *, gated: bool = False) -> None:
+        self._network, self._gated = network, gated
         self._known: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def slowdowns(
@@ -55,7 +56,7 @@ class Meetings:
         if one[0].peak * one[1] + other[0].peak * other[1] <= capacity:
             return 0.0, 0.0
         weights = one[2], other[2]
-        if not self._gated and not {"strict", "weighted"} & set(self._sharings):
+        if not self._gated and self._network not in ("strict", "weighted"):
             weights = 1, 1
         keys = [
             (job[0].key, job[1], weight) for job, weight in zip((one, other), weights, strict=True)
@@ -82,11 +83,10 @@ class Meetings:
             for pattern, flows, _ in pair
         ]
         longer, slower = min(max(alone), _LONGEST * min(alone)), [0.0, 0.0]
-        plays = [(sharing, start) for sharing in self._sharings for start in _STARTS]
-        for seed, (sharing, start) in enumerate(plays):
+        for seed, start in enumerate(_STARTS):
             conditions = Conditions(jitter=JITTER)  # without any, two may meet alike for ever
             engine = Engine(
-                {"link": capacity}, runners, sharing=sharing, conditions=conditions, seed=seed
+                {"link": capacity}, runners, sharing=self._network, conditions=conditions, seed=seed
             )
             for index, (_, flows, _) in enumerate(pair):
                 engine.enter(index, {"link": flows}, at=index * start * longer)
@@ -95,7 +95,7 @@ class Meetings:
             engine.run((_WARM_UP + _PERIODS) * longer)
             spent, count = engine.ended()
             for index, time in enumerate((spent - before) / np.maximum(count - ended, 1)):
-                slower[index] += max(0.0, time / alone[index] - 1) / len(plays)
+                slower[index] += max(0.0, time / alone[index] - 1) / len(_STARTS)
         return slower[0], slower[1]
 
 

@@ -45,8 +45,8 @@ class Start(NamedTuple):
     prospect
         The part of these that jobs which come later are expected to cost.
     delays
-        By what share each job is expected to be slower because of this start, the job itself
-        included; those that are not are left out.
+        By what share of its best iteration each job is expected to be slower because of this start,
+        the job itself included; those that are not are left out.
     """
 
     placement: Placement
@@ -171,7 +171,7 @@ class Occupancy:
 
     def start(self, job: Demand, placement: Placement, after_ms: float = 0.0) -> Start:
         """Return the start of a job at a placement, with what it costs."""
-        own = job.slowness(placement.rate, self.room.cluster.nic)
+        own = job.loss(placement)
         later = 0.0
         if placement.links:
             later += self._outlook.exposure * self.room.shared(placement)
@@ -181,6 +181,8 @@ class Occupancy:
         delays = {job.name: own}
         for other in self._met(placement):
             mine, theirs = self._meet(job, placement, other)
+            mine *= 1 + own
+            theirs *= 1 + other.job.loss(other.placement)
             together = min(job.expected_ms, max(0.0, other.job.expected_ms - after_ms))
             cost += together * (job.worth * mine + other.job.worth * theirs)
             delays[job.name] += mine
@@ -198,14 +200,11 @@ class Occupancy:
     def _meet(self, job: Demand, placement: Placement, other: Placed) -> tuple[float, float]:
         """Return by what share a job and one that is placed slow each other down."""
         mine = theirs = 0.0
-        one, two = job.traffic(placement.rate), other.job.traffic(other.placement.rate)
+        one = job.traffic(placement.transport)
+        two = other.job.traffic(other.placement.transport)
         capacities = self.room.cluster.capacities
         alike = {  # links that they share in one way cost the same
-            (
-                flows * other.placement.parts,
-                other.placement.links[link] * placement.parts,
-                capacities[link] * placement.parts * other.placement.parts,
-            )  # in parts that both jobs' traffic is divided into
+            (flows, other.placement.links[link], capacities[link])
             for link, flows in placement.links.items()
             if link in other.placement.links
         }

@@ -132,7 +132,7 @@ class Room:
             used = {node: self._index[node] for node in nodes}
             used = {node: int(self.total[at, 0] - self.free[at, 0]) for node, at in used.items()}
             rails = self.cluster.next_rails(nodes, each, Counter(used))
-        return self.cluster.placement(nodes, job.allreduce, each=each, rails=rails)
+        return self.cluster.placement(nodes, job.algorithm, each=each, rails=rails)
 
     def spread(self, job: Demand) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.
@@ -195,8 +195,7 @@ class Room:
             if not is_tolerated(self.cluster, nodes, most):
                 return None
         placement = self._placement(nodes, job)
-        too_slow = placement.limit is not None and placement.rate < job.min_rate
-        if too_slow or placement.racks > (job.most_racks or placement.racks):
+        if placement.racks > (job.most_racks or placement.racks) or not job.fits(placement):
             return None
         return placement
 

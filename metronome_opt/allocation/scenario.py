@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import math
 import random
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.allocation.assign import assign, lost, rearranged
+from metronome_opt.allocation.assign import assign, rearranged
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.allocation.places import Room
+from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.model import Scenario, Source
+from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
+from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import ANY_COST
-from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
-    SAFE,
     WORTH,
     Player,
     Values,
     is_better,
-    levels_of,
     lowest,
-    plays,
+    mean_weights,
 )
 from metronome_opt.solvers.budget import Budget
 
@@ -51,7 +51,7 @@ _SEARCH = 0.5  # of the time, for places by prices
 _IMPROVING = 0.4  # of the rest, for those that are simulated
 _GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
 _SIMULATED = 300
-_FIRST_SEED = 400  # of plays that compare placements
+_FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
@@ -71,7 +71,7 @@ def allocate(
     placements, with no job gated, and the better of the two is taken: less weight waits, or else
     iterations are shorter. Some jobs are then moved, judged in the same way. At last slots are
     chosen at these places, at the nearest ones, and at those whose prices are low with slots, and
-    the best is taken in plays that no search has seen.
+    the best is taken in simulations that no search has seen.
 
     Parameters
     ----------
@@ -95,10 +95,12 @@ def allocate(
     began = budget.elapsed
     near = search.nearest()
     choices = [near]
+    if len(near) < len(scenario.jobs):
+        choices.append(search.packed())
     if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
     choices = search.with_most(choices)
-    best, comparison = choices[-1], ""
+    near, best, comparison = choices[0], choices[-1], ""
     if _has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best)):
         best = search.better(choices)
         best = search.improved(best, budget.fraction(_IMPROVING), seed)
@@ -109,14 +111,14 @@ def allocate(
         best, comparison = search.gated([near, best, kept], terms, budget.fraction(_GATING))
     elif best == near:
         comparison = "jobs without nodes are at the nearest places"
-    problem = build_scenario(scenario.at(best))
+    problem = build_scenario(scenario.at(best), search.traffic)
     waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
     return replace(problem, places=best, waiting=waiting, comparison=comparison)
 
 
 def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
     """Return why each job that has no place waits, given the places of the others."""
-    room, search = Room(scenario.cluster), Search(scenario)
+    room = Room(scenario.cluster)
     for job in scenario.jobs:
         room.take(places.get(job.name, ()), job.each)
     found = {}
@@ -125,8 +127,7 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
             fit = int(room.tasks(job.each).sum())
             needs = f"{job.workers:,} tasks of {counted(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
-            rate = search.jobs[job.name].min_rate
-            narrow = f" on nodes whose links have less than {rate:,} Mbit/s for each"
+            narrow = " on nodes whose links are too narrow for the hyperperiod"
             if job.max_network_cost < ANY_COST:
                 narrow = f" on nodes between which costs are above {job.max_network_cost}"
             found[job.name] = room_for + narrow * (fit >= job.workers)
@@ -150,27 +151,18 @@ class Search:
         return {}
 
     @cached_property
-    def jobs(self) -> Mapping[str, Demand]:
-        """The jobs by name; links have to allow what the hyperperiod needs, if there is one."""
-        weights = self._weights()
-        return {
-            job.name: _demand(self.scenario, index, source, weights[job.name])
-            for index, (job, source) in enumerate(
-                zip(self.scenario.jobs, self.scenario.sources(), strict=True)
-            )
-        }
+    def traffic(self) -> Mapping[str, JobTraffic]:
+        """The traffic of the jobs by name, read once."""
+        return {traffic.job.name: traffic for traffic in read_traffic(self.scenario)}
 
     @cached_property
-    def _best_periods(self) -> Mapping[str, int]:
-        """Periods at the best rate, in slots; places may allow less, and so make them longer."""
-        scenario, nic = self.scenario, self.scenario.cluster.nic
-        periods = {}
-        for job, source in zip(scenario.jobs, scenario.sources(), strict=True):
-            rate = source.fastest if isinstance(source, Traffic) else nic
-            exact = job.iteration(rate, source, scenario.cluster.gpu)
-            rounded = job.round(exact, scenario.slot_ms, scenario.hyperperiod_slots)
-            periods[job.name] = rounded.period
-        return periods
+    def jobs(self) -> Mapping[str, Demand]:
+        """The jobs by name; iterations at their places have to fit the hyperperiod, if any."""
+        weights = self._weights()
+        return {
+            name: _demand(self.scenario, traffic, weights[name])
+            for name, traffic in self.traffic.items()
+        }
 
     def _weights(self) -> Mapping[str, int]:
         """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
@@ -181,15 +173,31 @@ class Search:
             weights = {name: unit * weight + level[name] for name, weight in weights.items()}
         return weights
 
-    def free(self) -> list[Demand]:
-        """Return the jobs without nodes, the most important ones first, larger ones before."""
+    @cached_property
+    def free(self) -> Sequence[Demand]:
+        """The jobs without nodes, the most important ones first, larger ones before."""
         free = [self.jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
-        return sorted(free, key=lambda job: (-job.worth, -job.tasks * job.each.gpus))
+        return sorted(free, key=lambda job: (-job.worth, -job.gpus))
+
+    @cached_property
+    def fitting(self) -> Places:
+        """The jobs without nodes that run, with nodes that hold all of them together."""
+        return select_running(self.free, self.occupancy().room)
+
+    @property
+    def selected(self) -> tuple[list[Demand], list[Demand]]:
+        """The jobs without nodes that run if links allow it, and those that wait for room."""
+        parts: tuple[list[Demand], list[Demand]] = [], []
+        for job in self.free:
+            parts[job.name not in self.fitting].append(job)
+        return parts
 
     def occupancy(self, *, gated: bool = False) -> Occupancy:
         """Return the cluster with the jobs that name their nodes, priced with or without slots."""
         empty = Room(self.scenario.cluster)
-        occupancy = Occupancy(empty.copy(), [], Meetings(SAFE, gated=gated), _NEAR)
+        occupancy = Occupancy(
+            empty.copy(), [], Meetings(self.scenario.cluster.network, gated=gated), _NEAR
+        )
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
                 room = occupancy.room.tasks(job.each).tolist()
@@ -212,7 +220,7 @@ class Search:
     def nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
         occupancy, empty = self.occupancy(), Room(self.scenario.cluster)
-        for job in self.free():
+        for job in chain(*self.selected):
             placement = occupancy.room.nearest(job)
             if placement is not None:
                 occupancy.add(Placed(job, placement))
@@ -224,15 +232,30 @@ class Search:
                         "all of its tasks has costs as low; allow higher ones, or use fewer workers"
                     )
                 raise InputError(
-                    f"jobs: {job.name}: nowhere do links allow each of its tasks the "
-                    f"{job.min_rate:,} Mbit/s without which an iteration takes longer than the "
-                    f"hyperperiod of {self.scenario.hyperperiod_ms} ms; choose a longer one"
+                    f"jobs: {job.name}: everywhere its links are so narrow that an iteration takes "
+                    f"longer than the hyperperiod of {self.scenario.hyperperiod_ms} ms; choose a "
+                    "longer one"
                 )
         return places_of(occupancy)
 
     def assigned(self, budget: Budget, seed: int, *, gated: bool = False) -> Places:
         """Return placements by large neighbourhood search, of low price with or without slots."""
-        occupancy, _ = assign(self.free(), self.occupancy(gated=gated), budget, seed)
+        running, waiting = self.selected
+        occupancy, _ = assign(running, self.occupancy(gated=gated), budget, seed)
+        for job in waiting:
+            placement = occupancy.room.nearest(job)
+            if placement is not None:
+                occupancy.add(Placed(job, placement))
+        return places_of(occupancy)
+
+    def packed(self) -> Places:
+        """Return the nodes that hold the jobs that run together, as far as links allow them."""
+        occupancy = self.occupancy()
+        for job in self.free:
+            if job.name in self.fitting:
+                placement = occupancy.room.allowed(self.fitting[job.name], job)
+                if placement is not None:
+                    occupancy.add(Placed(job, placement))
         return places_of(occupancy)
 
     def improved(self, places: Places, budget: Budget, seed: int) -> Places:
@@ -241,7 +264,7 @@ class Search:
         Prices see two jobs on a link; more of them may be slower together.
         """
         draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
-        jobs, occupancy = self.free(), self.occupancy()
+        jobs, occupancy = self.free, self.occupancy()
         for job in jobs:
             if job.name in places:
                 placement = occupancy.room.placement(places[job.name], job)
@@ -260,8 +283,7 @@ class Search:
 
     def with_most(self, choices: Sequence[Places]) -> list[Places]:
         """Return the distinct choices that leave out the least weight, or else the fewest jobs."""
-        free = self.free()
-        left = [lost([job for job in free if job.name not in places]) for places in choices]
+        left = [lost([job for job in self.free if job.name not in places]) for places in choices]
         most = [places for places, out in zip(choices, left, strict=True) if out == min(left)]
         return [places for index, places in enumerate(most) if places not in most[:index]]
 
@@ -276,7 +298,7 @@ class Search:
     def gated(self, choices: Sequence[Places], terms: Terms, budget: Budget) -> tuple[Places, str]:
         """Return the best of some choices with slots, the first of equal ones, and what it brings.
 
-        Both are stated by plays that no search has seen.
+        Both are stated by simulations that no search has seen.
         """
         choices, found, free = self.with_most(choices), list[MeanSlowdowns](), math.nan
         for index, places in enumerate(choices):
@@ -290,10 +312,11 @@ class Search:
                 best = index
         if choices[best].keys() != choices[0].keys():
             return choices[best], ""
+        if best == 0:
+            return choices[0], "the nearest places are the best that were found"
         return choices[best], (
-            f"slowdown in simulations that no search has seen: {found[best].slowdown:.4f} with "
-            f"slots at these places, {found[0].slowdown:.4f} at the nearest, {free:.4f} "
-            "there with no job gated"
+            f"at the nearest places the slowdown would be {found[0].slowdown:.4f}, {free:.4f} with "
+            f"no job gated (network {self.scenario.cluster.network})"
         )
 
     def with_slots(
@@ -321,66 +344,58 @@ class Search:
 
     def seconds(self, places: Places) -> float:
         """Return about how long it takes to simulate jobs at their places."""
-        return Player(self._instance(places), plays(_FIRST_SEED, 2)).events / EVENTS_PER_S
+        return Player(self._instance(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _instance(self, places: Places) -> Instance:
-        return build_scenario(self.scenario.at(places)).instance
+        return build_scenario(self.scenario.at(places), self.traffic).instance
 
     def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
         """Let jobs run at their places, with none gated."""
         instance = self._instance(places)
-        player = Player(instance, plays(first_seed, 2))
+        player = Player(instance, range(first_seed, first_seed + _SEEDS))
         return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
 
     def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:
-        own = [job.period / self._best_periods[job.name] for job in instance.jobs]
         means = (
-            np.average(slowdowns * own, weights=[float(each) for each in level.values()])
-            for level in (*levels_of(instance, self.levels), *levels_of(instance))
+            float(rows @ slowdowns)
+            for level in (self.levels, None)
+            for rows in mean_weights(instance, level)
         )
-        *values, by_priority = map(float, means)
+        *values, by_priority = means
         return MeanSlowdowns(tuple(values), by_priority)
 
 
 class MeanSlowdowns(NamedTuple):
-    """Means of slowdowns against the best rate: those that are minimised, and that by priority."""
+    """Means of slowdowns: those that are minimised, and that by priority."""
 
     values: Values
     slowdown: float
 
 
-def _demand(scenario: Scenario, index: int, source: Source, weight: int) -> Demand:
-    job, gpu = scenario.jobs[index], scenario.cluster.gpu
-    known: dict[int, Pattern] = {}
+def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> Demand:
+    job, hyperperiod = traffic.job, scenario.hyperperiod_slots
 
-    def traffic(rate: int) -> Pattern:
-        if rate not in known:
-            try:
-                exact = job.iteration(rate, source, gpu)
-                known[rate] = Pattern.of_iteration(exact, job.jitter_of(source))
-            except InputError as error:
-                raise InputError(f"jobs[{index}].{error}") from None
-        return known[rate]
+    @cache
+    def pattern(transport: Transport) -> Pattern:
+        return Pattern.of_iteration(traffic.alone(transport), traffic.jitter)
 
-    def fits(rate: int) -> bool:
-        exact = job.iteration(rate, source, gpu)
+    @cache
+    def is_short(transport: Transport) -> bool:
         with suppress(InputError):
-            return bool(exact.to_slots(scenario.slot_ms, scenario.hyperperiod_slots))
+            return bool(traffic.rounded(transport, scenario.slot_ms, hyperperiod))
         return False
 
-    traffic(scenario.cluster.nic)  # an error, if there is one
-    rates = range(1, 1 if scenario.hyperperiod_ms is None else scenario.cluster.nic)
-    min_rate = 1 + bisect_left(rates, x=True, key=fits)
     return Demand(
         name=job.name,
         tasks=job.workers,
         each=job.each,
-        traffic=traffic,
-        allreduce=job.algorithm,
+        traffic=pattern,
+        best_ms=pattern(traffic.best).alone_ms if traffic.best else math.inf,
+        algorithm=traffic.algorithm,
         weight=weight,
         length_ms=_ALL_MS,
         max_network_cost=job.max_network_cost,
-        min_rate=min_rate,
+        is_short=None if hyperperiod is None else is_short,
     )
 
 

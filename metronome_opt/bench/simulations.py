@@ -179,7 +179,10 @@ def plan(
         If the conditions cannot be these.
     """
     conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
-    chance = any(under.random or under.sharing == "tcp" for _, under in conditions)
+    chance = any(
+        under.random or (under.sharing or study.cluster_of(cell).network) == "tcp"
+        for cell, under in conditions
+    )
     default = study.seeds if chance or not study.is_one_scenario else 1
     name = {"study": study.name, "study_sha256": checksum(study)}
     return [

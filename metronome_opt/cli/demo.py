@@ -76,5 +76,5 @@ def _print_times(times: Times) -> None:
         [job, *(format_number(by[job]) if job in by else "waits" for by in times.values())]
         for job in times["spread"]
     ]
-    typer.echo("\niterations in ms, by placement")
+    typer.echo("\niterations in ms, simulated, by placement")
     terminal().print(plain_table(["job", *times], rows))

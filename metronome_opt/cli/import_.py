@@ -58,6 +58,13 @@ def import_(
             show_default="8 in a fabric",
         ),
     ] = None,
+    link_gbps: Annotated[
+        str | None,
+        typer.Option(
+            help="What a GPU sends to the others of its node.",
+            show_default="what is known of the GPU",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Read nodes, links, workloads and claims of a cluster into a scenario.
@@ -77,6 +84,7 @@ def import_(
         nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
         tier_mbps=tuple(_megabits("--tier-gbps", each, _BUNDLE) for each in tiers),
         gpus=gpus,
+        link_mbps=None if link_gbps is None else _megabits("--link-gbps", link_gbps),
     )
     imported = _read(files, choices)
     for each in imported.notes:

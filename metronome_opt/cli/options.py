@@ -52,13 +52,12 @@ CushionSlots = Annotated[
     int,
     typer.Option(min=0, metavar="G", help="Reserve: solve with every burst longer by G slots."),
 ]
-Sharing = Annotated[
-    str | None,
-    typer.Option(
-        help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
-        show_default="good under fair and tcp",
-    ),
-]
+NETWORKS = (
+    "How links are shared: fair (RoCE, InfiniBand, short queues), tcp (deep queues), weighted or "
+    "strict by priority, or gated jobs first."
+)
+Network = Annotated[str | None, typer.Option(help=NETWORKS, show_default="that of FILE")]
+Sharing = Annotated[str | None, typer.Option("--sharing", hidden=True)]
 Tolerance = Annotated[
     str | None,
     typer.Option(

@@ -43,10 +43,11 @@ def pareto(
     time_limit: options.TimeLimit = DEFAULT_FRONT_LIMIT,
     seed: options.Seed = 0,
     workers: options.Workers = None,
-    sharing: options.Sharing = None,
+    network: options.Network = None,
     tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     as_json: options.Json = False,
+    sharing: options.Sharing = None,
 ) -> int:
     """Find the Pareto front of FILE for two objectives.
 
@@ -72,7 +73,7 @@ def pareto(
                 time_limit=time_limit,
                 seed=seed,
                 workers=workers,
-                sharing=sharing,
+                network=network or sharing,
                 tolerance=tolerance,
                 cushion_slots=cushion_slots,
                 callback=callback,

@@ -82,9 +82,12 @@ def _described(result: Profile) -> Iterator[str]:
             rate = "an unknown rate: the trace tells no bytes, so give --rate-mbps"
             if result.rate_error is not None:
                 rate = f"{phase['rate_mbps']:,} ± {result.rate_error:.0%} Mbit/s"
+            what = ""
+            if "collective" in phase:
+                what = f", {phase['collective']} of {phase['bytes'] / 1e6:,.1f} MB"
             yield (
                 f"burst from {phase['start_ms']:,.2f} {error_ms} for {phase['length_ms']:,.2f} "
-                f"{error_ms} at {rate}"
+                f"{error_ms} at {rate}{what}"
             )
     if result.message_bytes is not None:
         yield f"collectives of {result.message_bytes / 1e6:,.1f} MB a period"

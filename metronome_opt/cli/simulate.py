@@ -81,6 +81,14 @@ def simulate(
             show_default="none",
         ),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="How links are shared, in place of the study's conditions: fair, tcp, weighted "
+            "or strict.",
+            show_default="that of the conditions, or of the cluster",
+        ),
+    ] = None,
     cells: Annotated[
         str | None,
         typer.Option(
@@ -124,6 +132,10 @@ def simulate(
     with naming("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
+    if network is not None:
+        if "sharing" in overrides:
+            raise InputError("--network: conflicts with sharing of --set; give one of the two")
+        overrides["sharing"] = network
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with naming("--set"):
         cases = plan(

@@ -23,7 +23,7 @@ from metronome_opt.scenario.build import Problem, build_problem
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
-from metronome_opt.solving import ScenarioError
+from metronome_opt.solving import ScenarioError, check_network
 from metronome_opt.solving import solve as run_solver
 from metronome_opt.verify import evaluate
 
@@ -55,7 +55,15 @@ def solve(
             show_default="as far as it pays",
         ),
     ] = None,
-    sharing: options.Sharing = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME]",
+            help=f"{options.NETWORKS} Of several the first counts; expected times of the others "
+            "are columns.",
+            show_default="that of FILE",
+        ),
+    ] = None,
     tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     move_cost: Annotated[
@@ -73,6 +81,7 @@ def solve(
     ] = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
+    sharing: options.Sharing = None,
 ) -> int:
     """Choose places, offsets and gated jobs; print iteration times.
 
@@ -80,6 +89,9 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
+    networks = read_names(network or sharing or "")
+    for each in networks:
+        check_network(each)
     source, moves = _read_moved(file, move_cost)
     check_targets([file], [output, plot])
     options.check_outputs(plot, claims)
@@ -94,7 +106,7 @@ def solve(
             seed=seed,
             workers=workers,
             stretch_limit=stretch_limit,
-            sharing=sharing,
+            network=networks[0] if networks else None,
             tolerance=tolerance,
             cushion_slots=cushion_slots,
         )
@@ -117,7 +129,7 @@ def solve(
         print_json({**result.schedule.to_dict(), **_moves_document(moves, move_cost)})
     else:
         _print_moves(moves, move_cost)
-        _print_result(result, problem, source)
+        _print_result(result, problem, source, networks[1:])
     wrote(output, plot)
     if claims is not None:
         from metronome_opt.cli.claims import note_missing_nodes
@@ -176,11 +188,14 @@ def _objective(text: str) -> str | list[str] | dict[str, str]:
     return names[0] if len(names) == 1 else names
 
 
-def _print_result(result: Result, problem: Problem, source: Scenario | Instance) -> None:
+def _print_result(
+    result: Result, problem: Problem, source: Scenario | Instance, networks: Sequence[str]
+) -> None:
+    """Print a result, and times that are expected on further networks."""
     from metronome_opt.report.tables import (
         CUSHION_LEGEND,
-        JOBS_LEGEND,
         gated_text,
+        jobs_legend,
         jobs_table,
         objectives_table,
         select_jobs,
@@ -193,12 +208,13 @@ def _print_result(result: Result, problem: Problem, source: Scenario | Instance)
     console = terminal()
     with live_line("simulating the jobs", str):
         times = Times.of(result)
+        elsewhere = {each: Times.expected(instance, result.schedule, each) for each in networks}
     jobs = select_jobs(instance, times)
-    console.print(jobs_table(instance, result.schedule, times, problem.placed, jobs))
+    console.print(jobs_table(instance, result.schedule, times, problem.placed, jobs, elsewhere))
     if len(jobs) < len(instance.jobs):
         count = counted(len(instance.jobs), "job")
         console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
-    console.print(JOBS_LEGEND)
+    console.print(jobs_legend(instance, result.schedule))
     if isinstance(source, Scenario) and result.schedule.waiting:
         from metronome_opt.allocation.scenario import reasons
 

@@ -23,7 +23,7 @@ from metronome_opt.cluster.profile import (
     jitter_of,
 )
 from metronome_opt.cluster.sampled import STEADY, first_lag
-from metronome_opt.cluster.traces import Trace
+from metronome_opt.cluster.traces import KINDS, Trace
 from metronome_opt.errors import InputError
 
 _GAP = 0.01  # of the period: collectives that are closer are one burst
@@ -57,7 +57,7 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
     table, steps, skew_ms = _together(traces)
     try:
         borders = _marked(table, steps) if steps.size else _repeated(table)
-        rows, message_bytes = _of_cycles(table, borders)
+        rows, messages, kinds = _of_cycles(table, borders)
     except NoPeriodError as error:
         return Profile(reason=str(error), skew_ms=skew_ms)
     count = len(rows[0]) // 3
@@ -69,14 +69,23 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
         for phase in result.traffic["phases"]:
             phase["rate_mbps"] = None
         result = replace(result, rate_error=None)
+    if result.traffic is not None:
+        names, everyone = [*KINDS.values()], np.nanmax(np.append(table[:, 5], 0.0))
+        bursts = zip(result.traffic["phases"], messages, kinds, strict=True)
+        for phase, size, (kind, ranks) in bursts:
+            if ranks == everyone and size >= 1 and not math.isnan(kind):
+                phase |= {"collective": names[int(kind)], "bytes": round(size)}
     jitter = jitter_of(rows) if len(rows) >= MIN_CYCLES else None
-    return replace(result, jitter=jitter, message_bytes=message_bytes, skew_ms=skew_ms)
+    whole = float(messages.sum())
+    known = None if math.isnan(whole) else whole
+    return replace(result, jitter=jitter, message_bytes=known, skew_ms=skew_ms)
 
 
 def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
     """Return collectives, and beginnings and ends of steps by rank, in ms, and the skew of ranks.
 
-    Rows of collectives are their beginning and end, and the bytes of the message and those sent.
+    Rows of collectives are their beginning and end, the bytes of the message and those sent, the
+    number of the kind and the ranks.
     """
     counts = {len(trace.collectives) for trace in traces}
     if len(counts) > 1:
@@ -175,8 +184,12 @@ def _from_to(lengths: Floats) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, float | None]:
-    """Return a row for each cycle, as `averaged` takes them, and the bytes of messages in one."""
+def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return a row for each cycle, as `averaged` takes them, and of bursts messages and kinds.
+
+    Messages are the bytes of a burst's collectives; kinds are numbers of the kind and of ranks, NaN
+    where collectives differ or nothing is known.
+    """
     lengths = np.diff(borders)
     usual = float(np.median(lengths))
     alike = abs(lengths - usual) <= MAX_SPREAD * usual
@@ -200,12 +213,19 @@ def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, float | None]:
     if not len(kept):
         raise InputError("nothing is sent: collectives are empty, or of one rank alone")
     owner = np.maximum(0, np.searchsorted(kept, np.arange(len(mean)), side="right") - 1)
-    sent = [8e-3 * cube[:, owner == each, 3].sum(axis=1) for each in range(len(kept))]
+    inside = [cube[:, owner == each] for each in range(len(kept))]
+    sent = [8e-3 * its[:, :, 3].sum(axis=1) for its in inside]
+    kinds = np.array([_alike(its[:, :, 4:].reshape(-1, 2)) for its in inside])
+    messages = np.array([its[:, :, 2].sum(axis=1).mean() for its in inside])
     starts = cube[:, kept, 0] - cube[:, kept[:1], 0]
     chosen = lengths[alike][counts == count]
-    message = float(cube[:, :, 2].sum(axis=1).mean())
     rows = np.hstack([chosen[:, np.newaxis], starts, taken[:, kept], np.array(sent).T])
-    return rows, None if math.isnan(message) else message
+    return rows, messages, kinds
+
+
+def _alike(rows: Floats) -> Floats:
+    """Return what rows have in common, NaN where they differ."""
+    return np.where((rows == rows[0]).all(axis=0), rows[0], math.nan)
 
 
 def _joined(cube: Floats, usual: float) -> Floats:
@@ -214,5 +234,9 @@ def _joined(cube: Floats, usual: float) -> Floats:
     silences = (cube[:, 1:, 0] - ends[:, :-1]).mean(axis=0)
     first = np.append(0, 1 + np.flatnonzero(silences >= _GAP * usual))
     last = np.append(first[1:], cube.shape[1]) - 1
-    sizes = np.add.reduceat(cube[:, :, 2:], first, axis=1)
-    return np.concatenate([cube[:, first, :1], ends[:, last, np.newaxis], sizes], axis=2)
+    sizes = np.add.reduceat(cube[:, :, 2:4], first, axis=1)
+    lowest, highest = (
+        each.reduceat(cube[:, :, 4:], first, axis=1) for each in (np.minimum, np.maximum)
+    )
+    kinds = np.where(lowest == highest, lowest, math.nan)
+    return np.concatenate([cube[:, first, :1], ends[:, last, np.newaxis], sizes, kinds], axis=2)

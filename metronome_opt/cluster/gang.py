@@ -6,9 +6,7 @@ The tasks of a gang are all alike, and so is the traffic of each.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -28,9 +26,11 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.bursts import divisor_from
+from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transport
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.job_traffic import JobTraffic, in_slots
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
-from metronome_opt.scenario.network import ANY_COST, ONE_GPU, AllReduce, NetworkCost, Resources
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, NetworkCost, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.scenario.traffic import Traffic
 
@@ -45,9 +45,11 @@ class Gang(Record):
     tasks, each
         Their number, and what one task needs.
     period, phases
-        The traffic of one task, in slots and Mbit/s, wherever it runs.
+        The traffic of one flow, in slots and Mbit/s, at its place; asked for, at its best place.
+    step
+        Its iteration wherever it runs; None where bursts take as long as stated everywhere.
     allreduce
-        Whether each task sends over the network, or a ring in order of rank, from node to node.
+        How its collectives cross the network.
     weight
         Priority, larger is more important.
     ready
@@ -70,7 +72,8 @@ class Gang(Record):
     each: Resources = ONE_GPU
     period: Positive
     phases: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
-    allreduce: AllReduce = "tasks"
+    step: Annotated[TrainingStep | None, Field(exclude_if=lambda step: step is None)] = None
+    allreduce: Algorithm = "tasks"
     weight: NonNegative = 1
     ready: NonNegative = 0
     max_stretch: NonNegative = 0
@@ -116,12 +119,18 @@ class Gang(Record):
         """Highest rate of a task, in Mbit/s."""
         return max(phase.rate for phase in self.phases)
 
-    def slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
-        """Return the gang with no burst faster than a rate, in Mbit/s.
+    def at(self, transport: Transport, slot_ms: int, hyperperiod: int) -> Gang:
+        """Return the gang at a place, where its period may be stretched to divide the hyperperiod.
 
-        Bursts take longer, pauses do not, and the period may be stretched to the next divisor of
-        the hyperperiod. An `InputError` if it is longer than that.
+        An `InputError` if it is longer than that.
         """
+        if self.step is None:
+            return self._slowed_to(transport.rate, hyperperiod)
+        rounded = in_slots(self.step, transport, slot_ms)
+        return self._with(rounded.phases, rounded.busy, hyperperiod)
+
+    def _slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
+        """Return the gang with no burst faster than a rate, in Mbit/s; pauses stay as they are."""
         if self.peak <= rate:
             return self
         phases, later = [], 0
@@ -131,26 +140,18 @@ class Gang(Record):
             start = phase.start + later
             phases.append(Phase(start=start, length=length, rate=math.floor(slowed)))
             later += length - phase.length
-        period = self.period + later
+        return self._with(tuple(phases), self.period + later, hyperperiod)
+
+    def _with(self, phases: tuple[Phase, ...], period: int, hyperperiod: int) -> Gang:
         divisor = divisor_from(hyperperiod, period)
         if divisor is None:
             raise InputError(
-                f"{self.name}: period: {period} slots, with {math.floor(rate)} Mbit/s for each "
-                f"task, are longer than the hyperperiod of {hyperperiod}; choose a longer one"
+                f"{self.name}: period: {period} slots at its place are longer than the hyperperiod "
+                f"of {hyperperiod}; choose a longer one"
             )
         stretch = max(self.max_stretch, divisor - period)
-        changes = {"period": period, "phases": tuple(phases), "max_stretch": stretch}
+        changes = {"period": period, "phases": phases, "max_stretch": stretch}
         return self.model_copy(update=changes)
-
-    def min_rate(self, hyperperiod: int) -> int:
-        """Return the lowest rate in Mbit/s at which its iteration fits the hyperperiod."""
-
-        def fits(rate: int) -> bool:
-            with suppress(InputError):
-                return bool(self.slowed_to(Fraction(rate), hyperperiod))
-            return False
-
-        return 1 + bisect_left(range(1, self.peak), x=True, key=fits)
 
     def stretch_for(self, hyperperiod: int) -> int:
         """Return the fewest idle slots that make the period divide the hyperperiod.
@@ -262,9 +263,6 @@ class JobFile(DescribedJob):
 
     Parameters
     ----------
-    rate_gbps, rate_mbps
-        Left out of a job by model, its share of an interface if there is one worker for each GPU of
-        a node; of a ring all of it.
     most_racks
         As in `Gang`.
     workloads, measured
@@ -313,9 +311,10 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
         _check_rate(f"phases[{fastest}].rate", job.phases[fastest].rate, job, cluster)
         return job
     gang = _rounded(job, cluster)
-    rate = job.rate if job.stated is None else job.stated.fastest
-    if rate is not None:
-        _check_rate("rate_mbps" if job.stated is None else "traffic", rate, gang, cluster)
+    if isinstance(job.stated, Traffic):
+        _check_rate("traffic", job.stated.fastest, gang, cluster)
+    elif job.rate is not None:
+        _check_rate("rate_mbps", job.rate, gang, cluster)
     return gang
 
 
@@ -334,10 +333,17 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 
 def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
-    source = Sources(job.workloads, job.measured, cluster.gpu).of(job)
-    rate = source.fastest if isinstance(source, Traffic) else _rate_by_model(job, cluster)
-    exact = job.iteration(rate, source, cluster.gpu)
-    rounded = job.round(exact, cluster.slot_ms, cluster.hyperperiod)
+    traffic = JobTraffic(job, Sources(job.workloads, job.measured, cluster.gpu).of(job), cluster)
+    # One that is too large for the cluster waits for more nodes; it is as if each worker had one.
+    place = traffic.best or Transport(
+        algorithm=traffic.algorithm,
+        gpus=job.workers * max(1, job.each.gpus),
+        nodes=job.workers,
+        gpus_per_node=max(1, job.each.gpus),
+        link_mbps=cluster.nic,
+        rate=Fraction(cluster.nic),
+    )
+    rounded = traffic.rounded(place, cluster.slot_ms, cluster.hyperperiod)
     return Gang(
         name=job.name,
         tasks=job.workers,
@@ -345,23 +351,12 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         period=rounded.busy,
         max_stretch=rounded.period - rounded.busy,
         phases=rounded.phases,
-        allreduce=job.algorithm,
+        step=None if traffic.step.is_stated else traffic.step,
+        allreduce=traffic.algorithm,
         weight=job.priority,
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
         max_network_cost=job.max_network_cost,
         iterations=job.iterations,
-        jitter=job.jitter_of(source),
+        jitter=traffic.jitter,
     )
-
-
-def _rate_by_model(job: JobFile, cluster: ClusterSpec) -> int:
-    """Return the maximum rate of a worker in Mbit/s: as stated, or its share of an interface."""
-    rate = job.rate or min(
-        cluster.capacities[node.rails[0]]
-        // (max(1, node.has.gpus) if job.algorithm == "tasks" else 1)
-        for node in cluster.nodes
-    )
-    if not rate:
-        raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
-    return rate

@@ -237,6 +237,7 @@ def corrected(
     changes = {
         "period": own,
         "phases": tuple(phases),
+        "step": None,  # what it would be elsewhere was not measured
         "max_stretch": max(gang.period + gang.max_stretch - own, stretch),
         "jitter": gang.jitter if seen.jitter is None else seen.jitter,
     }

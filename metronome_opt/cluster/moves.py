@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from metronome_opt.allocation import moves as allocation
 from metronome_opt.allocation.moves import Move
-from metronome_opt.cluster.placing import at_rate, occupancy_of, undelayed
+from metronome_opt.cluster.placing import at_place, is_short, occupancy_of, undelayed
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import restore, snapshot_of
 
@@ -28,8 +29,8 @@ def decide_moves(
     kept = {name: claim.stretch / claim.gang.period for name, claim in claims.items()}
     occupancy = occupancy_of(state, now_s)
     for name, each in occupancy.placed.items():
-        min_rate = state.claims[name].gang.min_rate(state.cluster.hyperperiod)
-        occupancy.placed[name] = replace(each, job=replace(each.job, min_rate=min_rate))
+        check = partial(is_short, state, state.claims[name].gang)
+        occupancy.placed[name] = replace(each, job=replace(each.job, is_short=check))
     costs_s = cost_s if isinstance(cost_s, Mapping) else dict.fromkeys(occupancy.placed, cost_s)
     costs_ms = {job: 1000 * cost for job, cost in costs_s.items()}
     return allocation.decide_moves(occupancy, costs_ms, kept)
@@ -47,7 +48,7 @@ def moved(state: ClusterState, places: Mapping[str, Sequence[str]]) -> ClusterSt
         if claim is None or claim.nodes == tuple(nodes):
             continue
         claim = claim.model_copy(update={"nodes": tuple(nodes)})
-        gang = at_rate(state, claim.gang, state.placement(claim))
+        gang = at_place(state, claim.gang, state.placement(claim))
         if gang != claim.gang:
             stretch = gang.stretch_for(state.cluster.hyperperiod)
             offset = claim.offset % (gang.period + stretch)

@@ -7,9 +7,10 @@ of which keep slots. Otherwise it starts free, and the monitor chooses slots for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -27,13 +28,13 @@ from metronome_opt.errors import InputError, counted, first_few
 from metronome_opt.instance import Link
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.kernels.tables import Ints
+from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import Cluster, Placement
-from metronome_opt.slowdown.player import SAFE
 from metronome_opt.solvers.budget import Budget
 
-MEETINGS = Meetings(SAFE)
-"""Slowdowns of pairs of jobs, kept from one decision to the next."""
+meetings = cache(Meetings)
+"""Slowdowns of pairs of jobs by network, kept from one decision to the next."""
 
 LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
@@ -106,9 +107,8 @@ def decide(
     """
     asked = []
     for gang, waited_ms in waiting:
-        job = _demand(gang, state.cluster.slot_ms, _length_ms(state, gang))
-        min_rate = gang.min_rate(state.cluster.hyperperiod)
-        asked.append(Waiting(replace(job, min_rate=min_rate), waited_ms))
+        job = _demand(state, gang, _length_ms(state, gang))
+        asked.append(Waiting(replace(job, is_short=partial(is_short, state, gang)), waited_ms))
     return decide_starts(asked, occupancy_of(state, now_s))
 
 
@@ -146,9 +146,9 @@ def place_job(
     alone_ms = float(gang.period * slot_ms)
     delays = dict(decision.start.delays)
     mine = delays.pop(gang.name, 0.0)
-    own = _demand(gang, slot_ms, None).slowness(placement.rate, state.cluster.nic)
-    claim = claim_at(state, gang, placement, mine - own, now_s)
-    expected_ms = float(claim.iteration * slot_ms) if claim.gated else alone_ms * (1 + mine)
+    job = _demand(state, gang, None)
+    claim = claim_at(state, gang, placement, mine - job.loss(placement), now_s)
+    expected_ms = float(claim.iteration * slot_ms) if claim.gated else job.best_ms * (1 + mine)
     noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > NOTICED}
     worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
     return Place(gang, claim, alone_ms, expected_ms, placement, worst_first)
@@ -164,12 +164,14 @@ def occupancy_of(
     room = Room(_present(state), state.free - state.others, state.up)
     placed = [
         Placed(
-            _demand(claim.gang, state.cluster.slot_ms, _left_ms(state, claim, now_s)),
+            _demand(state, claim.gang, _left_ms(state, claim, now_s)),
             room.cluster.placement(claim.nodes, claim.gang.allreduce, each=claim.gang.each.gpus),
         )
         for claim in state.claims.values()
     ]
-    return Occupancy(room, placed, MEETINGS, outlook or Outlook().at(room.busy))
+    return Occupancy(
+        room, placed, meetings(state.cluster.network), outlook or Outlook().at(room.busy)
+    )
 
 
 def iterations_ms(state: ClusterState) -> dict[str, float]:
@@ -215,23 +217,37 @@ def _present(state: ClusterState) -> Cluster:
     return Cluster.model_construct(**{**fields, "links": tuple(now), "background": {}})
 
 
-def _demand(gang: Gang, slot_ms: int, length_ms: float | None) -> Demand:
-    @cache
-    def traffic(rate: int) -> Pattern:
-        # On a link that has failed it would take for ever.
-        return Pattern.of_job(gang.job({}), slot_ms).slowed_to(Fraction(max(1, rate)))
+def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
+    slot_ms = state.cluster.slot_ms
 
+    @cache
+    def traffic(transport: Transport) -> Pattern:
+        if gang.step is not None:
+            return Pattern.of_iteration(gang.step.at(transport), gang.jitter)
+        # On a link that has failed it would take for ever.
+        return Pattern.of_job(gang.job({}), slot_ms).slowed_to(max(Fraction(1), transport.rate))
+
+    places = state.cluster.empty.transports(gang.tasks, gang.each, gang.allreduce)
+    own = float(gang.period * slot_ms)
     return Demand(
         name=gang.name,
         tasks=gang.tasks,
         each=gang.each,
         traffic=traffic,
-        allreduce=gang.allreduce,
+        best_ms=min([traffic(place).alone_ms for place in places] or [own]),
+        algorithm=gang.allreduce,
         weight=gang.weight,
         length_ms=length_ms,
         most_racks=gang.most_racks,
         max_network_cost=gang.max_network_cost,
     )
+
+
+def is_short(state: ClusterState, gang: Gang, transport: Transport) -> bool:
+    """Return whether an iteration at a place fits the hyperperiod."""
+    with suppress(InputError):
+        return bool(gang.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod))
+    return False
 
 
 def _length_ms(state: ClusterState, gang: Gang) -> float | None:
@@ -273,7 +289,7 @@ def claim_at(
     now_s
         Unix time; None if it is not known.
     """
-    gang = at_rate(state, asked, placement)
+    gang = at_place(state, asked, placement)
     stretch = gang.stretch_for(state.cluster.hyperperiod)
     offset = _offset(state, gang, placement, stretch)
     gated = offset is not None and stretch <= float(max(_HARM, gained)) * gang.period
@@ -288,13 +304,16 @@ def claim_at(
     )
 
 
-def at_rate(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
-    """Return a gang at the rate that links allow its tasks at a place."""
-    if placement.limit is None or not placement.rate:
+def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
+    """Return a gang as it is at a place, on links as they are."""
+    rate = placement.transport.rate
+    if placement.limit is not None:
+        capacity = int(state.capacity[state.link_index(placement.limit)])
+        rate = Fraction(capacity, placement.links[placement.limit])
+    if not rate:
         return asked
-    capacity = int(state.capacity[state.link_index(placement.limit)])
-    rate = Fraction(capacity, placement.links[placement.limit])
-    return asked.slowed_to(rate, state.cluster.hyperperiod)
+    transport = placement.transport._replace(rate=rate)
+    return asked.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod)
 
 
 def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int) -> int | None:
@@ -341,14 +360,17 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     nodes: dict[str, list[str]] = {}
     for task in problem.deployment.tasks:
         nodes.setdefault(task.job, []).append(task.node)
+    traffic = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
     for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
+        step, algorithm = traffic[job.name].step, traffic[job.name].algorithm
         gang = Gang(
             name=job.name,
             tasks=len(nodes[job.name]),
             each=work.each,
             period=job.period,
             phases=job.phases,
-            allreduce=work.algorithm,
+            step=None if step.is_stated else step,
+            allreduce=algorithm,
             weight=job.weight,
             max_network_cost=work.max_network_cost,
             ready=job.ready,
@@ -356,7 +378,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
             iterations=work.iterations,
             jitter=job.jitter,
         )
-        there = state.cluster.placement(nodes[job.name], work.algorithm, each=work.each.gpus)
+        there = state.cluster.placement(nodes[job.name], algorithm, each=work.each.gpus)
         claim = claim_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         changes = {} if offset is None else {"offset": offset, "gated": True}

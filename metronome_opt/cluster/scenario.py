@@ -20,7 +20,7 @@ from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule
 
-_TREE = {"nodes", "racks", "links", "zone_costs", "gpu"}
+_TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network"}
 
 
 def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
@@ -115,7 +115,9 @@ def _described(claim: Reservation, slot_ms: int) -> dict[str, Any]:
     ]
     document = {
         "name": gang.name,
-        "traffic": {"period_ms": gang.period * slot_ms, "phases": phases},
+        "traffic": {"period_ms": gang.period * slot_ms, "phases": phases}
+        if gang.step is None
+        else gang.step.model_dump(mode="json"),
         "workers": gang.tasks,
         "each": dict(gang.each),
         "allreduce": gang.allreduce,  # traffic is stated

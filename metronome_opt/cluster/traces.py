@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.scenario.collectives import Kind
 
 MAX_BYTES = 256 * 10**6  # of a file, unpacked, or of a tar file with all that is in it
 _MAX_ENTRY = 2**22  # bytes of an event, a node or a line
@@ -39,6 +40,19 @@ _WIDTHS |= {"bfloat16": 2, "short": 2, "float": 4, "int": 4, "double": 8, "long"
 _WIDTHS |= {"float8_e4m3fn": 1, "float8_e5m2": 1}
 
 
+KINDS: Mapping[str, Kind] = {
+    "allreduce": "all-reduce",
+    "allgather": "all-gather",
+    "reducescatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "send": "point-to-point",
+}
+"""Kinds of collectives by letters of their names in traces."""
+
+_Size = tuple[float, float, int | None, float | None]
+"""Bytes of a message, what a rank sends for it in a ring, number of the kind, and ranks."""
+
+
 class Collective(NamedTuple):
     """A collective or a send of one rank; bytes are None where its trace does not tell them."""
 
@@ -46,6 +60,8 @@ class Collective(NamedTuple):
     length_us: float
     message_bytes: float | None = None
     sent_bytes: float | None = None  # by this rank, in a ring
+    kind: int | None = None  # of `KINDS`
+    ranks: float | None = None  # that take part
 
 
 @dataclass
@@ -186,7 +202,7 @@ class _Reader:
         self._context: dict[str, Any] = {}
         self._kernels: list[tuple[str, Collective]] = []  # with the correlation to their launch
         self._launches: dict[str, tuple[str, float]] = {}  # thread and time
-        self._calls: dict[str, list[tuple[float, float, tuple[float, float]]]] = {}
+        self._calls: dict[str, list[tuple[float, float, _Size]]] = {}
         self._plain: list[float] = []  # messages of nodes without times
         self._plain_steps = 0
 
@@ -238,8 +254,7 @@ class _Reader:
         args = args if isinstance(args, dict) else {}
         if kind == "kernel" and _LIBRARY.search(name):
             start, end = _span(event)
-            size = _size(args, name, self.world) or (None, None)
-            kernel = Collective(start, end - start, *size)
+            kernel = Collective(start, end - start, *(_size(args, name, self.world) or ()))
             self._kernels.append((str(args.get("correlation")), kernel))
         elif "gpu" in kind:
             return
@@ -253,13 +268,13 @@ class _Reader:
             if called is not None:
                 self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), called))
 
-    def _called(self, correlation: str) -> tuple[float, float] | tuple[None, None]:
+    def _called(self, correlation: str) -> _Size | tuple[()]:
         """Return the size that the innermost call around the launch of a kernel tells."""
         thread, at = self._launches.get(correlation, ("", 0.0))
         calls = self._calls.get(thread, [])
         index = bisect(calls, at, key=lambda call: call[0]) - 1
         inside = index >= 0 and at <= calls[index][1]
-        return calls[index][2] if inside else (None, None)
+        return calls[index][2] if inside else ()
 
     def _node(self, node: Mapping[str, Any]) -> None:
         """Take a node of Chakra; PyTorch's own have no times until they are linked and converted.
@@ -280,8 +295,7 @@ class _Reader:
             size = _size(attributes, _SENDING.get(kind or 0, name), self.world)
             if node.get("ts") and not attributes.get("is_cpu_op"):
                 start, end = _span(node)
-                known = size or (None, None)
-                self._rank().collectives.append(Collective(start, end - start, *known))
+                self._rank().collectives.append(Collective(start, end - start, *(size or ())))
             elif size is not None:
                 self._plain.append(size[0])
 
@@ -350,18 +364,23 @@ def _letters(name: str) -> str:
     return re.sub("[^a-z]", "", name.lower())
 
 
-def _sized(message: float, kind: str, ranks: Any) -> tuple[float, float]:
-    """Return the bytes of a message, and what a rank sends for it in a ring of so many."""
-    letters = _letters(kind)
-    passed = 1.0 if ranks is None else 1 - 1 / max(1.0, _number({"ranks": ranks}, "ranks"))
-    if "allreduce" in letters and ranks is not None:
-        return message, 2 * passed * message
-    if any(kind in letters for kind in ("allgather", "reducescatter", "alltoall")):
-        return message, passed * message
-    return message, 0.0 if "recv" in letters and "send" not in letters else message
+def _sized(message: float, name: str, ranks: Any) -> _Size:
+    """Return the size of a collective of a name among so many ranks."""
+    letters = _letters(name)
+    count = None if ranks is None else max(1.0, _number({"ranks": ranks}, "ranks"))
+    passed = 1.0 if count is None else 1 - 1 / count
+    kind = next((number for number, each in enumerate(KINDS) if each in letters), None)
+    sent = message
+    if "allreduce" in letters and count is not None:
+        sent = 2 * passed * message
+    elif any(each in letters for each in ("allgather", "reducescatter", "alltoall")):
+        sent = passed * message
+    elif "recv" in letters and "send" not in letters:
+        sent = 0.0
+    return message, sent, kind, count
 
 
-def _size(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
+def _size(args: Mapping[str, Any], name: str, world: int | None) -> _Size | None:
     """Return the size of a collective by the arguments that PyTorch or Chakra gives it."""
     if "comm_size" in args:
         kind = args.get("comm_type")
@@ -376,7 +395,7 @@ def _size(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float,
     return _sized(count * width, str(stated.get("collectivename") or name), ranks)
 
 
-def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> tuple[float, float] | None:
+def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> _Size | None:
     """Return the size of a collective by the shapes of its inputs, as older traces give them."""
     shapes, types = args.get("Input Dims"), args.get("Input type")
     if not (isinstance(shapes, list) and isinstance(types, list)):

@@ -117,6 +117,7 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
             claim.gang.job(links, stretch=claim.stretch, current_offset=claim.offset)
             for claim, links in zip(chosen, flows, strict=True)
         ),
+        network=state.cluster.network,
     )
 
 

@@ -107,8 +107,8 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     faults += limits
     if not limits:
         faults.append(
-            f"each needs {gang.min_rate(state.cluster.hyperperiod):,} Mbit/s, else its iterations "
-            f"exceed the hyperperiod of {state.cluster.hyperperiod} slots"
+            "links are so narrow that its iterations exceed the hyperperiod of "
+            f"{state.cluster.hyperperiod} slots"
         )
     return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
+from metronome_opt.instance import Sharing
 from metronome_opt.records import Record
-
-Sharing = Literal["fair", "strict", "weighted", "tcp"]
 
 JITTER = 0.02
 """Standard deviation of a computing time, as a share of it, of a job of which none is known."""
@@ -56,8 +55,7 @@ class Conditions(Record):
     drift_ppm
         The clock of each job is fast or slow by up to this, uniformly.
     sharing
-        How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or at
-        random as bursts over ``tcp`` do; None is ``fair``.
+        How links are shared, as the `network` of a cluster; None for what the cluster says.
     horizon_s
         End of the simulation; None for the departure of the last job.
     move_cost_s

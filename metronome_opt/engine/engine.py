@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.engine.conditions import TCP, Conditions, Growth, Sharing, TcpShares
+from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
 from metronome_opt.engine.runner import Pattern, Runner, Slot
+from metronome_opt.instance import Sharing
 from metronome_opt.kernels.fluid import loop, world
 from metronome_opt.kernels.fluid.world import Floats
 

@@ -226,7 +226,8 @@ def _claims(
             "accumulation": steps if steps > 1 else None,
             "trafficClass": (schedule.classes or {}).get(job.name),
         }
-        parts = deployment.parts.get(job.name, 1)
+        flows = sum(link in hosts[task.node].rails for link in task.links)
+        parts = flows or deployment.parts.get(job.name, 1)
         objects.append(
             naming.manifest(
                 f"{DEFAULT_GROUP}/{VERSION}",

@@ -16,6 +16,7 @@ from metronome_opt.engine.runner import alone_ms
 from metronome_opt.errors import counted, first_few
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import SLOWDOWN, find_objective, format_number
+from metronome_opt.records import FrozenDict
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from metronome_opt.scenario.build import Problem
     from metronome_opt.scenario.deployment import Deployment
 
-JOBS_LEGEND = """\
-expected, unshifted: an iteration as simulated; alone: without other jobs on its links
-slots: from one to the next, of jobs that are gated; the others begin at first and run freely"""
 CUSHION_LEGEND = (
     "cushion: by how much all bursts may grow before a link without contention has some; "
     "0: by no whole slot, no limit: there is no such link"
@@ -129,8 +127,8 @@ def traffic_table(problem: Problem) -> Table:
         (
             job.name,
             str(job.weight),
-            str(entry.job.workers),
-            entry.title,
+            str(entry.traffic.job.workers),
+            entry.traffic.title,
             f"{float(entry.exact.duration):,.1f}",
             f"{job.period * slot_ms:,}",
             str(len(job.phases)),
@@ -152,6 +150,7 @@ def jobs_table(
     times: Times,
     placed: Deployment | None = None,
     jobs: Sequence[Job] | None = None,
+    elsewhere: Mapping[str, Mapping[str, Fraction]] = FrozenDict(),
 ) -> Table:
     """Return one row per job: how long an iteration takes, where it runs, and its slots.
 
@@ -163,6 +162,8 @@ def jobs_table(
         Where tasks run; None, and no column, where that is not known.
     jobs
         Jobs to write rows of; all if None.
+    elsewhere
+        Expected times by job on further networks, by network.
     """
     where, patterns = where_jobs_run(placed), schedule.patterns
     kept = instance.at_patterns(patterns)
@@ -174,8 +175,13 @@ def jobs_table(
         rows.append(
             (
                 *(job.name, str(job.weight), f"{periods[job.name] * slot_ms:,}"),
-                *(format_number(after), format_number(before)),
-                *(f"{float(after / before - 1):+z.1%}", format_number(alone_ms(instance, job))),
+                *(format_number(instance.best_ms(job)), format_number(alone_ms(instance, job))),
+                *(
+                    format_number(before),
+                    format_number(after),
+                    f"{float(after / before - 1):+z.1%}",
+                ),
+                *(format_number(by[job.name]) for by in elsewhere.values()),
                 *([where.get(job.name, "-")] if where else []),
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
@@ -184,14 +190,25 @@ def jobs_table(
             )
         )
     headings = (
-        *("job", "weight", "period\n(ms)", "expected\n(ms)", "unshifted\n(ms)"),
-        *("change", "alone\n(ms)"),
+        *("job", "weight", "period\n(ms)", "best\n(ms)", "alone\n(ms)", "unshifted\n(ms)"),
+        *("expected\n(ms)", "change", *(f"{each}\n(ms)" for each in elsewhere)),
         *(["where"] if where else []),
         *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
         *([] if schedule.classes is None else ["traffic\nclass"]),
     )
     return plain_table(headings, rows, left=("where", "pattern"))
+
+
+def jobs_legend(instance: Instance, schedule: Schedule) -> str:
+    """Return what the columns of the table of jobs are, and for which network."""
+    return (
+        "best: the shortest iteration in the empty cluster, of which slowdowns are multiples\n"
+        "alone: at its places, without other jobs on its links; unshifted, expected: as simulated, "
+        f"network {schedule.network or instance.network}\n"
+        "slots: from one to the next, of jobs that are gated; the others begin at first and run "
+        "freely"
+    )
 
 
 def _pattern(job: Job, index: int | None) -> str:
@@ -221,7 +238,7 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     gated = sum((schedule.gated or dict.fromkeys(alone, True)).values())
     text = (
         f"{gated:,} of {counted(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
-        f"unshifted and not gated, {before:.4f}; each alone, {each:.4f}"
+        f"unshifted and not gated, {before:.4f}; alone at these places, {each:.4f}"
     )
     if schedule.patterns:
         text += (

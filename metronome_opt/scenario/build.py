@@ -15,47 +15,29 @@ from metronome_opt.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import find_room
+from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.model import SCENARIO_FORMAT, DescribedJob, Scenario, Source
+from metronome_opt.scenario.gpus import ASSUMED
+from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.network import Placement
 from metronome_opt.scenario.traffic import Traffic
-from metronome_opt.scenario.workload import Workload, data_folder
+from metronome_opt.scenario.workload import data_folder
 
 _LISTED = 3  # remarks that are listed one by one
 
 
 @dataclass(frozen=True)
-class JobTraffic:
-    """The traffic of one job with its source.
+class PlacedTraffic:
+    """The traffic of a job at its place, in slots."""
 
-    Attributes
-    ----------
-    rate
-        The fastest that one worker may send, in Mbit/s.
-    rounded
-        The iteration in slots.
-    """
-
-    job: DescribedJob
-    source: Source
-    rate: int
+    traffic: JobTraffic
     rounded: Rounded
 
     @property
     def exact(self) -> Iteration:
         """The iteration before rounding."""
         return self.rounded.exact
-
-    @property
-    def title(self) -> str:
-        """The model, with where its traffic was measured if it was; or ``stated``."""
-        match self.source:
-            case Traffic():
-                return f"{self.job.model}, {self.job.traffic}" if self.job.model else "stated"
-            case Workload() as workload:
-                return workload.name
-            case step:
-                return f"{step.model}, measured on {step.device}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +58,7 @@ class Problem:
     """
 
     instance: Instance
-    traffic: tuple[JobTraffic, ...] = ()
+    traffic: tuple[PlacedTraffic, ...] = ()
     placed: Deployment | None = None
     places: Mapping[str, tuple[str, ...]] | None = None
     waiting: tuple[str, ...] = ()
@@ -92,9 +74,22 @@ class Problem:
         """Remarks on the problem, a line each."""
         # Where they were chosen, others are not better.
         notes = _overloads(self.instance) if self.places is None else []
+        notes += self._assumed()
         notes += [self.comparison] if self.comparison else []
         notes += [f"{name} waits: no room is left for it" for name in self.waiting]
         return notes
+
+    def _assumed(self) -> list[str]:
+        """Return a line if it is not known how fast GPUs of a node send to one another."""
+        cluster = self.deployment.cluster
+        if not self.traffic or cluster.link_mbps is not None:
+            return []
+        sending = [entry.traffic for entry in self.traffic if not entry.traffic.step.is_stated]
+        if all(place.gpus_per_node == 1 for each in sending for place in each.transports):
+            return []
+        of_what = "GPUs that are not named" if cluster.gpu is None else quote(cluster.gpu.name)
+        gbps = f"{ASSUMED.gbps:g} Gbit/s inside a node are assumed"
+        return [f"cluster.gpu.link_gbps: not known of {of_what}; {gbps}"]
 
 
 def _overloads(instance: Instance) -> list[str]:
@@ -162,10 +157,15 @@ def _source_of(document: Mapping[str, Any], folder: Path) -> Scenario | Instance
     return Instance.from_dict(document)
 
 
-def build_scenario(scenario: Scenario) -> Problem:
+def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = None) -> Problem:
     """Turn a scenario whose jobs all say where they run into an instance.
 
     Without a hyperperiod the periods stay as they are.
+
+    Parameters
+    ----------
+    known
+        The traffic of its jobs, by name, if it was read before.
 
     Raises
     ------
@@ -182,24 +182,31 @@ def build_scenario(scenario: Scenario) -> Problem:
     cluster = scenario.cluster
     _free_gpus(scenario)
     tasks: list[Task] = []
-    traffic: list[JobTraffic] = []
+    entries: list[PlacedTraffic] = []
     jobs: list[dict[str, Any]] = []
     parts: dict[str, int] = {}
     taken: Counter[str] = Counter()
-    for index, (job, source) in enumerate(zip(scenario.jobs, scenario.sources(), strict=True)):
-        nodes = job.nodes
+    if known is None:
+        known = {each.job.name: each for each in read_traffic(scenario)}
+    for index, job in enumerate(scenario.jobs):
+        traffic, nodes = known[job.name], job.nodes
         if nodes is None:
             raise InputError(
                 f"jobs[{index}].nodes: missing; name the node of each task, or let `solve` choose"
             )
         each = job.each.gpus
         rails = cluster.next_rails(nodes, each, taken)
-        placement = cluster.placement(nodes, job.algorithm, each=each, rails=rails)
+        placement = cluster.placement(nodes, traffic.algorithm, each=each, rails=rails)
         try:
-            entry = _traffic(scenario, job, source, placement)
+            if not placement.rate and not traffic.step.is_stated:
+                raise InputError(
+                    f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
+                )
+            rounded = traffic.rounded(placement.transport, scenario.slot_ms, slots)
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
-        traffic.append(entry)
+        entry = PlacedTraffic(traffic, rounded)
+        entries.append(entry)
         pods = job.pods or (None,) * job.workers
         tasks += [
             Task(job.name, number, node, links, pod, job.namespace)
@@ -208,8 +215,8 @@ def build_scenario(scenario: Scenario) -> Problem:
             )
         ]
         jobs.append(_job(scenario, index, entry, placement))
-        if placement.parts > 1:
-            parts[job.name] = placement.parts
+        if placement.transport.flows > 1:
+            parts[job.name] = placement.transport.flows
     document = {
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
@@ -217,14 +224,17 @@ def build_scenario(scenario: Scenario) -> Problem:
         "links": [{"name": name, "capacity": left} for name, left in cluster.capacities.items()],
         "jobs": jobs,
         "traffic_classes": cluster.traffic_classes,
+        "network": cluster.network,
     }
     instance = Instance.from_dict(document)
     costs = {job.name: job.max_network_cost for job in scenario.jobs}
-    return Problem(instance, tuple(traffic), Deployment(cluster, tuple(tasks), parts, costs))
+    return Problem(instance, tuple(entries), Deployment(cluster, tuple(tasks), parts, costs))
 
 
-def _job(scenario: Scenario, index: int, entry: JobTraffic, placement: Placement) -> dict[str, Any]:
-    """Return one job of the instance as a document; each flow is so great a part of a task's."""
+def _job(
+    scenario: Scenario, index: int, entry: PlacedTraffic, placement: Placement
+) -> dict[str, Any]:
+    """Return one job of the instance as a document."""
     job, rounded = scenario.jobs[index], entry.rounded
     offsets: dict[str, int | None] = {}
     for field, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
@@ -236,44 +246,46 @@ def _job(scenario: Scenario, index: int, entry: JobTraffic, placement: Placement
                 "ms"
             )
         offsets[field] = None if value is None else value // scenario.slot_ms
+    best_ms = entry.traffic.best_ms(
+        placement.transport, scenario.slot_ms, scenario.hyperperiod_slots
+    )
+    is_other = best_ms != rounded.period * scenario.slot_ms and not job.offered
     return {
         "name": job.name,
         "period": rounded.period,
         "weight": job.priority,
         "ready": job.ready_ms // scenario.slot_ms,
         "max_stretch": job.max_stretch_ms // scenario.slot_ms,
-        "phases": _phases(rounded, placement),
+        "phases": [phase.model_dump() for phase in rounded.phases],
         "links": dict(placement.links),
         "options": [
             {
                 "period": other.period,
-                "phases": _phases(other, placement),
+                "phases": [phase.model_dump() for phase in other.phases],
                 "work": Fraction(option.work or option.accumulation),
                 "accumulation": option.accumulation,
             }
-            for option, other in zip(job.offered, _options(scenario, index, entry), strict=True)
+            for option, other in zip(
+                job.offered, _options(scenario, index, entry, placement), strict=True
+            )
         ],
-        "jitter": job.jitter_of(entry.source),
+        "jitter": entry.traffic.jitter,
+        "best_ms": best_ms if is_other else None,
         **offsets,
     }
 
 
-def _phases(rounded: Rounded, placement: Placement) -> list[dict[str, int]]:
-    return [
-        {**phase.model_dump(), "rate": -(-phase.rate // placement.parts)}
-        for phase in rounded.phases
-    ]
-
-
-def _options(scenario: Scenario, index: int, entry: JobTraffic) -> list[Rounded]:
+def _options(
+    scenario: Scenario, index: int, entry: PlacedTraffic, placement: Placement
+) -> list[Rounded]:
     """Return the iterations of the options of a job in slots."""
-    job, iterations = entry.job, []
+    job, source, iterations = scenario.jobs[index], entry.traffic.source, []
     for number, option in enumerate(job.offered):
         place = f"jobs[{index}].options[{number}]"
         exact = entry.exact.accumulated(option.accumulation)
         if option.traffic is not None:
-            exact = option.traffic.iteration(job.fastest(option.traffic.fastest))
-        elif not isinstance(entry.source, Traffic) and entry.source.kind != "data-parallel":
+            exact = job.step(option.traffic, None).at(placement.transport)
+        elif not isinstance(source, Traffic | TrainingStep) and source.kind != "data-parallel":
             raise InputError(
                 f"{place}.accumulation: {option.accumulation}: {quote(job.model)} sends more than "
                 "gradients in an iteration; state the traffic of the option"
@@ -283,20 +295,6 @@ def _options(scenario: Scenario, index: int, entry: JobTraffic) -> list[Rounded]
         except InputError as error:
             raise error.within(place) from None
     return iterations
-
-
-def _traffic(
-    scenario: Scenario, job: DescribedJob, source: Source, placement: Placement
-) -> JobTraffic:
-    """Return the traffic of a placed job in slots; errors begin with the field of the job."""
-    share = placement.rate if job.stated is None else job.stated.fastest
-    if not share:
-        raise InputError(
-            f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
-        )
-    exact = job.iteration(share, source, scenario.cluster.gpu)
-    rounded = job.round(exact, scenario.slot_ms, scenario.hyperperiod_slots)
-    return JobTraffic(job, source, job.fastest(share), rounded)
 
 
 def _free_gpus(scenario: Scenario) -> Counter[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -14,24 +15,29 @@ _MAX_AHEAD = 2  # slots that rounding may add before a pause without its giving 
 
 @dataclass(frozen=True)
 class Burst:
-    """One communication phase of every worker.
+    """A burst of one flow of a job.
 
     Attributes
     ----------
     after
         Time without traffic before it, in ms.
     volume, rate
-        The volume of one worker in Mbit, and the maximum rate in Mbit/s.
+        The volume in Mbit, and the maximum rate in Mbit/s.
     """
 
     after: Fraction
     volume: Fraction
-    rate: int
+    rate: Fraction
 
     @property
     def duration(self) -> Fraction:
         """Its duration at its fastest, in ms."""
         return 1000 * self.volume / self.rate
+
+    def joined(self, other: Burst) -> Burst:
+        """Return one burst of both that takes as long."""
+        volume, duration = self.volume + other.volume, self.duration + other.duration
+        return replace(self, volume=volume, rate=1000 * volume / duration)
 
 
 @dataclass(frozen=True)
@@ -61,8 +67,15 @@ class Iteration:
 
     @property
     def volume(self) -> Fraction:
-        """The volume that one worker sends in an iteration, in Mbit."""
+        """The volume of one flow in an iteration, in Mbit."""
         return sum((burst.volume for burst in self.bursts), Fraction(0))
+
+    def slowed_to(self, rate: Fraction) -> Iteration:
+        """Return the iteration with no burst faster than a rate; bursts take longer then."""
+        if all(burst.rate <= rate for burst in self.bursts):
+            return self
+        bursts = tuple(replace(burst, rate=min(rate, burst.rate)) for burst in self.bursts)
+        return replace(self, bursts=bursts)
 
     def accumulated(self, batches: int) -> Iteration:
         """Return the iteration of several batches: all are computed, then gradients are sent."""
@@ -91,8 +104,7 @@ class Iteration:
         lasting = volume = Fraction(0)  # of the last phase
         for before, burst in zip((None, *self.bursts), self.bursts, strict=False):
             pause = self._pause(burst.after, slot, exact, slot_ms)
-            is_close = self.is_fine and not pause and burst.after > 0
-            if before and is_close and burst.rate == before.rate:
+            if before and self.is_fine and not pause and burst.rate == before.rate:
                 slot = phases.pop().start
                 lasting += burst.after + burst.duration
                 volume += burst.volume
@@ -105,6 +117,24 @@ class Iteration:
             slot += length
             exact += burst.after + burst.duration
         slot += self._pause(self.rest, slot, exact, slot_ms)
+        return self._repeated(phases, slot, slot_ms, hyperperiod)
+
+    def to_slots_inside(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
+        """Round the iteration of a job on one node, where bursts need no slots of their own.
+
+        As a whole it goes to the nearest slot; its bursts are taken together at its end.
+        """
+        slots = max(1, _nearest(self.duration, slot_ms))
+        sending = self.duration - self.rest - sum(burst.after for burst in self.bursts)
+        length = min(slots, max(1, _nearest(sending, slot_ms)))
+        rate = math.ceil(1000 * self.volume / (length * slot_ms))
+        phase = Phase(start=slots - length, length=length, rate=rate)
+        return self._repeated([phase], slots, slot_ms, hyperperiod)
+
+    def _repeated(
+        self, phases: Sequence[Phase], slot: int, slot_ms: int, hyperperiod: int | None
+    ) -> Rounded:
+        """Return it in slots, its period a divisor of the hyperperiod."""
         if hyperperiod is None:
             return Rounded(tuple(phases), slot, slot, slot_ms, self)
         period = divisor_from(hyperperiod, slot)
@@ -141,6 +171,13 @@ class Rounded:
     period: int
     slot_ms: int
     exact: Iteration
+
+    def alone_ms(self, rate: Fraction) -> Fraction:
+        """Return how long it takes with no burst faster than a rate, in ms; pauses stay."""
+        later = (
+            phase.length * (phase.rate / rate - 1) for phase in self.phases if phase.rate > rate
+        )
+        return (self.period + sum(later, Fraction(0))) * self.slot_ms
 
     @property
     def idle_error(self) -> Fraction:

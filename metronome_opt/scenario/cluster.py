@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import quote
-from metronome_opt.instance import Link, TrafficClasses
+from metronome_opt.instance import Link, Network, TrafficClasses
 from metronome_opt.records import (
     FrozenDict,
     Positive,
@@ -75,7 +75,7 @@ class UniformCluster(Record):
         The kind of GPU in all nodes; only jobs by model need it.
     background
         As in `Cluster`; the uplink of ``rack-0`` is ``rack-0-uplink``.
-    traffic_classes
+    traffic_classes, network
         As in `Cluster`.
     """
 
@@ -89,6 +89,7 @@ class UniformCluster(Record):
     gpu: Gpu | None = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -163,6 +164,7 @@ class UniformCluster(Record):
             gpu=self.gpu,
             background=self.background,
             traffic_classes=self.traffic_classes,
+            network=self.network,
         )
 
 

@@ -1,17 +1,16 @@
 """Measured traffic: from a training step that one device ran to the bursts of an iteration.
 
-A record says how long the passes take and when the gradients of each bucket are ready; what the
-network adds to that is worked out here, in exact arithmetic, from the medians. Notation: n workers
-with a device each, in p stages, so that n / p of them reduce the same gradients; m micro-batches.
+A record says how long the passes take and when the gradients of each bucket are ready, by their
+medians. Notation: n workers with a device each, in p stages, so that n / p of them reduce the same
+gradients; m micro-batches.
 
-What a worker sends goes out one after the other, each as soon as it is ready, beside the computing;
-only an all-to-all makes the computing wait. The optimiser begins when all is computed and sent.
+Collectives begin as soon as they are ready, one after the other, beside the computing; only an
+all-to-all makes the computing wait. The optimiser begins when all is computed and sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -30,9 +29,9 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.bursts import Burst, Iteration
+from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.model import MEASURED
-from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, all_reduce, all_to_all
+from metronome_opt.scenario.traffic import Moment, transfer
 from metronome_opt.scenario.workload import MAX_COUNT, Rational, data_folder, file_of, find_files
 
 MEASURED_FORMAT = "metronome-measured/1"
@@ -113,15 +112,6 @@ class _Exchange(Record):
     bytes: _Bytes
     begin: Literal["forward", "backward"]
     after_ms: Moment
-
-
-@dataclass(frozen=True)
-class _Send:
-    """A transfer that is ready once the worker has computed for so many ms, in Mbit."""
-
-    at: Fraction
-    volume: Fraction
-    waits: bool  # the computing goes on only when it is sent
 
 
 class MeasuredStep(Record):
@@ -205,66 +195,49 @@ class MeasuredStep(Record):
                 "leave batch out"
             )
 
-    def iteration(self, workers: int, rate: int) -> Iteration:
-        """Return the iteration of a job.
+    def step(self, gpus: int) -> TrainingStep:
+        """Return the iteration of a job of so many GPUs, a multiple of the stages.
 
-        Parameters
-        ----------
-        workers
-            How many devices; a multiple of the stages, which share them evenly.
-        rate
-            The fastest that a worker may send, in Mbit/s.
+        Buckets are all-reduced among the GPUs of a stage once they are ready, one after the other;
+        the optimiser waits for all of them.
         """
-        bursts: list[Burst] = []
-        delay = end = Fraction(0)  # for how long computing waited; when all so far is sent
-        for send in self._sends(workers):
-            burst = Burst(Fraction(0), send.volume, rate)
-            begin = max(send.at + delay, end)
-            if begin > end or not bursts:
-                bursts.append(replace(burst, after=begin - end))
-            else:
-                bursts[-1] = replace(bursts[-1], volume=bursts[-1].volume + burst.volume)
-            end = begin + burst.duration
-            if send.waits:
-                delay = end - send.at
-        step = self._pass_ms("forward") + self._pass_ms("backward")
-        computed = (self.microbatches + self.stages - 1) * step + delay
-        optimizer = self.optimizer_ms.median
-        rest = max(computed - end, Fraction(0)) + optimizer
-        compute = self.microbatches * step + optimizer
-        return Iteration(compute, tuple(bursts), rest, is_fine=True)
-
-    def _sends(self, workers: int) -> list[_Send]:
-        """Return what each worker sends in an iteration, in order."""
-        replicas, left = divmod(workers, self.stages)
+        replicas, left = divmod(gpus, self.stages)
         if left:
             raise InputError(
-                f"workers: {workers}: must be a multiple of the {self.stages} stages that "
+                f"workers: {gpus}: must be a multiple of the {self.stages} stages that "
                 f"{self.model} was measured in"
             )
         forward, backward = self._pass_ms("forward"), self._pass_ms("backward")
         drained = self.microbatches * forward + (self.stages - 1) * (forward + backward)
+        end = drained + self.microbatches * backward
         begins = {
             "forward": [number * forward for number in range(self.microbatches)],
             "backward": [drained + number * backward for number in range(self.microbatches)],
         }
-        sent = [
-            (begin + exchange.after_ms, all_to_all(exchange.bytes, replicas), True)
+        group = None if self.stages == 1 else replicas
+        transfers = [
+            transfer("all-to-all", exchange.bytes, begin + exchange.after_ms, group=group)
             if exchange.kind == "all-to-all"
-            else (begin + exchange.after_ms, exchange.bytes, False)
+            else transfer("point-to-point", exchange.bytes, begin + exchange.after_ms, end)
             for exchange in self.exchanges
             for begin in begins[exchange.begin]
         ]
-        sent += [
-            (
+        transfers += [
+            transfer(
+                "all-reduce",
+                bucket.bytes,
                 begins["backward"][-1] + bucket.ready_ms.median,
-                all_reduce(bucket.bytes, replicas),
-                False,
+                end,
+                group=group,
             )
             for bucket in self.buckets
+            if replicas > 1
         ]
-        sends = [_Send(at, size * MEGABIT_PER_BYTE, waits) for at, size, waits in sent if size]
-        return sorted(sends, key=lambda send: send.at)
+        return TrainingStep(
+            compute_ms=end + self.optimizer_ms.median,
+            transfers=tuple(sorted(transfers, key=lambda transfer: transfer.ready_ms)),
+            is_fine=True,
+        )
 
     def _pass_ms(self, which: Literal["forward", "backward"]) -> Fraction:
         return self.forward_ms.median if which == "forward" else self.backward_ms.median

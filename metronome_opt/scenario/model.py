@@ -23,11 +23,11 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import FullCluster
+from metronome_opt.scenario.collectives import Algorithm, AllReduce, TrainingStep
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.network import ANY_COST, ONE_GPU, AllReduce, Gpu, NetworkCost, Resources
-from metronome_opt.scenario.traffic import Traffic, Training, iteration
+from metronome_opt.scenario.network import ANY_COST, ONE_GPU, Gpu, NetworkCost, Resources
+from metronome_opt.scenario.traffic import Traffic, training_step
 from metronome_opt.scenario.workload import (
     Rational,
     Workload,
@@ -47,7 +47,8 @@ MAX_BATCH = 10**9
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 COMPUTED = "computed"  # traffic of jobs by model
 MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # likewise; precision of the records
-RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
+RINGS = ("data-parallel", "tensor-parallel")  # models that send all-reduces among all GPUs alone
+_PIPELINES = ("hybrid-parallel", "pipeline-parallel")
 _SENDERS = 2  # tasks of a job by model, at least
 _MANY: Any = {"properties": {"workers": {"minimum": _SENDERS}}}
 
@@ -84,13 +85,14 @@ def _traffic(value: Any) -> Any:
     """
     if value is None or value == COMPUTED:
         return None
-    if isinstance(value, Traffic):
+    if isinstance(value, Traffic | TrainingStep):
         return value
     if isinstance(value, str):
         if value in MEASURED or value in published_files():
             return value
         raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
-    return Traffic.model_validate(value)
+    is_step = isinstance(value, Mapping) and "transfers" in value
+    return (TrainingStep if is_step else Traffic).model_validate(value)
 
 
 def _pattern(value: Any) -> Traffic:
@@ -103,13 +105,13 @@ def _pattern(value: Any) -> Traffic:
 
 
 _Traffic = Annotated[
-    Traffic | str | None,
-    BeforeValidator(_traffic, json_schema_input_type=Traffic | Name | None),
+    Traffic | TrainingStep | str | None,
+    BeforeValidator(_traffic, json_schema_input_type=Traffic | TrainingStep | Name | None),
 ]
 
 Folder = Annotated[str, Field(min_length=1)]
 
-Source: TypeAlias = "Workload | MeasuredStep | Traffic"
+Source: TypeAlias = "Workload | MeasuredStep | Traffic | TrainingStep"
 """The source of the traffic of a job."""
 
 
@@ -158,9 +160,10 @@ class DescribedJob(Record):
     each
         What one worker needs.
     allreduce
-        What its workers put on links: ``tasks``, each all that it sends; ``ring``, what a ring in
-        order of rank takes from node to node. Left out, ``tasks``; of measured and of published
-        traffic, ``ring``.
+        How its workers all-reduce: ``ring``, in order of rank, which NCCL takes for large buffers;
+        ``tree``, trees over nodes, which it takes for small ones and on two nodes; ``tasks``, each
+        with a flow of its own. Left out, ``ring``; where traffic is only stated by rates, and in
+        pipelines, ``tasks``.
     priority
         Weight, larger is more important.
     max_network_cost
@@ -243,9 +246,9 @@ class DescribedJob(Record):
         return (*plain, *self.options)
 
     @property
-    def stated(self) -> Traffic | None:
+    def stated(self) -> Traffic | TrainingStep | None:
         """Its traffic where it is stated; None for a job by model."""
-        return self.traffic if isinstance(self.traffic, Traffic) else None
+        return None if isinstance(self.traffic, str) else self.traffic
 
     @property
     def gpus(self) -> int:
@@ -259,66 +262,44 @@ class DescribedJob(Record):
             return self.rate_mbps
         return megabits("rate", self.rate_gbps, self.rate_mbps)
 
-    def fastest(self, share: int) -> int:
-        """Return the fastest that one worker sends, in Mbit/s, where links leave it a share."""
-        return min(share, self.rate or share)
+    def algorithm(self, step: TrainingStep) -> Algorithm:
+        """Return how its collectives cross the network: as stated, or as is usual for them."""
+        usual = step.usual_algorithm
+        if self.allreduce in ("ring", "tree") and usual != "ring" and not step.is_stated:
+            whose = "its traffic" if self.model is None else f"what {quote(self.model)} sends"
+            raise InputError(
+                f"allreduce: {quote(self.allreduce)}: {whose} is more than an all-reduce among all "
+                "workers; leave it out"
+            )
+        return self.allreduce or usual
 
-    @property
-    def algorithm(self) -> AllReduce:
-        """The all-reduce of its workers: as stated, or the default."""
-        return self.allreduce or ("ring" if isinstance(self.traffic, str) else "tasks")
-
-    def round(self, exact: Iteration, slot_ms: int, hyperperiod: int | None) -> Rounded:
-        """Return its iteration in slots; if it is too long, the error names the field to change."""
-        try:
-            return exact.to_slots(slot_ms, hyperperiod)
-        except InputError as error:
-            field = f"batch: {self.batch}"
-            if isinstance(self.traffic, str):
-                field = f"model: {quote(self.model)}"
-            if self.stated is not None:
-                field = f"traffic.period_ms: {float(self.stated.period_ms):g}"
-            raise error.within(field) from None
-
-    def iteration(self, rate: int, source: Source, gpu: Gpu | None) -> Iteration:
-        """Return its iteration if each worker may send at `rate` Mbit/s; errors name its field.
-
-        A ring visits the GPUs of a worker one after the other, so that a worker with several of
-        them sends and receives what one of them would; other exchanges are not of that kind.
-        """
-        rate = self.fastest(rate)
-        if isinstance(source, Traffic):
-            return source.iteration(rate)
-        if isinstance(source, Workload):
-            if gpu is None:
-                raise InputError(
-                    f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
-                    f"{GPU_HINT}, or state the job's traffic"
-                )
-            self._check_ring(source)
-            return iteration(source, Training(self.gpus, self.batch or 1, gpu.flops, rate))
-        source.check_batch(self.batch)
-        self._check_ring(source)
-        return source.iteration(self.gpus, rate)
-
-    def jitter_of(self, source: Source) -> float | None:
-        """Return its jitter as it states it, else that of a measured step; None where unknown."""
-        if self.jitter is not None or isinstance(source, (Traffic, Workload)):
-            return self.jitter
-        return source.jitter
-
-    def _check_ring(self, source: Workload | MeasuredStep) -> None:
-        """Refuse what is only known of rings if the traffic of the model is something else."""
-        if self.each.gpus > 1 and source.kind not in RINGS:
+    def step(self, source: Source, gpu: Gpu | None) -> TrainingStep:
+        """Return its iteration wherever it runs; errors name its field."""
+        if isinstance(source, Traffic | TrainingStep):
+            step = source if isinstance(source, TrainingStep) else source.step
+            step.check_groups(self.workers * max(1, self.each.gpus))
+        elif self.each.gpus > 1 and source.kind in _PIPELINES:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {quote(self.model)} sends can be computed for "
                 "workers of one GPU only; state the traffic"
             )
-        if self.algorithm != "tasks" and source.kind not in RINGS:
+        elif not isinstance(source, Workload):
+            source.check_batch(self.batch)
+            step = source.step(self.gpus)
+        elif gpu is None or gpu.flops is None:
             raise InputError(
-                f"allreduce: {quote(self.algorithm)}: what {quote(self.model)} sends is more than "
-                "an all-reduce among all workers; write tasks"
+                f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
+                f"{GPU_HINT}, or state the job's traffic"
             )
+        else:
+            step = training_step(source, self.gpus, self.batch or 1, gpu.flops)
+        return step if self.rate is None else step.limited_to(self.rate)
+
+    def jitter_of(self, source: Source) -> float | None:
+        """Return its jitter as it states it, else that of a measured step; None where unknown."""
+        if self.jitter is not None or isinstance(source, Traffic | TrainingStep | Workload):
+            return self.jitter
+        return source.jitter
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")

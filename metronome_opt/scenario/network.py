@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, format_path, quote
-from metronome_opt.instance import Link, TrafficClasses
+from metronome_opt.instance import Link, Network, TrafficClasses
 from metronome_opt.records import (
     FrozenDict,
     FrozenMap,
@@ -25,17 +25,18 @@ from metronome_opt.records import (
     check_unique,
     refuse,
 )
-from metronome_opt.scenario.workload import Speed
+from metronome_opt.scenario.collectives import Algorithm, Transport
+from metronome_opt.scenario.gpus import ASSUMED, link_speed
+from metronome_opt.scenario.reference import EmptyCluster
+from metronome_opt.scenario.workload import Speed, megabits
 
 MAX_NODES = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
 MAX_TIERS = 16
 _MAX_PARTS = 1024  # into which what a task sends is divided
+_MAX_PAIRS = 64  # flows of a task on a link in an all-to-all: as many parts describe it well
 _TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
 _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
-
-AllReduce = Literal["tasks", "ring"]
-"""The tasks of a job that send over the network: all of them in full, or as in a ring."""
 
 ANY_COST = 10_000  # the largest network cost that AppGroups may tolerate
 NetworkCost = Annotated[int, Field(ge=0, le=ANY_COST, exclude_if=lambda cost: cost == ANY_COST)]
@@ -75,15 +76,42 @@ ONE_GPU = Resources(gpus=1)
 
 
 class Gpu(Record):
-    """A kind of GPU; `sustained_tflops` is what training really reaches, not the peak."""
+    """A kind of GPU.
+
+    Parameters
+    ----------
+    name
+        Of the kind, such as ``A100``.
+    sustained_tflops
+        What training reaches, not the peak; only jobs by model that are computed need it.
+    link_gbps
+        What one GPU sends to the others of its node, in one direction; if left out, what is known
+        of the kind, see `metronome_opt.scenario.gpus`.
+    """
 
     name: Name
-    sustained_tflops: Speed
+    sustained_tflops: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
+    link_gbps: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.link_gbps is not None:
+            megabits("link", self.link_gbps.value, None)
+        return self
 
     @property
-    def flops(self) -> Fraction:
-        """The same in floating-point operations per second."""
-        return 10**12 * self.sustained_tflops.value
+    def flops(self) -> Fraction | None:
+        """What training reaches, in floating-point operations per second; None where unknown."""
+        speed = self.sustained_tflops
+        return None if speed is None else 10**12 * speed.value
+
+    @property
+    def link_mbps(self) -> int | None:
+        """What one GPU sends to the others of its node, in Mbit/s; None where unknown."""
+        if self.link_gbps is not None:
+            return megabits("link", self.link_gbps.value, None)
+        known = link_speed(self.name)
+        return None if known is None else round(1000 * known.gbps)
 
 
 def _gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
@@ -91,7 +119,9 @@ def _gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
     if gpu is None:
         return None
     document = gpu.model_dump(mode="json")
-    document["sustained_tflops"]["value"] = float(gpu.sustained_tflops.value)
+    for field, speed in (("sustained_tflops", gpu.sustained_tflops), ("link_gbps", gpu.link_gbps)):
+        if speed is not None:
+            document[field]["value"] = float(speed.value)
     return document
 
 
@@ -173,13 +203,12 @@ class Placement:
         The links that each task crosses, one as often as it puts a flow there.
     links
         Number of flows on each link, in the order of the cluster's links.
-    rate, limit
-        The maximum rate of a task if its job has the network to itself, in Mbit/s, and the link
-        that limits it; of a job that crosses none what the widest node sends, and None.
+    transport
+        What the place means for collectives.
+    limit
+        The link that limits the rate of a flow; None if the job crosses none.
     spans
         How many switches of each tier the job spans, from the top; the racks of its nodes last.
-    parts
-        Into how many flows of one rate what a task sends is divided, on the interfaces of its node.
     each
         GPUs of a task.
     """
@@ -187,11 +216,15 @@ class Placement:
     nodes: tuple[str, ...]
     routes: tuple[tuple[str, ...], ...]
     links: Mapping[str, int]
-    rate: int
+    transport: Transport
     limit: str | None
     spans: tuple[int, ...]
-    parts: int = 1
     each: int = 1
+
+    @property
+    def rate(self) -> int:
+        """The fastest that a flow may be if the job has the network to itself, in whole Mbit/s."""
+        return math.floor(self.transport.rate)
 
     @property
     def racks(self) -> int:
@@ -226,6 +259,9 @@ class Cluster(Record):
         Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
     traffic_classes
         How many traffic classes the network serves in strict order, from 1 (none) to 8.
+    network
+        How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
+        those that it was fitted to), by priority ``weighted`` or ``strict``.
     """
 
     topology: Literal["listed"] = "listed"
@@ -236,6 +272,7 @@ class Cluster(Record):
     gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -319,31 +356,74 @@ class Cluster(Record):
             taken[node] += gpus
         return rails
 
+    @cached_property
+    def empty(self) -> EmptyCluster:
+        """The places of single jobs in it."""
+        return EmptyCluster(self)
+
+    @cached_property
+    def link_mbps(self) -> int | None:
+        """What one GPU sends to the others of its node, in Mbit/s; None where unknown."""
+        return None if self.gpu is None else self.gpu.link_mbps
+
     def placement(
         self,
         nodes: Sequence[str],
-        allreduce: AllReduce = "tasks",
+        algorithm: Algorithm = "tasks",
         *,
         each: int = 1,
         rails: Sequence[tuple[str, ...]] | None = None,
     ) -> Placement:
         """Return the flows of a job on links, given the node of each task.
 
-        In full, a task crosses its node's interface if the job has tasks on other nodes, and the
-        uplinks up to the lowest rack that all of them share: as if all its partners were there. In
-        a ring, flat or of nodes, the last task on a node does so for the next one. Of several
-        interfaces a task uses equally those that it is next to, `rails`, or all; a ring leaves a
-        node by those of all its tasks there. A node that is not known is an `InputError`.
+        Tasks with a flow of their own cross their node's interface if the job has tasks on other
+        nodes, and the uplinks up to the lowest rack that all of them share: as if all its partners
+        were there. In a ring or in trees, flat or of nodes, the last task on a node does so for the
+        next one. In an all-to-all a task has as many flows on a link as there are GPUs beyond it.
+        Of several interfaces a task uses equally those that it is next to, `rails`, or all; a ring
+        leaves a node by those of all its tasks there. A node that is not known is an `InputError`.
         """
         for name in nodes:
             if name not in self.hosts:
                 raise InputError(f"there is no node {quote(name)}")
-        homes = [self.hosts[name] for name in nodes]
-        ways = [self.ways[home.rack] for home in homes]
-        near = [home.rails for home in homes] if rails is None else rails
-        if len(set(nodes)) < 2:
-            senders = []
-        elif allreduce == "tasks":
+        tasks_on = Counter(nodes)
+        near = [self.hosts[name].rails for name in nodes] if rails is None else rails
+        gpus = max(1, each)
+        transport = Transport(
+            algorithm=algorithm,
+            gpus=gpus * len(nodes),
+            nodes=len(tasks_on),
+            gpus_per_node=gpus * max(tasks_on.values(), default=0),
+            link_mbps=self.link_mbps or round(1000 * ASSUMED.gbps),
+            rate=Fraction(0),
+        )
+        routes: list[tuple[str, ...]] = [()] * len(nodes)
+        if len(tasks_on) < 2:
+            transport = transport._replace(rate=Fraction(transport.link_mbps))
+        elif algorithm == "all-to-all":
+            transport, routes = self._between_all(nodes, near, transport)
+        else:
+            transport, routes = self._from_senders(nodes, near, transport)
+        counts = Counter(link for links in routes for link in links)
+        flows = {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
+        shares = [(Fraction(self.capacities[link], n), link) for link, n in flows.items()]
+        rate, limit = min(shares, default=(transport.rate, None))
+        return Placement(
+            tuple(nodes),
+            tuple(routes),
+            flows,
+            transport._replace(rate=rate),
+            limit,
+            self._spans({self.hosts[name].rack for name in tasks_on}),
+            each,
+        )
+
+    def _from_senders(
+        self, nodes: Sequence[str], near: Sequence[tuple[str, ...]], transport: Transport
+    ) -> tuple[Transport, list[tuple[str, ...]]]:
+        """Return the links of tasks where all of them send, or one of each node."""
+        ways = [self.ways[self.hosts[name].rack] for name in nodes]
+        if transport.algorithm == "tasks":
             shared = set(ways[0]).intersection(*ways)
             senders = [(task, its, shared) for task, its in enumerate(near)]
         else:
@@ -354,16 +434,52 @@ class Cluster(Record):
                 f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
                 f"limit of {_MAX_PARTS}; place the job on nodes with like numbers of interfaces"
             )
-        routes: list[tuple[str, ...]] = [()] * len(homes)
+        routes: list[tuple[str, ...]] = [()] * len(nodes)
         for task, its, shared in senders:
             uplinks = [link for rack, link in ways[task].items() if link and rack not in shared]
             routes[task] = its * (parts // len(its)) + tuple(uplinks) * parts
-        counts = Counter(link for links in routes for link in links)
-        flows = {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
-        shares = [(parts * (self.capacities[link] // count), link) for link, count in flows.items()]
-        rate, limit = min(shares, default=(self.nic, None))
-        spans = self._spans({home.rack for home in homes})
-        return Placement(tuple(nodes), tuple(routes), flows, rate, limit, spans, parts, each)
+        return transport._replace(flows=parts), routes
+
+    def _between_all(
+        self, nodes: Sequence[str], near: Sequence[tuple[str, ...]], transport: Transport
+    ) -> tuple[Transport, list[tuple[str, ...]]]:
+        """Return the links of tasks that all send to one another."""
+        ring, around = self._from_senders(nodes, near, transport._replace(algorithm="ring"))
+        on_node = Counter(nodes)
+        below: Counter[str] = Counter()  # tasks below each rack
+        for node, tasks in on_node.items():
+            for rack in self.ways[self.hosts[node].rack]:
+                below[rack] += tasks
+        # Of a task: how many are beyond each of its links, times a number that rails divide.
+        parts = math.lcm(*map(len, near))
+        beyond: list[dict[str, int]] = []
+        for node, its in zip(nodes, near, strict=True):
+            counts = dict.fromkeys(its, parts // len(its) * (len(nodes) - on_node[node]))
+            for rack, link in self.ways[self.hosts[node].rack].items():
+                if link and below[rack] < len(nodes):
+                    counts[link] = parts * (len(nodes) - below[rack])
+            beyond.append(counts)
+        numbers = {count for counts in beyond for count in counts.values()}
+        unit = Fraction(max(math.gcd(*numbers), -(-max(numbers) // _MAX_PAIRS)))
+        routes = [
+            tuple(link for link, count in counts.items() for _ in range(math.ceil(count / unit)))
+            for counts in beyond
+        ]
+        total, leaving = (
+            Counter(link for its in each for link in its) for each in (routes, around)
+        )
+        gpus = transport.gpus // len(nodes)
+        return (
+            transport._replace(
+                flows=max(
+                    sum(link in its for link in route)
+                    for route, its in zip(routes, near, strict=True)
+                ),
+                pairs=gpus * gpus * unit / parts,
+                rings=max(Fraction(leaving[link], total[link]) for link in leaving) / ring.flows,
+            ),
+            routes,
+        )
 
     def _spans(self, racks: Collection[str | None]) -> tuple[int, ...]:
         """Return how many switches of each tier some racks are in, from the top."""

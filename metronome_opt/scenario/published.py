@@ -20,7 +20,7 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.traffic import Moment, Traffic
+from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, Traffic
 from metronome_opt.scenario.workload import Quantity, Rational, file_of, published_files
 
 PUBLISHED_FORMAT = "metronome-published/1"
@@ -59,22 +59,22 @@ class PublishedStep(Record):
             refuse("network_ms", f"{sent:g}: is longer than the iteration, {whole:g} ms")
         return self
 
-    @property
-    def local(self) -> Self:
-        """The iteration of a job on one node: without what two nodes or more send."""
-        if self.nodes is None or self.network_ms == self.iteration_ms:
-            return self
-        rest = self.iteration_ms - self.network_ms
-        return self.model_copy(update={"iteration_ms": rest, "network_ms": Fraction(0)})
-
     def traffic(self, rate_mbps: int) -> Traffic:
-        """Return its traffic, one burst at the end of the iteration, at a rate."""
+        """Return its traffic, one burst at the end of the iteration.
+
+        Between nodes it is an all-reduce, whose size is what a ring over all GPUs sends out of each
+        node in that time, at a rate. Of what is sent inside a node nothing but the time is known.
+        """
         length = max(self.network_ms, _SHORTEST_MS)
-        burst = {
+        burst: dict[str, object] = {
             "start_ms": self.iteration_ms - length,
             "length_ms": length,
             "rate_mbps": rate_mbps,
         }
+        if self.network_ms and self.gpus > 1 and self.nodes != 1:
+            sent = rate_mbps * length / 1000 / MEGABIT_PER_BYTE
+            size = math.ceil(sent * self.gpus / (2 * (self.gpus - 1)))
+            burst |= {"collective": "all-reduce", "bytes": size}
         return Traffic.model_validate({"period_ms": self.iteration_ms, "phases": [burst]})
 
 

@@ -36,7 +36,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
         Of the cluster.
     slot_ms, hyperperiod
         Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
-    nodes, racks, links, zone_costs, gpu, background, traffic_classes
+    nodes, racks, links, zone_costs, gpu, background, traffic_classes, network
         As in `Cluster`.
     """
 

@@ -1,18 +1,14 @@
-"""The traffic model: from a training model to the bursts of one iteration, in exact arithmetic.
+"""The traffic model: from a training model to the iteration of a job, in exact arithmetic.
 
-What is computed here are estimates from first principles, not measurements. Notation: n workers
-with B samples each, so n B samples an iteration whatever the parallelism; F the floating-point
-operations of one sample's forward pass; P what a GPU sustains. Computing takes ``B F / P``
-forward and twice that backward on every worker, because the work is shared out evenly.
-
-A ring all-reduce of S bytes among n workers, or among n nodes that have reduced inside first, sends
-``2 (n - 1) / n * S`` bytes out of each and as many into it, so that one direction of a link stands
-for both.
+What is computed here are estimates from first principles, not measurements. Notation: n GPUs with B
+samples each, so n B samples an iteration whatever the parallelism; F the floating-point operations
+of one sample's forward pass; P what a GPU sustains. Computing takes ``B F / P`` forward and twice
+that backward on every GPU, because the work is shared out evenly. `collectives` says what of it
+crosses the network at a place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Self
 
@@ -20,7 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from metronome_opt.errors import InputError
 from metronome_opt.records import Positive, Record, refuse
-from metronome_opt.scenario.bursts import Burst, Iteration
+from metronome_opt.scenario.collectives import Collective, Kind, TrainingStep, Transfer, sent
 from metronome_opt.scenario.workload import (
     DataParallel,
     EmbeddingParallel,
@@ -33,156 +29,129 @@ from metronome_opt.scenario.workload import (
 )
 
 _MAX_PHASES = 1024  # as many as a claim may have
+_IF_GIVEN = Field(exclude_if=lambda value: value is None)
 MEGABIT_PER_BYTE = Fraction(8, 10**6)
 
 
-@dataclass(frozen=True)
-class Training:
-    """Conditions under which a model is trained.
+def training_step(workload: Workload, gpus: int, batch: int, flops: Fraction) -> TrainingStep:
+    """Return the iteration of a model.
 
-    Attributes
+    Parameters
     ----------
-    workers, batch
-        How many GPUs the job has, at least 2, and samples per worker and iteration.
+    gpus, batch
+        GPUs of the job, at least 2, and samples per GPU and iteration.
     flops
         What a GPU sustains, in floating-point operations per second.
-    rate
-        The fastest that one worker may send when the job has the network to itself, in Mbit/s.
+
+    Raises
+    ------
+    InputError
+        If GPUs or batch cannot be shared out as the parallelism of the model asks.
     """
-
-    workers: int
-    batch: int
-    flops: Fraction
-    rate: int
-
-
-def iteration(workload: Workload, setting: Training) -> Iteration:
-    """Return the iteration of a model under a setting.
-
-    Raises an `InputError` if the workers or the batch cannot be shared out as its parallelism asks.
-    """
-    forward = 1000 * setting.batch * workload.forward_flops.value / setting.flops
+    forward = 1000 * batch * workload.forward_flops.value / flops
     match workload.parallelism:
         case DataParallel() as spread:
-            bursts = _data_parallel(workload, spread, setting, forward)
+            gradients = workload.parameters.value * spread.gradient_bytes.value
+            # Overlapping the all-reduce with the backward pass is left out.
+            transfers = [transfer("all-reduce", gradients, 3 * forward)]
         case TensorParallel() as spread:
-            bursts = _tensor_parallel(spread, setting, forward)
-        case HybridParallel() as spread:
-            bursts = _hybrid_parallel(workload, spread, setting, forward)
+            transfers = _tensor_parallel(spread, gpus * batch, forward)
         case EmbeddingParallel() as spread:
-            bursts = _embedding_parallel(workload, spread, setting, forward)
-    return Iteration(3 * forward, tuple(burst for burst in bursts if burst.volume))
+            numbers = spread.tables.value * spread.dimension.value * spread.embedding_bytes.value
+            gradients = workload.parameters.value * spread.gradient_bytes.value
+            transfers = [
+                transfer("all-to-all", batch * numbers, Fraction(0)),
+                transfer("all-to-all", batch * numbers, 3 * forward),
+                transfer("all-reduce", gradients, 3 * forward),
+            ]
+        case HybridParallel() as spread:
+            return _hybrid_parallel(workload, spread, (gpus, batch), forward)
+    return TrainingStep(compute_ms=3 * forward, transfers=tuple(transfers))
 
 
-def all_reduce(size: int | Fraction, workers: int) -> Fraction:
-    """Return what each worker sends in a ring all-reduce of `size`, in the unit of `size`."""
-    return Fraction(2 * (workers - 1), workers) * size
+def transfer(
+    kind: Collective,
+    size: int | Fraction,
+    ready: Fraction,
+    needed: Fraction | None = None,
+    **more: Any,
+) -> Transfer:
+    """Return a collective with a buffer of so many bytes; computing waits for it if None."""
+    return Transfer(
+        kind=kind,
+        mbit=size * MEGABIT_PER_BYTE,
+        ready_ms=ready,
+        needed_ms=ready if needed is None else needed,
+        **more,
+    )
 
 
-def all_to_all(size: int | Fraction, workers: int) -> Fraction:
-    """Return what each worker sends of its `size` if every worker needs an equal share of it."""
-    return Fraction(workers - 1, workers) * size
+def _tensor_parallel(spread: TensorParallel, samples: int, forward: Fraction) -> list[Transfer]:
+    """Send a burst in the forward pass and one in the backward pass, beside computing.
 
-
-def _data_parallel(
-    workload: Workload, spread: DataParallel, setting: Training, forward: Fraction
-) -> list[Burst]:
-    """Do both passes, then one all-reduce of the gradients.
-
-    Overlapping the all-reduce with the backward pass is left out: it would spread the same volume
-    over more time and lower the peak.
+    Each layer all-reduces its activations twice per pass, of all samples. This alternates with
+    computing layer by layer, far below the length of a slot, and is seen as a steady rate. A pass
+    takes the longer of computing and sending.
     """
-    gradients = workload.parameters.value * spread.gradient_bytes.value
-    volume = all_reduce(gradients, setting.workers) * MEGABIT_PER_BYTE
-    return [Burst(3 * forward, volume, setting.rate)]
-
-
-def _tensor_parallel(spread: TensorParallel, setting: Training, forward: Fraction) -> list[Burst]:
-    """Send a burst in the forward pass and one in the backward pass.
-
-    Each layer all-reduces its activations twice per pass, of all n B samples. This alternates with
-    computing layer by layer, far below the length of a slot, and is seen as a steady rate.
-    """
-    size = 2 * spread.layers.value * _activations(spread, setting.workers * setting.batch)
-    volume = all_reduce(size, setting.workers) * MEGABIT_PER_BYTE
-    rate = min(setting.rate, spread.rate_mbps.value)
+    size = 2 * spread.layers.value * _activations(spread, samples)
+    more = {"max_mbps": spread.rate_mbps.value, "is_late": True}
     return [
-        _beside(forward, volume, rate),
-        _beside(2 * forward, volume, rate),
+        transfer("all-reduce", size, Fraction(0), forward, **more),
+        transfer("all-reduce", size, forward, 3 * forward, **more),
     ]
 
 
 def _hybrid_parallel(
-    workload: Workload, spread: HybridParallel, setting: Training, forward: Fraction
-) -> list[Burst]:
+    workload: Workload, spread: HybridParallel, job: tuple[int, int], forward: Fraction
+) -> TrainingStep:
     """Send bursts in both passes of each micro-batch, then gradients and tied embeddings.
 
     With t-way tensor groups, p stages, m micro-batches and d = n / (t p) replicas, a micro-batch
-    has ``b = n B / (d m)`` samples and a worker ``1 / m`` of its computing time for each. A pass of
+    has ``b = n B / (d m)`` samples and a GPU ``1 / m`` of its computing time for each. A pass of
     a micro-batch all-reduces the activations of ``layers / p`` layers twice each in the tensor
     group and hands those of the last one over to the next stage. Between the passes the pipeline
     drains and fills, which takes p - 1 times a micro-batch's two passes.
     """
     tensor, stages, micro = spread.tensor.value, spread.stages.value, spread.microbatches.value
-    group = tensor * stages
-    replicas, left = divmod(setting.workers, group)
+    (gpus, batch), group = job, tensor * stages
+    replicas, left = divmod(gpus, group)
     if left:
         raise InputError(
-            f"workers: {setting.workers}: must be a multiple of {group}, "
+            f"workers: {gpus}: must be a multiple of {group}, "
             f"{tensor}-way tensor groups in {stages} stages"
         )
-    samples, left = divmod(group * setting.batch, micro)
+    samples, left = divmod(group * batch, micro)
     if left:
         raise InputError(
-            f"batch: {setting.batch}: the {group * setting.batch} samples of a replica "
+            f"batch: {batch}: the {group * batch} samples of a replica "
             f"cannot be shared out to {micro} micro-batches"
         )
     activations = _activations(spread, samples)
-    reduced = all_reduce(2 * (spread.layers.value // stages) * activations, tensor)
-    volume = (reduced + (activations if stages > 1 else 0)) * MEGABIT_PER_BYTE
-    rate = min(setting.rate, spread.rate_mbps.value)
-    there = _beside(forward / micro, volume, rate)
-    back = _beside(2 * forward / micro, volume, rate)
-    bubble = (stages - 1) * (there.after + there.duration + back.after + back.duration)
-    gradient = spread.gradient_bytes.value * MEGABIT_PER_BYTE
-    shard = all_reduce(workload.parameters.value * gradient / group, replicas)
-    tied = all_reduce(spread.embedding_parameters.value * gradient / tensor, min(stages, 2))
-    return [
-        *[there] * micro,
-        replace(back, after=bubble + back.after),
-        *[back] * (micro - 1),
-        Burst(Fraction(0), shard, setting.rate),
-        Burst(Fraction(0), tied, setting.rate),  # embeddings
-    ]
-
-
-def _embedding_parallel(
-    workload: Workload, spread: EmbeddingParallel, setting: Training, forward: Fraction
-) -> list[Burst]:
-    """Exchange embedding vectors, do both passes, return gradients beside an all-reduce.
-
-    A worker needs a vector of every table for each of its B samples and holds 1 / n of the tables;
-    the gradients of the vectors go back the same way.
-    """
-    numbers = spread.tables.value * spread.dimension.value * spread.embedding_bytes.value
-    exchange = all_to_all(setting.batch * numbers, setting.workers) * MEGABIT_PER_BYTE
-    gradients = workload.parameters.value * spread.gradient_bytes.value
-    dense = all_reduce(gradients, setting.workers) * MEGABIT_PER_BYTE
-    return [
-        Burst(Fraction(0), exchange, setting.rate),
-        Burst(3 * forward, exchange + dense, setting.rate),
-    ]
+    layers = spread.layers.value // stages
+    volume = sent("all-reduce", Fraction(2 * layers * activations), tensor)
+    volume += activations if stages > 1 else 0
+    # Passes of a micro-batch one after the other, of which the idle ones are those of other stages.
+    passes = [(forward / micro, False)] * micro
+    passes += [(forward / micro, True), (2 * forward / micro, True)] * (stages - 1)
+    passes += [(2 * forward / micro, False)] * micro
+    time, transfers = Fraction(0), []
+    for length, is_idle in passes:
+        more = {"max_mbps": spread.rate_mbps.value, "is_late": True, "is_idle": is_idle}
+        transfers.append(transfer("point-to-point", volume, time, time + length, **more))
+        time += length
+    gradient = spread.gradient_bytes.value
+    for size, members in (
+        (Fraction(workload.parameters.value * gradient, group), replicas),
+        (Fraction(spread.embedding_parameters.value * gradient, tensor), min(stages, 2)),
+    ):
+        if members > 1:
+            transfers.append(transfer("all-reduce", size, time, group=members))
+    return TrainingStep(compute_ms=time, transfers=tuple(transfers))
 
 
 def _activations(spread: TensorParallel | HybridParallel, samples: int) -> int:
     """Return the bytes of a layer's activations."""
     return samples * spread.tokens.value * spread.hidden.value * spread.activation_bytes.value
-
-
-def _beside(compute: Fraction, volume: Fraction, rate: int) -> Burst:
-    """Return the burst of a pass that lasts as long as the longer of computing and sending."""
-    burst = Burst(Fraction(0), volume, rate)
-    return replace(burst, after=max(Fraction(0), compute - burst.duration))
 
 
 # ------------------------------------------------------------------ stated
@@ -203,23 +172,47 @@ Moment = Annotated[
 class _StatedPhase(Record):
     """One burst: a rate during `length_ms` from `start_ms` on, counted from the iteration.
 
-    The rate is `rate_gbps` or `rate_mbps`.
+    Parameters
+    ----------
+    start_ms, length_ms
+        When it was sent.
+    rate_gbps, rate_mbps
+        What one worker sent over the network; exactly one of them is given.
+    collective, bytes
+        Kind and size of the buffer, where these are known: then what is sent, and how fast, follows
+        from where the job runs, and the rate only says what was seen.
+    group
+        GPUs that took part; left out, all of the job.
     """
 
     start_ms: Moment
     length_ms: Rational
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
+    collective: Annotated[Kind | None, _IF_GIVEN] = None
+    bytes: Annotated[Positive | None, _IF_GIVEN] = None
+    group: Annotated[int | None, Field(ge=2), _IF_GIVEN] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         megabits("rate", self.rate_gbps, self.rate_mbps)
+        if (self.collective is None) != (self.bytes is None):
+            refuse("bytes", "give collective and bytes together, or neither")
+        if self.group is not None and self.collective is None:
+            refuse("group", "give collective and bytes as well, or leave it out")
         return self
 
     @property
     def rate(self) -> int:
         """The rate in Mbit/s."""
         return megabits("rate", self.rate_gbps, self.rate_mbps)
+
+    def sent_after(self, ready: Fraction) -> Transfer:
+        """Return its collective, which begins after so many ms of computing."""
+        if self.collective is None:
+            size = self.rate * self.length_ms / 1000 / MEGABIT_PER_BYTE
+            return transfer("stated", size, ready, max_mbps=self.rate)
+        return transfer(self.collective, self.bytes or 0, ready, group=self.group)
 
 
 class Traffic(Record):
@@ -254,17 +247,15 @@ class Traffic(Record):
         """The largest rate, in Mbit/s."""
         return max(phase.rate for phase in self.phases)
 
-    def iteration(self, rate: int) -> Iteration:
-        """Return the iteration of a worker that may send at `rate` Mbit/s at most.
+    @property
+    def step(self) -> TrainingStep:
+        """The iteration: what is sent over the network takes as long as stated, wherever it runs.
 
-        Slowed down, bursts take longer and pauses do not, so that the iteration does too.
+        Of collectives that are known that depends on the place. Pauses stay as they are.
         """
-        bursts, end = [], Fraction(0)
+        transfers, end, ready = [], Fraction(0), Fraction(0)
         for phase in self.phases:
-            volume = phase.rate * phase.length_ms / 1000
-            slowed = min(rate, phase.rate)
-            bursts.append(Burst(phase.start_ms - end, volume, slowed))
+            ready += phase.start_ms - end
+            transfers.append(phase.sent_after(ready))
             end = phase.start_ms + phase.length_ms
-        rest = self.period_ms - end
-        compute = rest + sum(burst.after for burst in bursts)
-        return Iteration(compute, tuple(bursts), rest)
+        return TrainingStep(compute_ms=ready + self.period_ms - end, transfers=tuple(transfers))

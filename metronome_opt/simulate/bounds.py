@@ -55,8 +55,8 @@ def _greatest_progress(running: Sequence[Running], state: SimState) -> float:
     """Return the value of the linear program, over the number of jobs."""
     from scipy.optimize import linprog
 
-    alone = [each.job.pattern(each.placement.rate).alone_ms for each in running]
-    value = [each.job.ideal.alone_ms / own for each, own in zip(running, alone, strict=True)]
+    alone = [each.pattern.alone_ms for each in running]
+    value = [each.job.best_ms / own for each, own in zip(running, alone, strict=True)]
     rows = []
     for shares in dict.fromkeys(_constraints(running, state)):
         if sum(share for _, share in shares) > 1:
@@ -76,7 +76,7 @@ def _constraints(
     """Yield shares of jobs, by their indices: times progress they add up to no more than 1."""
     capacities = state.room.cluster.capacities
     positions = {each.job.index: at for at, each in enumerate(running)}
-    patterns = [each.job.pattern(each.placement.rate) for each in running]
+    patterns = [each.pattern for each in running]
     computing = [float(sum(each.compute)) / each.alone_ms for each in patterns]
     sent = [float(sum(each.volume)) / each.alone_ms for each in patterns]
     for link, users in state.users.items():

@@ -21,10 +21,10 @@ class Run:
     ----------
     jobs
         One row per job: job, model, priority, workers, arrival_s, start_s, end_s, queueing_s,
-        completion_s (from arrival to end), iterations (done), finished, ideal_ms (an iteration if
-        each task had its interface and the rest of the network to itself), alone_ms (an iteration
-        alone, in its last placement), iteration_mean_ms, iteration_min_ms, iteration_max_ms,
-        rephasings, moves, nodes, racks. NaN where unknown.
+        completion_s (from arrival to end), iterations (done), finished, ideal_ms (its shortest
+        iteration in the empty cluster), alone_ms (an iteration alone, in its last placement),
+        iteration_mean_ms, iteration_min_ms, iteration_max_ms, rephasings, moves, nodes, racks. NaN
+        where unknown.
     links
         One row per link: link, capacity_mbps, carried_gbit, used_s (with at least one job placed
         across it).

@@ -87,14 +87,14 @@ class _Simulation:
         for link in watch:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
-        sharing = conditions.sharing or "fair"
+        sharing = conditions.sharing or scenario.cluster.network
         depth, most_uplinks = scenario.cluster.depth, max(1, len(scenario.cluster.racks))
         self._engine = Engine(
             scenario.cluster.capacities,
             [
                 Runner(
                     job.name,
-                    job.ideal,
+                    job.best,
                     job.work.priority,
                     job.iterations,
                     job.work.workers + min(depth * job.work.workers, most_uplinks),
@@ -115,7 +115,7 @@ class _Simulation:
                 "model": job.model,
                 "priority": job.work.priority,
                 "workers": job.work.workers,
-                "ideal_ms": job.ideal.alone_ms,
+                "ideal_ms": job.best_ms,
                 "arrival_s": 1000 * job.work.arrival_s / 1000,  # rounded as times in ms are
                 "moves": 0,
             }
@@ -231,7 +231,7 @@ class _Simulation:
     def _settle(self, index: int) -> Pattern:
         """Take down where a job now is; return its iteration there."""
         job, placement = self._state.running[index].job, self._state.running[index].placement
-        alone = job.pattern(placement.rate) if self._policy.contends else job.ideal
+        alone = job.pattern(placement.transport) if self._policy.contends else job.best
         self._facts[index] |= {
             "nodes": len(set(placement.nodes)),
             "racks": placement.racks,
@@ -311,7 +311,7 @@ def simulate_schedule(
     engine = Engine(
         capacities,
         runners,
-        sharing=conditions.sharing or "fair",
+        sharing=conditions.sharing or instance.network,
         conditions=conditions,
         seed=seed,
         watched=[link.name for link in instance.links] if trace else (),
@@ -326,7 +326,7 @@ def simulate_schedule(
             {
                 "job": job.name,
                 "priority": job.weight,
-                "ideal_ms": alone,
+                "ideal_ms": float(instance.best_ms(job)),
                 "alone_ms": alone,
                 "arrival_s": 0.0,
                 "start_s": 0.0,

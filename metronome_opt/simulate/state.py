@@ -11,13 +11,15 @@ from functools import cached_property
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.places import Room
-from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Slot
-from metronome_opt.errors import InputError
-from metronome_opt.scenario.bursts import Iteration, Rounded
+from metronome_opt.errors import InputError, counted
+from metronome_opt.instance import Sharing
+from metronome_opt.scenario.bursts import Rounded
+from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.model import DescribedJob, Scenario, Source
+from metronome_opt.scenario.model import DescribedJob, Scenario
 from metronome_opt.scenario.network import Placement
 
 SLOT_MS = 1
@@ -35,18 +37,14 @@ class TrainingJob:
     ----------
     index
         Its place in the scenario.
-    scenario
-        The scenario.
-    source
-        The source of its traffic.
+    traffic
+        Its traffic.
     """
 
-    def __init__(self, index: int, scenario: Scenario, source: Source) -> None:
-        self.index = index
-        self.work: DescribedJob = scenario.jobs[index]
-        self._scenario = scenario
-        self._source = source
-        self._known: dict[int, tuple[Iteration, Pattern, Rounded]] = {}
+    def __init__(self, index: int, traffic: JobTraffic) -> None:
+        self.index, self.traffic = index, traffic
+        self.work: DescribedJob = traffic.job
+        self._known: dict[Transport, tuple[Pattern, Rounded]] = {}
 
     @property
     def name(self) -> str:
@@ -56,8 +54,9 @@ class TrainingJob:
     @property
     def model(self) -> str:
         """Its model, and the device that was measured; ``stated`` if its traffic is."""
-        if isinstance(self._source, MeasuredStep):
-            return f"{self.work.model}, measured on {self._source.device.kind}"
+        source = self.traffic.source
+        if isinstance(source, MeasuredStep):
+            return f"{self.work.model}, measured on {source.device.kind}"
         return self.work.model or "stated"
 
     @property
@@ -70,37 +69,20 @@ class TrainingJob:
             )
         return self.work.iterations
 
-    def iteration(self, rate: int) -> Iteration:
-        """Return its iteration if each worker may send at `rate` Mbit/s.
+    def pattern(self, transport: Transport) -> Pattern:
+        """Return its iteration at a place."""
+        return self._at(transport)[0]
 
-        Raises
-        ------
-        InputError
-            If workers or batch cannot be shared out as the model asks.
-        """
-        return self._at(rate)[0]
+    def claim(self, transport: Transport) -> Rounded:
+        """Return the same in slots of `SLOT_MS`, without idle time at the end."""
+        return self._at(transport)[1]
 
-    def pattern(self, rate: int) -> Pattern:
-        """Return its iteration as a pattern."""
-        return self._at(rate)[1]
-
-    def claim(self, rate: int) -> Rounded:
-        """Return its claim in slots of `SLOT_MS`, without idle time at the end."""
-        return self._at(rate)[2]
-
-    def _at(self, rate: int) -> tuple[Iteration, Pattern, Rounded]:
-        if rate not in self._known:
-            try:
-                exact = self.work.iteration(rate, self._source, self._scenario.cluster.gpu)
-            except InputError as error:
-                raise InputError(f"jobs[{self.index}].{error}") from None
-            pattern = Pattern.of_iteration(exact, self.work.jitter_of(self._source))
-            self._known[rate] = exact, pattern, exact.to_slots(SLOT_MS)
-        return self._known[rate]
-
-    def slots(self, rate: int) -> int:
-        """Return the slots of an iteration without delays."""
-        return max(self.claim(rate).busy, math.ceil(self.pattern(rate).duration / SLOT_MS))
+    def _at(self, transport: Transport) -> tuple[Pattern, Rounded]:
+        if transport not in self._known:
+            exact = self.traffic.alone(transport)
+            pattern = Pattern.of_iteration(exact, self.traffic.jitter)
+            self._known[transport] = pattern, exact.to_slots(SLOT_MS)
+        return self._known[transport]
 
     @cached_property
     def demand(self) -> Demand:
@@ -110,22 +92,37 @@ class TrainingJob:
             tasks=self.work.workers,
             each=self.work.each,
             traffic=self.pattern,
-            allreduce=self.work.algorithm,
+            best_ms=self.best_ms,
+            algorithm=self.traffic.algorithm,
             weight=self.work.priority,
-            length_ms=self.iterations * self.ideal.alone_ms,
+            length_ms=self.iterations * self.best_ms,
             max_network_cost=self.work.max_network_cost,
         )
 
+    @property
+    def best(self) -> Pattern:
+        """Its shortest iteration in the empty cluster."""
+        return self.pattern(self._best_place)
+
+    @property
+    def best_ms(self) -> float:
+        """Its length in ms."""
+        return self.best.alone_ms
+
     @cached_property
-    def ideal(self) -> Pattern:
-        """Its pattern if the network and its interfaces are its own."""
-        return self.pattern(self._scenario.cluster.nic)
+    def _best_place(self) -> Transport:
+        place = self.traffic.best
+        if place is None:
+            raise InputError(
+                f"jobs[{self.index}]: {self.name} finds no room even in an empty cluster; its "
+                f"{self.work.workers} workers need {counted(self.work.gpus, 'GPU')}"
+            )
+        return place
 
 
 def training_jobs(scenario: Scenario) -> list[TrainingJob]:
     """Return the jobs of a scenario."""
-    sources = enumerate(scenario.sources())
-    return [TrainingJob(index, scenario, source) for index, source in sources]
+    return [TrainingJob(index, traffic) for index, traffic in enumerate(read_traffic(scenario))]
 
 
 _MAX_AROUND = 24  # jobs that are planned together
@@ -140,18 +137,23 @@ class Running:
 
     @property
     def peak(self) -> int:
-        """Maximum rate of a task in this placement, in Mbit/s."""
-        return max(burst.rate for burst in self.job.iteration(self.placement.rate).bursts)
+        """Maximum rate of a flow in this placement, in whole Mbit/s."""
+        return math.ceil(self.pattern.peak)
+
+    @property
+    def pattern(self) -> Pattern:
+        """Its iteration in this placement."""
+        return self.job.pattern(self.placement.transport)
 
     @property
     def claim(self) -> Rounded:
-        """Its claim in this placement, in slots."""
-        return self.job.claim(self.placement.rate)
+        """The same in slots."""
+        return self.job.claim(self.placement.transport)
 
     @property
     def slots(self) -> int:
         """The slots of an iteration in this placement without delays."""
-        return self.job.slots(self.placement.rate)
+        return max(self.claim.busy, math.ceil(self.pattern.duration / SLOT_MS))
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class SimState:
     def left_ms(self, index: int) -> float:
         """Return the remaining time of a job without delays."""
         job = self.running[index].job
-        return (job.iterations - self.engine.done(index)) * job.ideal.alone_ms
+        return (job.iterations - self.engine.done(index)) * job.best_ms
 
     @contextmanager
     def trying(self, placed: Running) -> Iterator[None]:

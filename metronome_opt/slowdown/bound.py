@@ -110,19 +110,25 @@ def slowdown_bound(instance: Instance) -> Bound:
         / (job.period * instance.slot_ms)
         for job in instance.jobs
     }
-    weights = _weights(instance)
+    own = _weights(instance)
+    # Of time over period; a slowdown is a multiple of the best period of a job.
+    weights = {
+        job.name: own[job.name] * job.period * instance.slot_ms / instance.best_ms(job)
+        for job in instance.jobs
+    }
     # A job of weight 0 may be as slow as one likes.
     fastest = {name: 1 / alone[name] if weight else Fraction(0) for name, weight in weights.items()}
     constraints = _constraints(instance, fastest)
     candidates = (none, _prices(weights, fastest, constraints))
     return max(
-        (_proved(weights, alone, constraints, each) for each in candidates),
+        (_proved(weights, sum(own.values()), alone, constraints, each) for each in candidates),
         key=lambda bound: bound.value,
     )
 
 
 def _proved(
-    weights: Mapping[str, int],
+    weights: Mapping[str, Fraction],
+    total_weight: int,
     alone: Mapping[str, Fraction],
     constraints: _Constraints,
     prices: Mapping[_Place, Fraction],
@@ -135,10 +141,10 @@ def _proved(
     total = -sum(prices.values(), Fraction(0))
     for name, slowdown in alone.items():
         total += _minimum(weights[name], costs[name], slowdown)
-    mean = total / sum(weights.values())
+    mean = total / total_weight
     pairs = dict.fromkeys((place.link, place.jobs) for place in prices if place.jobs)
     return Bound(
-        Fraction(math.floor(mean * _DIGITS), _DIGITS),
+        Fraction(math.floor(mean * _DIGITS), _DIGITS) if prices else mean,
         FrozenDict({place.link: price for place, price in prices.items() if not place.jobs}),
         tuple(
             PairPrices(
@@ -151,7 +157,7 @@ def _proved(
     )
 
 
-def _minimum(weight: int, cost: Fraction, alone: Fraction) -> Fraction:
+def _minimum(weight: Fraction, cost: Fraction, alone: Fraction) -> Fraction:
     """Return the minimum of ``weight * s + cost / s`` for `s` from `alone` on."""
     if cost <= weight * alone**2:
         return weight * alone + cost / alone
@@ -249,7 +255,7 @@ def _times(length: Fraction, share: Fraction, other: _Use) -> Iterator[Fraction]
 
 
 def _prices(
-    weights: Mapping[str, int], fastest: Mapping[str, Fraction], constraints: _Constraints
+    weights: Mapping[str, Fraction], fastest: Mapping[str, Fraction], constraints: _Constraints
 ) -> Mapping[_Place, Fraction]:
     """Return nearly optimal prices."""
     if not constraints:

@@ -99,7 +99,7 @@ class Candidates:
 
     def _cost(self, periods: Periods) -> tuple[Fraction, ...]:
         """Return the weighted sums of all stretches, in order."""
-        own = {job.name: job.period for job in self.part.jobs}
+        own = {job.name: self.part.best_ms(job) for job in self.part.jobs}
         return tuple(
             sum(
                 (Fraction(periods[name], own[name]) * weight for name, weight in level.items()),

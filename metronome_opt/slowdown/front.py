@@ -67,5 +67,8 @@ def slowdown_front(
         complete=False,
         stop=budget.stop,
         runtime_s=budget.elapsed,
-        notes=(f"the front may have more points: {_SUMS} weighted sums were minimised",),
+        notes=(
+            f"the front may have more points: {_SUMS} weighted sums were minimised",
+            f"simulated, network {result.schedule.network or result.instance.network}",
+        ),
     )

@@ -4,16 +4,15 @@ Jobs that share no link that could be overloaded do not slow one another down, s
 does is treated by itself. Free jobs begin when they are ready: nothing holds them to anything
 else. A group that fits as a whole is gated if jobs gain by it, stretched as far as that pays.
 
-If it is known how the network shares links, a part of a group may be gated, if jobs gain by it.
-Otherwise this is not tried: over TCP free jobs made gated ones slower than the simulation says.
+A part of a group may be gated, too, if jobs gain by it on the network that they run on.
 
 Where links serve several traffic classes, jobs are given some once slots are known, first of two
 classes, then of three, and so on.
 
 Candidates are taken in the order of their largest stretch, and one has to be noticeably better than
-all before it. The few that were are judged anew, by plays that no search has seen, which also state
-what the best of them brings. So what a larger limit allows besides, or a further class, never makes
-the answer worse.
+all before it. The few that were are judged anew, with seeds that no search has seen, which also
+state what the best of them brings. So what a larger limit allows besides, or a further class, never
+makes the answer worse.
 """
 
 from __future__ import annotations
@@ -37,13 +36,11 @@ from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import (
     EVENTS_PER_S,
     PERIODS,
-    SAFE,
     WORTH,
     Judge,
     Player,
     is_better,
     lowest,
-    plays,
 )
 from metronome_opt.solvers.budget import Budget
 
@@ -53,7 +50,7 @@ _LAST_VALUES = 8  # that are judged once the time of the search is over, each at
 _LIMITS = tuple(Fraction(each, 100) for each in (0, 1, 2, 5, 10, 20, 50, 100))
 """Largest stretches up to which a part of the jobs is gated, one after the other. They do not
 depend on what is allowed, so that a larger limit begins as a smaller one does."""
-_LONG, _LONG_ALL = 400, 8_000  # periods of a play, and times jobs
+_LONG, _LONG_ALL = 400, 8_000  # periods of a simulation, and times jobs
 _SEARCHING, _JUDGING, _STATING = 0, 100, 200  # first seeds
 
 
@@ -71,9 +68,8 @@ class Terms:
         say.
     workers
         Threads.
-    sharings
-        How links are shared; a plan is judged under all of these. If it is one, a part of the jobs
-        that meet may be gated.
+    network
+        As of `Player`.
     hyperperiod
         Slots that the periods of gated jobs have to divide; None for any periods.
     start
@@ -87,7 +83,7 @@ class Terms:
         The share by which jobs may become slower for the sake of heavier ones that they meet; 1 %
         in any case.
     quick
-        Whether plans are judged by few short plays, and groups gated as a whole alone, where many
+        Whether plans are judged by few short simulations, and groups gated as a whole, where many
         of them are decided about.
     classes
         How many traffic classes links serve in strict order; 1 for none.
@@ -98,7 +94,7 @@ class Terms:
     stretch_limit: Fraction | None = None
     cushion_slots: int = 0
     workers: int = 1
-    sharings: Sequence[str] = SAFE
+    network: str | None = None
     hyperperiod: int | None = None
     start: Plan | None = None
     base: Plan | None = None
@@ -109,24 +105,17 @@ class Terms:
     idle: Sequence[float] = IDLE
 
     @property
-    def partly(self) -> bool:
-        """True if a part of the jobs that meet may be gated."""
-        return len(self.sharings) == 1 and not self.quick
-
-    @property
     def cushion(self) -> int:
         """Slots by which bursts of gated jobs are longer at least."""
         return self.cushion_slots or 1
 
     def judge(self, instance: Instance, first: int, budget: Budget, *, long: bool = True) -> Judge:
-        """Return a judge with seeds from a first one on, of many long plays or of few short ones.
-
-        What is known of one way of sharing alone is known from as many plays.
-        """
+        """Return a judge by many long simulations or few short ones, with seeds from a first on."""
         long = long and not self.quick
         return Judge(
             instance,
-            plays(first, (8 if long else 4) // len(self.sharings), self.sharings),
+            range(first, first + (8 if long else 4)),
+            network=self.network,
             workers=self.workers,
             periods=long_periods(instance) if long else PERIODS,
             levels=self.levels,
@@ -158,7 +147,7 @@ class Outcome:
 
 
 def long_periods(instance: Instance) -> int:
-    """Return for how many periods of the longest job a play lasts that decides.
+    """Return for how many periods of the longest job a simulation lasts that decides.
 
     Without idle time gated jobs become late little by little, and that takes hundreds of
     iterations to be seen. Where there are many jobs, there is no time for so many.
@@ -169,7 +158,7 @@ def long_periods(instance: Instance) -> int:
 def minimum_time(instance: Instance) -> float:
     """Return about how many seconds it takes to judge a plan of the jobs that meet at all."""
     parts = (part for part in groups(instance) if len(part.jobs) > 1)
-    players = (Player(part, plays(0, 4), periods=long_periods(part)) for part in parts)
+    players = (Player(part, range(8), periods=long_periods(part)) for part in parts)
     return _VALUES * sum(player.events for player in players) / EVENTS_PER_S
 
 
@@ -221,7 +210,7 @@ def minimise(
 
 
 def _best(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan:
-    """Return the best plan that harms no job in these plays either; the first one shifts no job.
+    """Return the best plan that harms no job with these seeds either; the first one shifts no job.
 
     One that there was no time to judge is not taken.
     """
@@ -289,7 +278,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         return [unshifted]
     began = budget.remaining
     judge = terms.judge(part, _JUDGING, budget)  # which simulates the jobs unshifted
-    if max(judge.means(unshifted)) <= 1.0 + WORTH or budget.stopped:
+    if judge.is_least(judge.means(unshifted)) or budget.stopped:
         return [unshifted]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value; more are to come
@@ -306,7 +295,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         walk.offer(given)
     slots = budget.fraction(1 / 2) if terms.classes > 1 else budget
     for stretch, plan in _steps(part, longest, terms, short, slots):
-        if slots.stopped or max(walk.values) <= 1.0 + WORTH:
+        if slots.stopped or judge.is_least(walk.values):
             break
         if plan is None:
             plan = walk.descend(stretch, longest, terms, short, slots)
@@ -329,7 +318,7 @@ def _steps(
         part, longest, terms.cushion, short, budget, terms.hyperperiod, terms.levels, terms.idle
     )
     whole = ((largest_stretch(part, plan.periods), plan) for plan in candidates.plans())
-    limits = (each for each in _LIMITS if terms.partly and (limit is None or each <= limit))
+    limits = (each for each in _LIMITS if not terms.quick and (limit is None or each <= limit))
     return merge(whole, ((each, None) for each in limits), key=itemgetter(0))
 
 
@@ -398,7 +387,7 @@ class _Walk:
         moves = partial(other_classes, count)
         for improve in (False, True):
             for start in [best, *starts]:
-                if budget.stopped or max(self.values) <= 1.0 + WORTH:
+                if budget.stopped or self.judge.is_least(self.values):
                     return
                 plan = descend(self.search, start, budget, moves) if improve else start
                 if not budget.stopped:

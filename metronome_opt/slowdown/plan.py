@@ -77,22 +77,19 @@ def expected_ms(
 
 
 def mean_slowdown(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
-    """Return the weighted mean of iteration time over period; unweighted if all weights are 0."""
+    """Return the weighted mean of iteration time over the best one; unweighted if all are 0."""
     return _mean(instance, times_ms, weighted=any(job.weight for job in instance.jobs))
 
 
 def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
-    """Return the mean share of its period by which an iteration is longer, all jobs alike."""
+    """Return the mean share by which iterations are longer than the best ones, all jobs alike."""
     return _mean(instance, times_ms, weighted=False) - 1
 
 
 def _mean(instance: Instance, times_ms: Mapping[str, Fraction], *, weighted: bool) -> Fraction:
     weights = {job.name: job.weight if weighted else 1 for job in instance.jobs}
     total = sum(
-        (
-            weights[job.name] * times_ms[job.name] / (job.period * instance.slot_ms)
-            for job in instance.jobs
-        ),
+        (weights[job.name] * times_ms[job.name] / instance.best_ms(job) for job in instance.jobs),
         Fraction(0),
     )
     return total / sum(weights.values())

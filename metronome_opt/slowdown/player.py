@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.engine.conditions import Sharing, jitter_or_default
+from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Lateness, Runner, Slot
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Sharing
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.slowdown.plan import Plan
@@ -30,35 +30,17 @@ WARM_UP = 10
 """Periods of the longest job before anything counts: free jobs forget where they began."""
 
 PERIODS = 40
-"""Of the longest job, for which a play lasts after that."""
+"""Of the longest job, for which a simulation lasts after that."""
 
 
-class Play(NamedTuple):
-    """One simulation: the sharing of links, and the seed of random numbers.
+NETWORKS = (*get_args(Sharing), "gated")
+"""How links may be shared in simulations; with ``gated``, gated jobs are served before others."""
 
-    Sharing is that of `Conditions`, or ``gated``: gated jobs are served before all others.
-    """
-
-    sharing: str
-    seed: int
-
-
-SHARINGS = (*get_args(Sharing), "gated")
-SAFE: tuple[Sharing, ...] = ("fair", "tcp")
-"""A plan that is good under both is good on networks that were not set up for it."""
 EVENTS_PER_S = 200_000
 """Events that are simulated in a second, at least."""
 
-
-def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play, ...]:
-    """Return plays under some ways of sharing, with some seeds each."""
-    return tuple(
-        Play(sharing, seed) for seed in range(first, first + seeds) for sharing in sharings
-    )
-
-
 _HARM = 0.01
-"""By what share a job may be slower than it would be otherwise, under any way of sharing."""
+"""By what share a job may be slower than it would be otherwise."""
 
 _NOISES = (1.0, 2.0, 0.5)
 """Shares of the stated jitter at which a plan may harm no job."""
@@ -68,13 +50,13 @@ _HARMLESS, _HARMED = 0.99, 0.95
 Student's distribution over seeds. The former is asked for again and again, so it is larger."""
 
 _BATCHES = 16
-"""Times as many plays at most, where the first ones leave open whether a job is harmed."""
+"""Times as many seeds at most, where the first ones leave open whether a job is harmed."""
 
 _CLOCK_MS = 1.0
 """By up to this the clock of a job is wrong; NTP in a local network keeps within it."""
 
 WORTH = 2e-3
-"""Less gain than this is none: so much do plays differ by chance."""
+"""Less gain than this is none: so much do simulations differ by chance."""
 
 Values = tuple[float, ...]
 
@@ -109,72 +91,89 @@ def levels_of(part: Instance, levels: Levels | None = None) -> Levels:
     return kept or (dict.fromkeys(names, 1),)
 
 
+def mean_weights(instance: Instance, levels: Levels | None = None) -> Floats:
+    """Return what a job's time over its period counts in means of slowdowns, shape (means, jobs).
+
+    A slowdown is a multiple of the best period that the job can have, not of that at its place.
+    """
+    own = np.array(
+        [float(job.period * instance.slot_ms / instance.best_ms(job)) for job in instance.jobs]
+    )
+    rows = [[float(weight) for weight in level.values()] for level in levels_of(instance, levels)]
+    return np.asarray(np.array(rows) / np.sum(rows, axis=1, keepdims=True) * own)
+
+
 class Player:
     """Lets the jobs of an instance run under plans; a job has the same chance under each of them.
 
     Parameters
     ----------
-    plays
-        How; as many under each way of sharing. The slowdown of a job is the mean over them.
+    seeds
+        A simulation each. The slowdown of a job is the mean over them.
+    network
+        Of `NETWORKS`; that of the instance if None.
     noise
         Factor on the jitter of each job, 2 % where none is stated, and on errors of clocks.
         Without any, jobs with harmonic periods come round to the same meetings for ever, and a plan
         is judged by an accident.
     periods
-        For how many periods of the longest job a play lasts once it counts.
+        For how many periods of the longest job a simulation lasts once it counts.
     workers
-        Threads for the plays.
+        Threads for the simulations.
     levels
         Weights in the means of slowdowns that count; those of the jobs if left out.
 
     Attributes
     ----------
     weights
-        Of the jobs in these means, shape (means, jobs); those of a mean add up to 1.
+        As of `mean_weights`.
+    least
+        The means if no job is slower than its period.
     """
 
     def __init__(
         self,
         instance: Instance,
-        plays: Sequence[Play],
+        seeds: Sequence[int],
         *,
+        network: str | None = None,
         noise: float = 1.0,
         periods: int = PERIODS,
         workers: int = 1,
         levels: Levels | None = None,
     ) -> None:
         self.instance = instance
-        self.plays = tuple(plays)
+        self.seeds, self.network = tuple(seeds), network or instance.network
         self.noise, self._workers = noise, workers
         self._capacities = {link.name: link.capacity for link in instance.links}
         self._runners = [_with_noise(runner, noise) for runner in Runner.of_instance(instance)]
         longest = float(max(job.period for job in instance.jobs) * instance.slot_ms)
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
         self._own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
-        rows = [[float(w) for w in level.values()] for level in levels_of(instance, levels)]
-        self.weights = np.array(rows) / np.sum(rows, axis=1, keepdims=True)
+        self.weights = mean_weights(instance, levels)
+        self.least: Values = tuple(self.weights.sum(axis=1).tolist())
 
     @property
     def events(self) -> float:
         """Approximate number of events of all simulations: each burst begins and ends."""
         bursts = np.array([len(job.phases) for job in self.instance.jobs])
-        return float(2 * len(self.plays) * (self._horizon / self._own * bursts).sum())
+        return float(2 * len(self.seeds) * (self._horizon / self._own * bursts).sum())
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the mean iteration time of each job over its period, shape (jobs,)."""
-        return np.asarray(self.by_play(plan).mean(axis=0))
+        return np.asarray(self.by_seed(plan).mean(axis=0))
 
-    def by_play(self, plan: Plan) -> Floats:
-        """Return these means for each play, shape (plays, jobs).
+    def by_seed(self, plan: Plan) -> Floats:
+        """Return these means for each seed, shape (seeds, jobs).
 
-        A job that does not end an iteration within the play takes as long as that.
+        A job that does not end an iteration within the simulation takes as long as that.
         """
         each = partial(self._times, plan)
-        if min(self._workers, len(self.plays)) > 1:  # the event loop does not hold the interpreter
+        if min(self._workers, len(self.seeds)) > 1:  # the event loop does not hold the interpreter
             with ThreadPoolExecutor(self._workers) as pool:
-                times = list(pool.map(each, self.plays))
+                times = list(pool.map(each, self.seeds))
         else:
-            times = [each(play) for play in self.plays]
+            times = [each(seed) for seed in self.seeds]
         return np.asarray(np.array(times) / self._own)
 
     def value(self, slowdowns: Floats) -> float:
@@ -182,17 +181,17 @@ class Player:
         return self.values(slowdowns)[0]
 
     def values(self, slowdowns: Floats) -> Values:
-        """Return the weighted means of slowdowns; unweighted if all weights are 0."""
+        """Return the means of slowdowns, given times over periods."""
         return tuple((self.weights @ slowdowns).tolist())
 
     def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
-        """Return the rates on all links, as `Engine.traced` has them, in the first play."""
-        engine = self._start(plan, self.plays[0], watched=list(self._capacities))
+        """Return the rates on all links, as `Engine.traced` has them, with the first seed."""
+        engine = self._start(plan, self.seeds[0], watched=list(self._capacities))
         engine.run(self._horizon)
         return engine.traced()
 
-    def _times(self, plan: Plan, play: Play) -> Floats:
-        engine = self._start(plan, play)
+    def _times(self, plan: Plan, seed: int) -> Floats:
+        engine = self._start(plan, seed)
         engine.run(self._warm)
         earlier, gone = engine.ended()
         engine.run(self._horizon)
@@ -200,9 +199,9 @@ class Player:
         times = (spent - earlier) / np.maximum(count - gone, 1)
         return np.where(count > gone, times, self._horizon)
 
-    def _start(self, plan: Plan, play: Play, watched: Sequence[str] = ()) -> Engine:
+    def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
-        classes, sharing = plan.classes, play.sharing
+        classes, sharing = plan.classes, self.network
         runners = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._runners]
         if sharing == "gated":
             gated = (runner.name in plan.periods for runner in runners)
@@ -212,10 +211,10 @@ class Player:
             self._capacities,
             runners,
             sharing=cast("Sharing", sharing),
-            seed=play.seed,
+            seed=seed,
             watched=watched,
         )
-        wrong = np.random.default_rng(play.seed).uniform(-_CLOCK_MS, _CLOCK_MS, len(runners))
+        wrong = np.random.default_rng(seed).uniform(-_CLOCK_MS, _CLOCK_MS, len(runners))
         for index, job in enumerate(self.instance.jobs):
             slot, at = None, float(plan.offsets[job.name] * slot_ms)
             if job.name in plan.periods:
@@ -241,11 +240,11 @@ class Judge:
     """Weighted mean slowdown, and harm to jobs.
 
     A job is harmed if its upper confidence limit says that it may be slower than otherwise by more
-    than 1 %, under one of the ways of sharing.
+    than 1 %.
 
     Parameters
     ----------
-    levels
+    network, levels
         As of `Player`.
     tolerance
         The share by which jobs of less than the largest weight may be slower instead of 1 %.
@@ -265,8 +264,9 @@ class Judge:
     def __init__(
         self,
         instance: Instance,
-        plays: Sequence[Play],
+        seeds: Sequence[int],
         *,
+        network: str | None = None,
         workers: int = 1,
         periods: int = PERIODS,
         levels: Levels | None = None,
@@ -278,7 +278,8 @@ class Judge:
         self._player_at = cache(
             lambda noise, batch: Player(
                 instance,
-                _next_plays(plays, batch),
+                [seed + batch * len(seeds) for seed in seeds],
+                network=network,
                 noise=noise,
                 workers=workers,
                 periods=periods,
@@ -286,22 +287,20 @@ class Judge:
             )
         )
         self.player: Player = self._player_at(1.0, 0)
-        sharings = len({play.sharing for play in plays})
-        self._shape = len(plays) // sharings, sharings, len(instance.jobs)
         self._names = [job.name for job in instance.jobs]
         self._simulated: dict[object, Floats] = {}
         self._base_plan = base or Plan(instance.unshifted)
         self._base: dict[tuple[float, int], Floats] = {}
         free = self._base_at(1.0, 0)
-        self.base: Floats = free.mean(axis=(0, 1))
+        self.base: Floats = free.mean(axis=0)
         largest = max(job.weight for job in instance.jobs)
         lighter = np.array([job.weight < largest for job in instance.jobs])
         self._harm = np.where(lighter, max(tolerance, _HARM), _HARM)
-        self.limits: Floats = free.mean(axis=0).min(axis=0) * (1 + self._harm)
+        self.limits: Floats = self.base * (1 + self._harm)
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the slowdown of each job."""
-        return np.asarray(self._slowdowns(plan, 1.0, 0).mean(axis=(0, 1)))
+        return np.asarray(self._slowdowns(plan, 1.0, 0).mean(axis=0))
 
     def means(self, plan: Plan) -> Values:
         """Return the weighted mean slowdowns, without a penalty."""
@@ -317,12 +316,18 @@ class Judge:
         beyond = float((self._losses(plan, 1.0, 0).mean(axis=0) - self._harm).max())
         return (first + _PENALTY * max(0.0, beyond), *others)
 
+    def is_least(self, values: Values) -> bool:
+        """Return whether no plan can be noticeably better: no job is slower than its period."""
+        return all(
+            one <= other + WORTH for one, other in zip(values, self.player.least, strict=True)
+        )
+
     def is_harmless(self, plan: Plan) -> bool:
         """Return whether no job is harmed at half, once or twice the stated jitter."""
         return all(self._is_harmless_at(noise, plan) for noise in _NOISES)
 
     def _is_harmless_at(self, noise: float, plan: Plan) -> bool:
-        """Return whether no job is harmed, by as many plays as it takes to be sure."""
+        """Return whether no job is harmed, by as many seeds as it takes to be sure."""
         from scipy.special import stdtrit  # few plans come so far
 
         losses: list[Floats] = []
@@ -351,7 +356,7 @@ class Judge:
         return self._base[key]
 
     def _slowdowns(self, plan: Plan, noise: float, batch: int) -> Floats:
-        """Return slowdowns, shape (seeds, sharings, jobs); a plan is not simulated again."""
+        """Return slowdowns, shape (seeds, jobs); a plan is not simulated again."""
         if plan == self._base_plan:
             return self._base_at(noise, batch)
         rows = (
@@ -366,10 +371,4 @@ class Judge:
         return self._simulated[key]
 
     def _simulate(self, plan: Plan, noise: float, batch: int) -> Floats:
-        return self._player_at(noise, batch).by_play(plan).reshape(self._shape)
-
-
-def _next_plays(plays: Sequence[Play], batch: int) -> tuple[Play, ...]:
-    """Return as many plays again, with other seeds for each batch after the first."""
-    seeds = len({play.seed for play in plays})
-    return tuple(Play(play.sharing, play.seed + batch * seeds) for play in plays)
+        return self._player_at(noise, batch).by_seed(plan)

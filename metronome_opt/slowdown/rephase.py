@@ -3,8 +3,8 @@
 Of each connected component of jobs these are simulated: to leave everything as it is; the corrected
 claims where they are; a plan of minimum slowdown, rotated so that jobs wait little for it; and no
 job gated. A later one is taken over an earlier only if iterations become noticeably shorter, with
-the cost of waiting once counted in. However links are shared, no job may become slower than now:
-gates let go of slots that jobs cannot keep, so that little is lost where everything stays.
+the cost of waiting once counted in. No job may become slower than now: gates let go of slots that
+jobs cannot keep, so that little is lost where everything stays.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from metronome_opt.instance import Instance
 from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge, plays
+from metronome_opt.slowdown.player import Judge
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
-_FIRST_SEED = 300  # of plays; those of the search for plans have others
+_SEEDS = range(300, 308)  # those of the search for plans are others
 _SECONDS = 20.0  # at most, for a plan of minimum slowdown
 _MAX_NAMED = 3
 _PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
@@ -111,7 +111,7 @@ class _Group:
     @cached_property
     def _judge(self) -> Judge:
         periods = long_periods(self._instance)
-        return Judge(self._instance, plays(_FIRST_SEED, 4), periods=periods, base=self.stay)
+        return Judge(self._instance, _SEEDS, periods=periods, base=self.stay)
 
     # ------------------------------------------------------------------ what they may do
 
@@ -157,7 +157,7 @@ class _Group:
         chosen, judge = self.corrected, self._judge
         if not judge.is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
             chosen = self.stay
-        if self._value(chosen) > 1 + _CLOSE:
+        if self._value(chosen) > judge.player.least[0] + _CLOSE:
             for way in self._others():
                 if self._cost(chosen) - self._cost(way) >= _MIN_GAIN and judge.is_harmless(way):
                     chosen = way
@@ -191,7 +191,7 @@ class _Group:
     @property
     def is_slow(self) -> bool:
         """True if present iterations are noticeably longer than alone."""
-        return self._value(self.stay) > 1 + _CLOSE
+        return self._value(self.stay) > self._judge.player.least[0] + _CLOSE
 
     def _value(self, plan: Plan) -> float:
         return self._judge.means(plan)[0]

@@ -15,7 +15,6 @@ from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, minimise, minimum_time
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
-from metronome_opt.slowdown.player import SAFE, SHARINGS
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -31,7 +30,7 @@ def solve_slowdown(
     arguments: Arguments,
     *,
     stretch_limit: Exact | None = None,
-    sharing: str | None = None,
+    network: str | None = None,
     cushion_slots: int = 0,
     hyperperiod: int | None = None,
     tolerance: Exact | None = None,
@@ -48,7 +47,7 @@ def solve_slowdown(
         Objectives that `are_simulated`.
     levels
         Weights in the means that are minimised instead of those of the objectives.
-    arguments, stretch_limit, sharing, cushion_slots, tolerance
+    arguments, stretch_limit, network, cushion_slots, tolerance
         As of `metronome_opt.solve`.
 
     Returns
@@ -69,7 +68,7 @@ def solve_slowdown(
         stretch_limit=None if stretch_limit is None else _share("stretch_limit", stretch_limit),
         cushion_slots=cushion_slots,
         workers=arguments.workers,
-        sharings=_sharings(sharing),
+        network=network,
         start=None if start is None else Plan.of(instance.at_patterns(before), start),
         hyperperiod=hyperperiod,
         tolerance=_share("tolerance", tolerance or 0),
@@ -150,16 +149,6 @@ def _share(name: str, value: Exact) -> Fraction:
     if limit < 0:
         raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
     return limit
-
-
-def _sharings(sharing: str | None) -> Sequence[str]:
-    if sharing is None:
-        return SAFE
-    if sharing not in SHARINGS:
-        raise InputError(
-            f"sharing: {quote(sharing)} is not known; choose from {', '.join(SHARINGS)}"
-        )
-    return (sharing,)
 
 
 def _simulated(

@@ -16,9 +16,9 @@ from metronome_opt.instance import Instance
 from metronome_opt.result import Result
 from metronome_opt.schedule import Schedule
 from metronome_opt.slowdown.plan import Plan, expected_ms
-from metronome_opt.slowdown.player import PERIODS, Player, plays
+from metronome_opt.slowdown.player import PERIODS, Player
 
-_FIRST, _SEEDS = 300, 2  # seeds that no search uses
+_SEEDS = range(300, 304)  # that no search uses
 _MAX_EVENTS = 200_000  # a second at most, since no simulation was asked for
 _MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
@@ -45,19 +45,31 @@ class Times(NamedTuple):
     @classmethod
     def simulated(cls, instance: Instance, schedule: Schedule) -> Times:
         """Simulate jobs unshifted and not gated, and under a schedule."""
-        before = iteration_times(instance, Plan(instance.unshifted))
+        network = schedule.network or instance.network
+        before = iteration_times(instance, Plan(instance.unshifted), network)
+        return cls(before, cls.expected(instance, schedule, network))
+
+    @staticmethod
+    def expected(instance: Instance, schedule: Schedule, network: str) -> dict[str, Fraction]:
+        """Simulate jobs under a schedule on a network, as of `Player`."""
         kept = instance.at_patterns(schedule.patterns)
-        after = iteration_times(kept, Plan.of(kept, schedule))
-        return cls(before, instance.per_work(after, schedule.patterns))
+        times = iteration_times(kept, Plan.of(kept, schedule), network)
+        return instance.per_work(times, schedule.patterns)
 
 
-def iteration_times(instance: Instance, plan: Plan) -> dict[str, Fraction]:
-    """Return the mean iteration time of each job under a plan, in ms.
+def iteration_times(
+    instance: Instance, plan: Plan, network: str | None = None
+) -> dict[str, Fraction]:
+    """Return the mean iteration time of each job under a plan, in ms, as `solve` states them.
 
-    As `solve` states them: the mean over fair sharing and TCP, with computing times that vary by
-    the jitter of each job. The same arguments give the same times.
+    Computing times vary by the jitter of each job. The same arguments give the same times.
+
+    Parameters
+    ----------
+    network
+        As of `Player`.
     """
-    let_run = partial(Player, instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
+    let_run = partial(Player, instance, _SEEDS, network=network, workers=os.cpu_count() or 1)
     affordable = int(PERIODS * _MAX_EVENTS / max(1.0, let_run().events))
     player = let_run(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
     names = (job.name for job in instance.jobs)

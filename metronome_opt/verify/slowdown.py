@@ -44,7 +44,8 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
     and for the shares of two jobs on a link that cannot carry both at once. So for prices from 0
     on, the weighted sum of slowdowns is at least the sum over jobs of ``weight * s + cost / s``,
     where `cost` is what the shares of the job cost, less all prices. Of several patterns the
-    smallest load and the shortest time for the same work count.
+    smallest load and the shortest time for the same work count. Here `s` is time over period, and
+    `weight` that of the job times its period over its best one.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     links = schedule.bound_prices or {}
@@ -89,7 +90,9 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
             / work
             for work, each in job.variants
         )
-        total += _minimum(weight, costs[job.name], alone / job.period)
+        period_ms = Fraction(job.period * instance.slot_ms)
+        each_weight = weight * period_ms / (job.best_ms or period_ms)
+        total += _minimum(each_weight, costs[job.name], alone / job.period)
     if bound > total / weights:
         proved = f"the stated prices prove only {float(total / weights):.9g}"
         yield Violation("lower_bound", str(bound), proved)
@@ -170,7 +173,7 @@ def _least_meeting(burst: _Burst, others: list[_Burst]) -> Fraction:
     return least
 
 
-def _minimum(weight: int, cost: Fraction, alone: Fraction) -> Fraction:
+def _minimum(weight: Fraction, cost: Fraction, alone: Fraction) -> Fraction:
     """Return the minimum of ``weight * s + cost / s`` for ``s >= alone``; a root rounded down."""
     if cost <= weight * alone**2:
         return weight * alone + cost / alone  # it rises from there on

@@ -127,11 +127,13 @@ def _truth(instance: Instance, kept: Instance, schedule: Schedule) -> dict[str, 
 
 
 def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction], *, alike: bool) -> Fraction:
-    """Return the mean of iteration time over period, weighted unless all jobs count alike."""
+    """Return the mean of iteration time over the best one, weighted unless all count alike."""
     weights = {job.name: 1 if alike else job.weight for job in instance.jobs}
     total = sum(
         (
-            weights[job.name] * expected_ms[job.name] / (instance.slot_ms * job.period)
+            weights[job.name]
+            * expected_ms[job.name]
+            / (job.best_ms or instance.slot_ms * job.period)
             for job in instance.jobs
         ),
         Fraction(0),

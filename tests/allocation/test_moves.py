@@ -25,7 +25,7 @@ def occupancy(outlook: Outlook, *nodes: str) -> Occupancy:
     """Return a job on some of three nodes of four GPUs, on a switch of 100 Mbit/s."""
     job = Demand("job", len(nodes), Resources(gpus=1), traffic, length_ms=100_000.0)
     other = replace(job, name="other", tasks=2)
-    cluster = Occupancy(room(switch(3, 4)), [], Meetings(["fair"]), outlook)
+    cluster = Occupancy(room(switch(3, 4)), [], Meetings("fair"), outlook)
     cluster.add(Placed(other, cluster.room.placement(["node-02", "node-02"], other)))
     cluster.add(Placed(job, cluster.room.placement(nodes, job)))
     return cluster

@@ -29,7 +29,7 @@ def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
     free.free[:, 1] = 2, 2, 1, 0
     each = Resources(cpu_millicores=1)
     one, new = (Demand(name, 2, each, lambda _: pattern(10, 90)) for name in ("one", "new"))
-    occupancy = Occupancy(free, [], Meetings(["fair"]), Outlook())
+    occupancy = Occupancy(free, [], Meetings("fair"), Outlook())
     occupancy.add(Placed(one, free.placement(["node-00", "node-01"], one)))
     best = occupancy.best(new)
     assert best is not None
@@ -40,7 +40,7 @@ def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
 def test_jobs_meet_with_their_jitter_or_the_usual_one() -> None:
     def cost(jitter: float | None) -> float:
         one = replace(pattern(50, 50), jitter=jitter)
-        return sum(Meetings(["tcp"]).slowdowns((one, 1, 1), (pattern(52, 50), 1, 1), 100))
+        return sum(Meetings("tcp").slowdowns((one, 1, 1), (pattern(52, 50), 1, 1), 100))
 
     assert cost(None) == cost(JITTER)
     assert cost(0.2) > cost(0.01) + 0.01
@@ -49,6 +49,6 @@ def test_jobs_meet_with_their_jitter_or_the_usual_one() -> None:
 def test_job_on_a_failed_link_does_not_take_for_ever_to_meet() -> None:
     """An iteration of 1 Mbit/s lasts a million times as long as that of the other job."""
     slow = pattern(0, 10**8, rate=1)
-    mine, theirs = Meetings(["fair"]).slowdowns((pattern(50, 50), 1, 1), (slow, 1, 1), 100)
+    mine, theirs = Meetings("fair").slowdowns((pattern(50, 50), 1, 1), (slow, 1, 1), 100)
     assert mine == pytest.approx(0.005, abs=0.003)  # bursts have 99 Mbit/s, half of the time
     assert theirs == 0

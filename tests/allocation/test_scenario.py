@@ -55,7 +55,7 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
 
 
 @pytest.mark.slow
-def test_places_are_compared_with_the_nearest_in_unseen_plays() -> None:
+def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
     """By prices the jobs of some clusters fare worse than at the nearest places."""
     for seed in range(25):
         scenario = draw_scenario(seed)
@@ -67,7 +67,7 @@ def test_places_are_compared_with_the_nearest_in_unseen_plays() -> None:
             )
             assert reached.slowdown <= near.slowdown <= free.slowdown
             assert found.comparison.endswith(
-                f"seen: {reached.slowdown:.4f} with slots at these places, {near.slowdown:.4f} at "
+                f"fair: {reached.slowdown:.4f} with slots at these places, {near.slowdown:.4f} at "
                 f"the nearest, {free.slowdown:.4f} there with no job gated"
             )
 

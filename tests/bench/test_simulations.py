@@ -269,6 +269,16 @@ def test_an_undisturbed_scenario_is_simulated_once(conditions: dict[str, Any], s
     assert [case.fields["seed"] for case in planned] == list(range(seeds))
 
 
+def test_a_network_at_random_takes_several_seeds() -> None:
+    given = a_study(grid={})
+    assert given.cluster is not None
+    given = given.model_copy(
+        update={"cluster": given.cluster.model_copy(update={"network": "tcp"})}
+    )
+    planned = plan(given, given.cells, ["x"], seeds=None, limits=LIMITS)
+    assert [case.fields["seed"] for case in planned] == [0, 1]
+
+
 def test_conditions_are_those_of_the_cell_with_changes() -> None:
     study = a_study(conditions={"sharing": "tcp"})
     planned = plan(
@@ -281,7 +291,7 @@ def test_conditions_are_those_of_the_cell_with_changes() -> None:
         ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
         ({"jitter": 0}, "jitter: is varied by the study"),
         ({"horizon_s": 0}, "horizon_s: must be more than 0.0, got 0"),
-        ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
+        ({"sharing": "best"}, "sharing: must be 'fair', 'tcp', 'weighted' or 'strict', got 'best'"),
     ):
         with pytest.raises(InputError, match=message):
             plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)

@@ -66,6 +66,17 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     assert {path: path.read_bytes() for path in written} == written
 
 
+def test_network_goes_before_the_conditions(folder: Path, capsys: Captured) -> None:
+    line = "simulate pair.yaml --output out --policy default --seeds 1"
+    assert metronome(f"{line} --network tcp") == 0
+    (record,) = records(folder / "out")
+    assert record.conditions.sharing == "tcp"
+    error = error_of(capsys, f"{line} --network best")
+    assert "sharing: must be 'fair', 'tcp', 'weighted' or 'strict', got 'best'" in error
+    error = error_of(capsys, f"{line} --network tcp --set sharing=fair")
+    assert "--network: conflicts with sharing of --set; give one of the two" in error
+
+
 @pytest.mark.slow
 def test_unfinished_cells_are_reported(folder: Path, capsys: Captured) -> None:
     line = "simulate endless.yaml --output out --jobs 2"

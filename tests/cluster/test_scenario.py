@@ -34,6 +34,15 @@ def test_a_state_and_its_scenario_have_one_instance() -> None:
     ]
 
 
+def test_a_state_keeps_the_network_of_its_cluster() -> None:
+    over_tcp = cluster([2, 2]).model_copy(update={"network": "tcp"})
+    state = state_of(over_tcp, A, B)
+    assert scenario_of(state).cluster.network == instance_of(state).network == "tcp"
+    assert document_of(state)["cluster"]["network"] == "tcp"
+    assert "network" not in document_of(usual())["cluster"]
+    assert "network" not in usual().cluster.to_dict()
+
+
 def test_nodes_have_what_a_scenario_can_use() -> None:
     state = state_of(cluster([2, 2]), A, B, running("s", "n2", gpus=1))  # s sends nothing
     state.apply(NodeChanged(node="n1", up=False))
@@ -70,7 +79,7 @@ def test_solved_periods_divide_the_hyperperiod() -> None:
     jobs = [running(name, "n0 n1", (0, 100, 100), period=200, gpus=1) for name in "ab"]
     state = state_of(cluster([2, 2], hyperperiod=2200), *jobs)
     problem = scenario_of(state)
-    result = solve(problem, time_limit=5, stretch_limit="15%", sharing="fair", workers=1)
+    result = solve(problem, time_limit=5, stretch_limit="15%", network="fair", workers=1)
     found = result.schedule
     assert found.stretch == {"a": 20, "b": 20}
     assert take_over(state, found)

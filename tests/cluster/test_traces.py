@@ -26,9 +26,11 @@ SHARED = Path(__file__).parents[3] / "shared" / "data" / "kineto"
 # first two are one burst, and the last one, of 10 kB, is too short to be one.
 STEP = ((20.0, 4.0, 1.0), (24.5, 5.5, 1.0), (60.0, 5.0, 1.0), (66.5, 0.05, 0.0025))
 # In a ring of four a rank sends 3/2 of a message of 4 MB: 12 MB in 10 ms, 6.015 MB in 5 ms.
-PHASES = [
-    {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 9600},
-    {"start_ms": 40.0, "length_ms": 5.0, "rate_mbps": 9624},
+# The short one is of the same kind, and counts with the one before.
+REDUCED = {"collective": "all-reduce"}
+PHASES: list[dict[str, Any]] = [
+    {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 9600, **REDUCED, "bytes": 8_000_000},
+    {"start_ms": 40.0, "length_ms": 5.0, "rate_mbps": 9624, **REDUCED, "bytes": 4_010_000},
 ]
 MESSAGES = 12.01e6
 
@@ -155,7 +157,9 @@ def test_without_bytes_the_rate_is_asked_for(
     assert capsys.readouterr().out.count("at an unknown rate: the trace tells no bytes") == 2
     assert main(["profile", str(path), "--rate-mbps", "25000", "--json"]) == 0
     traffic = json.loads(capsys.readouterr().out)["traffic"]
-    assert traffic["phases"] == [{**phase, "rate_mbps": 25000} for phase in PHASES]
+    times = ("start_ms", "length_ms")
+    known = [{key: phase[key] for key in times} for phase in PHASES]
+    assert traffic["phases"] == [{**phase, "rate_mbps": 25000} for phase in known]
     path.write_text(kineto(MARKED))
     assert main(["profile", str(path), "--rate-mbps", "25000"]) == 2
     assert f"{path}: tells what was sent" in capsys.readouterr().err
@@ -204,7 +208,7 @@ def test_a_collective_of_several_ranks_begins_with_the_last(
     found = profile_traces(read_traces(path))
     assert found.skew_ms == pytest.approx(3)
     # 6 MB are sent in 7 ms.
-    phase = {"start_ms": 0.0, "length_ms": 7.0, "rate_mbps": 6857}
+    phase = {"start_ms": 0.0, "length_ms": 7.0, "rate_mbps": 6857, **REDUCED, "bytes": 4_000_000}
     assert found.traffic == {"period_ms": 100.0, "phases": [phase]}
 
 
@@ -238,7 +242,7 @@ def inspected(*, verbose: bool, once: bool = False) -> str:
 def test_lines_of_an_inspector_with_times_of_events(tmp_path: Path, once: bool) -> None:
     found = profiled(tmp_path / "a.jsonl", inspected(verbose=True, once=once))
     # 6 MB are sent in 10 ms.
-    phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 4800}
+    phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 4800, **REDUCED, "bytes": 4_000_000}
     assert found.traffic == {"period_ms": 100.0, "phases": [phase]}
     assert found.message_bytes == 4e6
 

@@ -122,6 +122,7 @@ def test_no_gpu_is_given_twice(free: dict[str, int], wanted: list[tuple[int, int
         ("background", {"up": "-5%"}, "background.up: must be a share such as 30% or a rate such"),
         ("traffic_classes", 0, "traffic_classes: must be at least 1"),
         ("traffic_classes", 9, "traffic_classes: must be at most 8"),
+        ("network", "rdma", "network: must be 'fair', 'tcp', 'weighted' or 'strict', got 'rdma'"),
         ("background", {"up": 5}, "background.up: must be a share such as 30% or a rate such"),
     ],
 )
@@ -152,5 +153,6 @@ def test_leaf_spine_in_full() -> None:
     assert network.rack_cost == {("rack-0", "rack-1"): 2, ("rack-1", "rack-0"): 2}
     assert alike(background={"rack-0-uplink": "40%"}).capacities["rack-0-uplink"] == 45_000
     assert (network.traffic_classes, alike(traffic_classes=4).traffic_classes) == (1, 4)
+    assert (network.network, alike(network="tcp").network) == ("fair", "tcp")
     # 16 cores and 128 GiB for each GPU.
     assert network.nodes[0].has.vector == (2, 32_000, 262_144)

@@ -205,7 +205,7 @@ def test_scenario_uses_records(tmp_path: Path) -> None:
         Phase(start=30, length=8, rate=2000),
     )
     assert one.period == 40
-    titles = {entry.title for entry in problem.traffic}
+    titles = {entry.traffic.title for entry in problem.traffic}
     assert titles == {"Tiny, measured on Old Faithful (cpu, 2 threads)"}
 
 
@@ -240,7 +240,7 @@ def test_shipped_records_are_found_by_the_gpu(name: str) -> None:
         pytest.approx(42.149 + 99.531 + 7.418),
     ]
     assert [job.jitter for job in problem.instance.jobs] == [0.1022, 0.0021]
-    assert {entry.job.algorithm for entry in problem.traffic} == {"ring"}
+    assert {entry.traffic.algorithm for entry in problem.traffic} == {"ring"}
 
 
 def test_records_of_ones_own_come_first_whatever_the_gpu(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_records_of_ones_own_come_first_whatever_the_gpu(tmp_path: Path) -> None
     document = json.loads(path.read_text())
     document["cluster"] |= gpu("H200")
     path.write_text(json.dumps(document))
-    assert [entry.title for entry in load(path).traffic] == [
+    assert [entry.traffic.title for entry in load(path).traffic] == [
         "BERT, measured on Old Faithful (cpu, 2 threads)"
     ]
 
@@ -284,7 +284,7 @@ def test_a_step_that_was_not_measured_is_one_line(
 
 def test_jobs_of_the_shipped_scenario_are_of_all_models_and_meet() -> None:
     problem = load("paper-24-measured")
-    assert {entry.title for entry in problem.traffic} == {
+    assert {entry.traffic.title for entry in problem.traffic} == {
         f"{read_workload(path).name}, measured on NVIDIA H200 (cuda)"
         for path in find_workloads().values()
     }

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.engine.conditions import TCP, Conditions, Growth, Sharing, TcpShares
+from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner, Slot
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance, Job, Sharing
 from metronome_opt.simulate.measures import Run
 from tests.builders import network
 

@@ -7,9 +7,10 @@ from typing import cast
 
 import pytest
 
-from metronome_opt.engine.conditions import Sharing, TcpShares
+from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner
+from metronome_opt.instance import Sharing
 from tests.simulate.runs import finish
 
 # 10 ms of computing, then 30 ms at all that the link carries.

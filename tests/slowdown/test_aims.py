@@ -19,7 +19,7 @@ from metronome_opt.result import Result
 from metronome_opt.slowdown.front import slowdown_front
 from metronome_opt.slowdown.minimise import Terms
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, Judge, is_better, lowest, plays
+from metronome_opt.slowdown.player import Judge, is_better, lowest
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
 from tests.builders import job, network
@@ -61,7 +61,7 @@ def test_heaviest_job_is_as_fast_as_in_any_alternative(seed: int) -> None:
     result = minimum(pair, objective="strict")
     assert_sound(result)
     assert_harmless(result)
-    judge = Judge(pair, plays(1000, 1, SAFE), periods=200)
+    judge = Judge(pair, range(1000, 1002), periods=200)
     best = min(
         judge.slowdowns(plan)[0] for plan in alternatives(pair, judge) if judge.is_harmless(plan)
     )
@@ -87,7 +87,7 @@ def test_delay_is_stated_and_checked() -> None:
 def test_larger_tolerance_is_never_worse(seed: int) -> None:
     trio, values = drawn(seed, 3), []
     for tolerance in (None, "1%", "10%", "40%"):
-        result = minimum(trio, sharing="fair", tolerance=tolerance)
+        result = minimum(trio, network="fair", tolerance=tolerance)
         assert_sound(result)
         values.append(result.objective or 0)
         assert result.simulated is not None

@@ -17,7 +17,7 @@ from metronome_opt.slowdown.candidates import Candidates
 from metronome_opt.slowdown.descent import OtherSlots, descend
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge, plays
+from metronome_opt.slowdown.player import Judge
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
 from tests.builders import HARD, job, network
@@ -72,7 +72,7 @@ def test_ctrl_c_is_noticed_at_any_step(
 
     solve(TIGHT, time_limit=1, workers=1)  # what is loaded before is not interrupted
     monkeypatch.setattr(owner, step, interrupted)
-    result = solve(TIGHT, time_limit=None, workers=1, sharing="fair")
+    result = solve(TIGHT, time_limit=None, workers=1, network="fair")
     assert steps
     assert result.stop is Stop.INTERRUPTED
     assert_sound(result)
@@ -127,13 +127,13 @@ def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) 
         return real(judge, plan)
 
     monkeypatch.setattr(Judge, "is_harmless", last)
-    terms = Terms(sharings=("fair",))
+    terms = Terms(network="fair")
     assert minimise(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
     assert len(judged) == 1
 
 
 def test_no_job_is_changed_after_time_limit() -> None:
-    judge = Judge(ALTERNATING, plays(0, 1))
+    judge = Judge(ALTERNATING, range(1))
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
     moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0)

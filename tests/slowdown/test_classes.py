@@ -16,7 +16,7 @@ from metronome_opt.schedule import Schedule, read_schedule, write_schedule
 from metronome_opt.slowdown.descent import in_order, urgency, weight
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.player import Player
 from metronome_opt.solvers.budget import Budget
 from tests.builders import job, network
 from tests.scenario.examples import scenario
@@ -38,9 +38,9 @@ def served(instance: Instance, classes: int) -> Instance:
 
 
 def test_a_class_helps_the_heavy_job_where_slots_do_not() -> None:
-    without, result = (minimum(served(SHORT, count), sharing="fair") for count in (1, 2))
+    without, result = (minimum(served(SHORT, count), network="fair") for count in (1, 2))
     assert_sound(result)
-    assert_harmless(result, ["fair"])
+    assert_harmless(result)
     assert result.schedule.classes == {"a": 1, "b": 0}
     assert result.schedule.expected_ms is not None
     assert float(result.schedule.expected_ms["a"]) == pytest.approx(40 * 5, rel=1e-3)
@@ -73,7 +73,7 @@ def test_more_classes_are_never_worse(seed: int) -> None:
         jobs.append(job(name, period, (0, length, 100), weight=draw.randint(1, 4)))
     values = []
     for count in (1, 2, 3, 8):
-        result = minimum(served(network(*jobs), count), sharing="fair")
+        result = minimum(served(network(*jobs), count), network="fair")
         assert_sound(result)
         assert max((result.schedule.classes or {"": 0}).values()) < count
         assert result.objective is not None
@@ -104,7 +104,7 @@ def test_short_bursts_are_urgent() -> None:
 
 def test_gated_jobs_go_first_within_their_class() -> None:
     """Alone in the higher class a is never late, whoever keeps slots."""
-    player = Player(SHORT, plays(0, 1, ["gated"]))
+    player = Player(SHORT, (0,), network="gated")
     gated = Plan(SHORT.unshifted, {"b": 100})
     late, alone = (player.slowdowns(each)[0] for each in (gated, gated.in_classes({"a": 1})))
     assert late > 1.1
@@ -115,9 +115,9 @@ def test_gated_jobs_go_first_within_their_class() -> None:
 def test_a_start_of_too_many_classes_is_not_taken() -> None:
     told = Plan(SHORT.unshifted).in_classes({"a": 3})
     for count in (1, 2):
-        outcome = minimise(SHORT, Terms(start=told, classes=count, sharings=("fair",)), Budget())
+        outcome = minimise(SHORT, Terms(start=told, classes=count, network="fair"), Budget())
         assert max(outcome.plan.classes.values(), default=0) < count
-    terms = Terms(start=told, classes=4, sharings=("fair",))
+    terms = Terms(start=told, classes=4, network="fair")
     assert minimise(SHORT, terms, Budget()).plan.classes in (told.classes, {"a": 1}, {"a": 2})
 
 
@@ -133,7 +133,7 @@ def test_files_keep_classes(tmp_path: Path) -> None:
     instance, path, out = served(SHORT, 2), tmp_path / "instance.json", tmp_path / "schedule.json"
     write_instance(instance, path)
     assert read_instance(path) == instance
-    command = ["solve", str(path), "--sharing", "fair", "--output", str(out)]
+    command = ["solve", str(path), "--network", "fair", "--output", str(out)]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0
     assert "traffic" in told.stdout

@@ -11,14 +11,14 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.slowdown.minimise import is_short
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, Judge, Player, plays
+from metronome_opt.slowdown.player import Judge, Player
 from tests.builders import job, network
 from tests.slowdown.cases import NESTED, TIGHT
 
 
 def test_harm_outweighs_gain() -> None:
     alone = network(job("a", 20, (0, 6, 100), jitter=0.0))
-    judge = Judge(alone, plays(0, 1))
+    judge = Judge(alone, range(1))
     # Slower by 1 %, which is allowed, and by 10 %: 9 % of it ten times more.
     assert judge.value(Plan({"a": 0}, {"a": 22})) == pytest.approx(1.1 + 10 * 0.09)
 
@@ -37,30 +37,27 @@ def test_hyperperiods_stay_within_limit() -> None:
 
 
 def judge_of(
-    losses: Callable[[float, str, int], float], monkeypatch: pytest.MonkeyPatch
+    losses: Callable[[float, int], float], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Judge, Plan]:
-    """Return a judge for whose plays jobs lose a share under a plan, and that plan.
+    """Return a judge in whose simulations jobs lose a share under a plan, and that plan.
 
-    The share is a function of the factor on jitter, the way of sharing, and the seed.
+    The share is a function of the factor on jitter, and the seed.
     """
     plan = Plan(TIGHT.unshifted, dict.fromkeys("abc", 21))
 
-    def by_play(player: Player, given: Plan) -> Floats:
+    def by_seed(player: Player, given: Plan) -> Floats:
         gated = given == plan
-        rows = [1.2 * (1 + gated * losses(player.noise, *play)) for play in player.plays]
+        rows = [1.2 * (1 + gated * losses(player.noise, seed)) for seed in player.seeds]
         return np.array([[1.2, row, 1.2] for row in rows])
 
-    monkeypatch.setattr(Player, "by_play", by_play)
-    return Judge(TIGHT, plays(0, 4)), plan
+    monkeypatch.setattr(Player, "by_seed", by_seed)
+    return Judge(TIGHT, range(4)), plan
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("sharing", SAFE)
-def test_harm_under_one_sharing_rule_at_one_jitter_counts(
-    noise: float, sharing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lost(share: float) -> Callable[[float, str, int], float]:
-        return lambda *of: share if of[:2] == (noise, sharing) else -0.1
+def test_harm_at_one_jitter_counts(noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(share: float) -> Callable[[float, int], float]:
+        return lambda *of: share if of[0] == noise else -0.1
 
     judge, plan = judge_of(lost(0.009), monkeypatch)
     assert judge.is_harmless(plan)
@@ -69,10 +66,10 @@ def test_harm_under_one_sharing_rule_at_one_jitter_counts(
 
 
 def test_upper_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loss of 0.5 % in the mean may be one of 1 %, as long as there are few plays."""
+    """A loss of 0.5 % in the mean may be one of 1 %, as long as there are few seeds."""
     played: set[int] = set()
 
-    def uneven(_: float, __: str, seed: int) -> float:
+    def uneven(_: float, seed: int) -> float:
         played.add(seed)
         return 0.005 + (0.008 if seed % 2 else -0.008)
 
@@ -88,14 +85,14 @@ def test_upper_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loss_by_chance_does_not_count_as_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first four seeds lose 2 % in the mean, give or take; the others nothing."""
-    judge, plan = judge_of(lambda *of: 0.08 * (of[2] == 3), monkeypatch)
+    judge, plan = judge_of(lambda *of: 0.08 * (of[1] == 3), monkeypatch)
     assert judge.is_harmless(plan)
 
 
-def test_what_is_certain_harm_is_not_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_certain_harm_is_not_simulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     played: set[int] = set()
 
-    def much(_: float, __: str, seed: int) -> float:
+    def much(_: float, seed: int) -> float:
         played.add(seed)
         return 0.05 + 0.001 * seed
 
@@ -105,27 +102,27 @@ def test_what_is_certain_harm_is_not_played_again(monkeypatch: pytest.MonkeyPatc
 
 
 def test_unshifted_jobs_do_no_harm() -> None:
-    judge = Judge(NESTED, plays(0, 1))
+    judge = Judge(NESTED, range(1))
     assert judge.value(Plan(NESTED.unshifted)) == judge.player.value(judge.base)
     assert np.allclose(judge.base, judge.player.slowdowns(Plan(NESTED.unshifted)))
     assert judge.is_harmless(Plan(NESTED.unshifted))
     later = Plan({"a": 0, "b": 3})
     assert np.allclose(judge.slowdowns(later), judge.player.slowdowns(later))
     assert not np.allclose(judge.slowdowns(later), judge.base)
-    assert np.array_equal(Judge(NESTED, plays(0, 1), base=later).base, judge.slowdowns(later))
+    assert np.array_equal(Judge(NESTED, range(1), base=later).base, judge.slowdowns(later))
 
 
 def test_plan_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as it was asked about, the time limit was exceeded."""
-    judge = Judge(NESTED, plays(0, 1))
+    judge = Judge(NESTED, range(1))
     played: list[Plan] = []
-    real = judge.player.by_play
+    real = judge.player.by_seed
 
     def counted(plan: Plan) -> Floats:
         played.append(plan)
         return real(plan)
 
-    monkeypatch.setattr(judge.player, "by_play", counted)
+    monkeypatch.setattr(judge.player, "by_seed", counted)
     first, second = Plan({"a": 0, "b": 3}), Plan({"b": 3, "a": 0}, {"a": 40})
     values = [judge.value(plan) for plan in (first, second)]
     assert [judge.value(Plan({"b": 3, "a": 0}, periods)) for periods in ({}, {"a": 40})] == values

@@ -103,15 +103,15 @@ def test_jobs_that_meet_are_gated_together() -> None:
     assert gated_jobs(fewer) == "a b"
 
 
-@pytest.mark.parametrize("sharing", ["fair", "tcp", "gated"])
-def test_some_of_the_jobs_that_meet_are_gated_if_sharing_is_known(sharing: str) -> None:
-    result = minimum(TIGHT, sharing=sharing)
+@pytest.mark.parametrize("shared", ["fair", "tcp", "gated"])
+def test_some_of_the_jobs_that_meet_may_be_gated(shared: str) -> None:
+    result = minimum(TIGHT, network=shared)
     assert_sound(result)
-    assert_harmless(result, [sharing])
+    assert_harmless(result)
     assert result.objective is not None
     assert result.simulated is not None
     assert result.objective <= sum(result.simulated.unshifted_ms.values()) / 300 + 1e-5
-    fits = minimum(NESTED, sharing=sharing)
+    fits = minimum(NESTED, network=shared)
     assert_sound(fits)
     assert fits.objective is not None
     assert fits.objective < NEARLY_ALONE
@@ -128,7 +128,7 @@ def test_results_pass_check(seed: int) -> None:
         workers=2,
         seed=seed,
         stretch_limit=draw.choice((None, "20%")),
-        sharing=draw.choice((None, "fair", "tcp", "gated")),
+        network=draw.choice((None, "fair", "tcp", "gated")),
         cushion_slots=draw.choice((0, 0, 2)),
     )
     if result.objective is not None:
@@ -142,7 +142,7 @@ def test_results_pass_check(seed: int) -> None:
 @pytest.mark.slow
 def test_equal_seeds_give_equal_results() -> None:
     once, again = (
-        solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", sharing="tcp")
+        solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", network="tcp")
         for _ in range(2)
     )
     assert once.offsets == again.offsets

@@ -65,11 +65,11 @@ def test_jobs_are_stretched_as_far_as_it_pays() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", [None, "fair"])
+@pytest.mark.parametrize("shared", [None, "tcp"])
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4, 5))]
 )
-def test_larger_limit_is_never_worse(sharing: str | None, seed: int) -> None:
+def test_larger_limit_is_never_worse(shared: str | None, seed: int) -> None:
     draw = Random(seed)
     jobs = []
     for name in "abc"[: draw.randint(2, 3)]:
@@ -78,7 +78,7 @@ def test_larger_limit_is_never_worse(sharing: str | None, seed: int) -> None:
         jobs.append(job(name, period, burst, weight=draw.randint(1, 3)))
     values = []
     for limit in (0, "3%", "10%", "20%", None):
-        result = minimum(network(*jobs), stretch_limit=limit, sharing=sharing)
+        result = minimum(network(*jobs), stretch_limit=limit, network=shared)
         assert_sound(result)
         values.append(result.objective or 0)
     assert all(more <= less for less, more in pairwise(values))
@@ -100,10 +100,10 @@ def test_stretch_limit_allows_more_and_is_stated() -> None:
     }
 
 
-@pytest.mark.parametrize(("limit", "sharing"), [(20, None), (41, "fair")])
-def test_stretched_jobs_keep_hyperperiod_limit(limit: int, sharing: str | None) -> None:
+@pytest.mark.parametrize(("limit", "shared"), [(20, "tcp"), (41, "fair")])
+def test_stretched_jobs_keep_hyperperiod_limit(limit: int, shared: str) -> None:
     limited = Instance.from_dict(TIGHT.to_dict(), hyperperiod_limit=limit)
-    options: dict[str, Any] = {"stretch_limit": "20%", "sharing": sharing}
+    options: dict[str, Any] = {"stretch_limit": "20%", "network": shared}
     assert_sound(solve(limited, time_limit=None, workers=1, **options))
 
 

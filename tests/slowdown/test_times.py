@@ -17,7 +17,7 @@ from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions, simulate_schedule
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Play, Player
+from metronome_opt.slowdown.player import Player
 from metronome_opt.slowdown.times import Times, iteration_times
 from tests.builders import job, network
 from tests.simulate.runs import links
@@ -63,7 +63,7 @@ def test_very_different_periods_shorten_simulation(
         jobs = job("a", longest, (0, 20, 60)), job("b", 4, (0, 2, 60))
         instance = network(*jobs, capacity=100)
         iteration_times(instance, Plan(instance.unshifted))
-    # 50 periods of the longest in 4 plays; a burst is 2 events, of which b has one in 4 slots.
+    # 50 periods of the longest and 4 seeds; a burst is 2 events, of which b has one in 4 slots.
     assert played[0] == 50 * 4 * 2 * (1 + 40 / 4)
     assert played[1] == (10 + 19) * 4 * 2 * (1 + 4000 / 4)  # 19 of 40: 200,000 of 400,400
     assert played[2] == (10 + 5) * 4 * 2 * (1 + 16000 / 4)
@@ -128,7 +128,7 @@ def test_solve_prints_simulated_times(solver: str, tmp_path: Path, capsys: Captu
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["paper", "weights", "fabric"])
 def test_printed_times_are_near_to_simulations_without_jitter(family: str) -> None:
-    """Beside plays without jitter, under fair sharing: 5 % in the median, 20 % at worst."""
+    """Beside simulations without jitter, under fair sharing: 5 % in the median, 20 % at worst."""
     off: list[np.ndarray] = []
     for member in read_suite(SUITES / family).members("test"):
         instance = member.instance
@@ -146,7 +146,7 @@ def test_printed_times_are_near_to_simulations_without_jitter(family: str) -> No
             conditions=Conditions(horizon_s=longest / 1000),
             enforce=False,
         ).jobs["iteration_mean_ms"]
-        gated = Player(instance, (Play("fair", 0),), noise=0.0)
+        gated = Player(instance, (0,), noise=0.0)
         kept = gated.slowdowns(Plan.of(instance, schedule)) * periods
         for shown, played in ((times.before, free.to_numpy()), (times.after, kept)):
             off.append(np.abs([float(time) for time in shown.values()] / played - 1))

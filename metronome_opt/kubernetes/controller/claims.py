@@ -85,6 +85,7 @@ def claim_manifests(
 
     def manifest(pod: Pod, number: int, node: str) -> Manifest:
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
+        flows = routes[number].count(routes[number][0]) if routes[number] else 1
         return {
             "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",
             "kind": CLAIM,
@@ -94,7 +95,7 @@ def claim_manifests(
                 "labels": claim_labels(claim.job),
                 "ownerReferences": [owner],
             },
-            "spec": claim_spec(claim.gang, number, (node, routes[number]), slot_us, times),
+            "spec": claim_spec(claim.gang, number, (node, routes[number]), slot_us, times, flows),
         }
 
     return [manifest(*task) for task in tasks]

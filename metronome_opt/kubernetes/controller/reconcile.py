@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.moves import decide_moves, moved
-from metronome_opt.cluster.placing import at_rate, decide, place_job
+from metronome_opt.cluster.placing import at_place, decide, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.waiting import Wait
 from metronome_opt.errors import InputError, MetronomeError
@@ -243,7 +243,7 @@ class Controller:
             if len(assigned) == gang.tasks:
                 spec, nodes = self.state.cluster, [pod.place or "" for pod in assigned]
                 place = spec.placement(nodes, gang.allreduce, each=gang.each.gpus)
-                gang = at_rate(self.state, gang, place)
+                gang = at_place(self.state, gang, place)
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(round(slots["period_ms"]) // slot_ms, gang.period)
                 claim = Reservation(

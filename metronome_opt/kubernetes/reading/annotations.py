@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, sanitize
@@ -14,6 +14,7 @@ from metronome_opt.kubernetes.fields import Field
 from metronome_opt.kubernetes.kinds import TRAFFIC_SOURCES
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.quantities import milliseconds
+from metronome_opt.scenario.collectives import Kind
 from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.workload import FASTEST
 
@@ -142,13 +143,17 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
         end = start_us + length_us
         if end > period:
             length.fail(f"the burst ends at {end}, after the period of {period}")
-        phases.append(
-            {
-                "start_ms": milliseconds(start_us),
-                "length_ms": milliseconds(length_us),
-                "rate_mbps": math.ceil(rate / 10**6),
-            }
-        )
+        burst: dict[str, Any] = {
+            "start_ms": milliseconds(start_us),
+            "length_ms": milliseconds(length_us),
+            "rate_mbps": math.ceil(rate / 10**6),
+        }
+        collective = phase / "collective"
+        if collective:
+            if collective.text() not in get_args(Kind):
+                collective.fail(f"must be one of {', '.join(get_args(Kind))}")
+            burst |= {"collective": collective.text(), "bytes": (phase / "bytes").integer(1)}
+        phases.append(burst)
     if not phases:
         (traffic / "phases").fail("missing; a pattern has at least one burst")
     return {"period_ms": milliseconds(period), "phases": phases}

@@ -33,6 +33,7 @@ class Choices:
     nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
     tier_mbps: tuple[int, ...] = ()  # of uplinks that none states, from the lowest tier up
     gpus: int | None = None  # of each node, where none states its own
+    link_mbps: int | None = None  # of a GPU to the others of its node; None for what is known
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,8 @@ def _megabits(capacity: Field) -> int:
     return whole
 
 
-def _read_gpu(machines: Mapping[str, Machine]) -> dict[str, Any] | None:
-    """Return the kind of GPU as a scenario has it; None if its speed is not known.
+def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[str, Any] | None:
+    """Return the kind of GPU as a scenario has it; None if nothing is known of it.
 
     A scenario has one kind: of several the slowest is taken, which the others wait for.
     """
@@ -140,15 +141,15 @@ def _read_gpu(machines: Mapping[str, Machine]) -> dict[str, Any] | None:
         for source in sources
         if (text := source.annotations.get(_SPEED)) is not None
     }
-    if not stated:
-        return None
-    speed = min(stated.values())
-    product = next((each.labels[_PRODUCT] for each in sources if _PRODUCT in each.labels), "GPU")
-    value = int(speed) if speed.denominator == 1 else float(speed)
-    return {
-        "name": product,
-        "sustained_tflops": {"value": value, "assumed": "the nodes' annotation"},
-    }
+    product = next((each.labels[_PRODUCT] for each in sources if _PRODUCT in each.labels), None)
+    gpu: dict[str, Any] = {"name": product or "GPU"}
+    if stated:
+        speed = min(stated.values())
+        value = int(speed) if speed.denominator == 1 else float(speed)
+        gpu["sustained_tflops"] = {"value": value, "assumed": "the nodes' annotation"}
+    if link_mbps is not None:
+        gpu["link_gbps"] = {"value": link_mbps / 1000, "assumed": "stated when it was imported"}
+    return gpu if product or len(gpu) > 1 else None
 
 
 # ------------------------------------------------------------------ the cluster
@@ -193,7 +194,7 @@ def cluster_document(
         "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
         "racks": list(tree.racks),
-        "gpu": _read_gpu(machines),
+        "gpu": _read_gpu(machines, choices.link_mbps),
         "background": {
             link: machine.source.annotations[_BACKGROUND].strip()
             for machine in machines.values()

@@ -65,11 +65,12 @@ def page_data(problem: Problem, points: Sequence[Point]) -> dict[str, Any]:
         else evaluate(instance, instance.unshifted, longer=longer)
         for longer in {point.schedule.cushion_slots for point in points}
     }
+    network = points[0].schedule.network
     return {
         "generator": f"metronome-opt {version('metronome-opt')}",
         "units": {name: find_objective(name).unit for name in OBJECTIVES},
         "instance": _instance(problem),
-        "unshifted_ms": _times_ms(instance, Plan(instance.unshifted)),
+        "unshifted_ms": _times_ms(instance, Plan(instance.unshifted), network),
         "points": [
             _point(instance, point, truth, before[point.schedule.cushion_slots])
             for point, truth in zip(points, judged, strict=True)
@@ -141,7 +142,9 @@ def _point(
         "stretch": [schedule.stretch.get(job.name, 0) for job in instance.jobs],
         "longer": schedule.cushion_slots,
         "stretch_limit": _text(schedule.stretch_limit),
-        "times_ms": _times_ms(instance, Plan.of(instance, schedule)),
+        "times_ms": _times_ms(
+            instance, Plan.of(instance, schedule), schedule.network, schedule.expected_ms
+        ),
         "status": str(schedule.status),
         "solver": schedule.solver,
         "seed": None if schedule.seed is None else str(schedule.seed),
@@ -159,9 +162,15 @@ def _point(
     }
 
 
-def _times_ms(instance: Instance, plan: Plan) -> list[float]:
-    """Return how long an iteration of each job takes, in ms, in the order of the instance."""
-    return [round(float(time), 1) for time in iteration_times(instance, plan).values()]
+def _times_ms(
+    instance: Instance,
+    plan: Plan,
+    network: str | None,
+    stated: Mapping[str, Fraction] | None = None,
+) -> list[float]:
+    """Return how long an iteration of each job takes, in ms, as stated or else simulated."""
+    times = iteration_times(instance, plan, network) if stated is None else stated
+    return [round(float(times[job.name]), 1) for job in instance.jobs]
 
 
 def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.bursts import Rounded
-from metronome_opt.scenario.traffic import Training, iteration
+from metronome_opt.scenario.bursts import Iteration, Rounded
+from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.traffic import training_step
 from metronome_opt.scenario.workload import Workload
 
 _MAX_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
+
+
+class Setting(NamedTuple):
+    """Conditions of training: GPUs, what each sustains in FLOP/s, and the place."""
+
+    gpus: int
+    flops: Fraction
+    transport: Transport
+
+    def iteration(self, workload: Workload, batch: int) -> Iteration:
+        """Return the iteration of a model."""
+        return training_step(workload, self.gpus, batch, self.flops).at(self.transport)
 
 
 def batches_around(batch: int, low: float, high: float) -> range:
@@ -22,7 +36,7 @@ def batches_around(batch: int, low: float, high: float) -> range:
 @lru_cache(maxsize=4096)
 def suitable_batches(
     workload: Workload,
-    setting: Training,
+    setting: Setting,
     batches: range,
     slot_ms: int,
     hyperperiod: int | None,
@@ -36,7 +50,7 @@ def suitable_batches(
     Parameters
     ----------
     setting
-        Workers, throughput and rate; its batch does not matter.
+        The job's.
     slot_ms, hyperperiod
         As `to_slots` takes them.
     periods
@@ -44,8 +58,8 @@ def suitable_batches(
     """
     fitted: dict[int, Rounded] = {}
     for batch in batches:
-        exact = iteration(workload, replace(setting, batch=batch))
         try:
+            exact = setting.iteration(workload, batch)
             fitted[batch] = exact.to_slots(slot_ms, hyperperiod)
         except InputError:
             continue  # longer than the hyperperiod

@@ -13,8 +13,9 @@ from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
+from metronome_opt.scenario.collectives import AllReduce
 from metronome_opt.scenario.model import RINGS, DescribedJob
-from metronome_opt.scenario.network import AllReduce, Cluster
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.simulate.draws.setup import (
     Generator,
     Mix,
@@ -247,8 +248,7 @@ class Dynamic(Generator):
     priorities
         Classes to draw from.
     allreduce
-        Of the models that send no more than an all-reduce among all workers; the others' tasks
-        count in full.
+        Of the models that send no more than all-reduces among all workers; left out, as of a job.
     """
 
     count: Annotated[int, Field(ge=1, le=_MAX_JOBS)]
@@ -257,7 +257,7 @@ class Dynamic(Generator):
     workers: Span = (2, 8)
     priorities: Priorities = (1, 2, 4)
     iterations: Span = (200, 1000)
-    allreduce: AllReduce = "tasks"
+    allreduce: AllReduce | None = None
 
     def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs in order of arrival."""
@@ -292,7 +292,7 @@ class Dynamic(Generator):
             batch = batches.choice(suitable)
             priority = classes.choice(self.priorities)
             fields: dict[str, Any] = {"priority": priority, "iterations": iterations}
-            if model.source.kind in RINGS:
+            if self.allreduce is not None and model.source.kind in RINGS:
                 fields["allreduce"] = self.allreduce
             job = model.job(model.name, workers, batch, **fields)
             yield job, workers * iterations * setup.alone_s(model, workers, batch)

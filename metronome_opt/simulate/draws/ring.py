@@ -51,7 +51,7 @@ class Ring(Generator):
             raise InputError(f"gpus: {self.gpus}: must be those of two nodes, {2 * setup.widest}")
         table, draw = read_published(self.published), stream(seed, "ring")
         with naming("model"):
-            mean = setup.published_step(table, self.model, self.gpus, None)
+            mean = table.step(self.model, self.gpus, None)
         members = []
         for index, nodes in enumerate(pairs):
             longer = round(float(mean.iteration_ms) * self.apart * (draw.random() - 0.5))

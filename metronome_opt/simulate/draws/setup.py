@@ -16,20 +16,17 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
+from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.model import GPU_HINT, DescribedJob, Sources, read_scenario
 from metronome_opt.scenario.network import Cluster, Resources
-from metronome_opt.scenario.published import Published, PublishedStep
-from metronome_opt.scenario.traffic import (
-    Training,
-    iteration,
-)
+from metronome_opt.scenario.published import PublishedStep
 from metronome_opt.scenario.workload import (
     HybridParallel,
     TensorParallel,
     Workload,
     data_folder,
 )
-from metronome_opt.simulate.draws.batches import batches_around, suitable_batches
+from metronome_opt.simulate.draws.batches import Setting, batches_around, suitable_batches
 
 Mix = Literal["harmonic", "any", "free"]
 """Set of batches to draw from; see `Setup.batches`."""
@@ -114,13 +111,6 @@ class Setup:
         """GPUs of the node that has most."""
         return max(self.cluster.gpus_of.values())
 
-    def published_step(
-        self, table: Published, model: str, gpus: int, batch: int | None
-    ) -> PublishedStep:
-        """Return the iteration of a job, without its network time if it fits on a node."""
-        step = table.step(model, gpus, batch)
-        return step.local if gpus <= self.widest else step
-
     def model(self, name: str, batch: int) -> Model:
         """Return a model by name; an `InputError` if it is not known."""
         return Model(name, batch, self.sources.workload(name))
@@ -130,10 +120,10 @@ class Setup:
     ) -> float:
         """Return the seconds of an iteration of a job that has the network to itself.
 
-        Its tasks are on `nodes`; if they are not known, each sends as fast as an interface.
+        Its tasks are on `nodes`; if they are not known, at its best place in the empty cluster.
         """
-        exact = iteration(model.source, self._setting(workers, batch, nodes))
-        return float(exact.duration) / 1000
+        setting = self._setting(model, workers, batch, nodes)
+        return float(setting.iteration(model.source, batch).duration) / 1000
 
     def batches(
         self, model: Model, workers: int, mix: Mix, nodes: Sequence[str] | None = None
@@ -157,18 +147,29 @@ class Setup:
         wanted = tuple(ms // self.slot_ms for ms in HARMONIC_MS if ms % self.slot_ms == 0)
         return suitable_batches(
             model.source,
-            self._setting(workers, model.batch, nodes),
+            self._setting(model, workers, model.batch, nodes),
             batches,
             self.slot_ms,
             self.hyperperiod,
             wanted if mix == "harmonic" else (),
         )
 
-    def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Training:
+    def _setting(
+        self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None
+    ) -> Setting:
         gpu = self.cluster.gpu
-        if gpu is None:
+        if gpu is None or gpu.flops is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
-        return Training(workers, batch, gpu.flops, self.cluster.placement(nodes or ()).rate)
+        fields = {"nodes": tuple(nodes)} if nodes else {}
+        traffic = JobTraffic(
+            model.job(model.name, workers, batch, **fields), model.source, self.cluster
+        )
+        place = traffic.best
+        if nodes:
+            place = self.cluster.placement(nodes, traffic.algorithm, each=1).transport
+        if place is None:
+            raise InputError(f"workers: {workers}: more than the cluster has room for")
+        return Setting(workers, gpu.flops, place)
 
 
 def published_job(
@@ -184,8 +185,8 @@ def published_job(
 ) -> DescribedJob:
     """Return a job of so many GPUs with the traffic of a published iteration.
 
-    One that fits on a node is one pod and sends nothing over the network. A larger one has pods of
-    as many GPUs as divide its own and a node's.
+    One that fits on a node is one pod. A larger one has pods of as many GPUs as divide its own and
+    a node's.
     """
     if iterations > MAX_ITERATIONS:
         raise InputError(

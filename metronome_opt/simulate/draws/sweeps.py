@@ -62,7 +62,7 @@ class Sweeps(Generator):
             with naming("models"):
                 model = draw.choice(self.models or table.models)
                 batch = draw.choice(table.batches(model, gpus))
-                step = setup.published_step(table, model, gpus, batch)
+                step = table.step(model, gpus, batch)
             iterations = draw.randint(*self.iterations)
             groups.append((size, gpus, step, iterations))
             gpu_s += size * gpus * iterations * float(step.iteration_ms) / 1000

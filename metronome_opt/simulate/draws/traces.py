@@ -58,6 +58,9 @@ class Arrival(NamedTuple):
     gpu_s: float | None = None
 
 
+_MURI_GPUS = 8  # of a node of its cluster
+
+
 def _number(row: _Row, column: str, least: float = 0.0) -> float:
     try:
         value = float(row[column])
@@ -81,9 +84,11 @@ def _muri(row: _Row) -> Arrival:
     length, network = _number(row, "iteration_time", 1e-3), _number(row, "resource_time_2")
     if network > length:
         raise InputError(f"resource_time_2: {network:g}: is above iteration_time, {length:g}")
+    gpus = _count(row, "num_gpu")
     step = PublishedStep(
         model=row["model_name"].lower() or "unknown",
-        gpus=_count(row, "num_gpu"),
+        gpus=gpus,
+        nodes=-(-gpus // _MURI_GPUS),
         batch=_count(row, "batch_size"),
         iteration_ms=Fraction(repr(length)),
         network_ms=Fraction(repr(network)),
@@ -233,7 +238,7 @@ class Trace(Generator):
         step = arrival.step
         if step is None:
             with naming("published"):
-                step = setup.published_step(table, model, arrival.gpus, arrival.batch)
+                step = table.step(model, arrival.gpus, arrival.batch)
         if arrival.iterations is not None:
             iterations = float(arrival.iterations)
         else:

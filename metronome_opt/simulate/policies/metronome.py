@@ -13,8 +13,8 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
 from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Outlook, Placed
 from metronome_opt.allocation.starts import PATIENCE, Patience, Waiting, decide_starts
-from metronome_opt.engine.conditions import Sharing
 from metronome_opt.engine.runner import Lateness, Slot
+from metronome_opt.instance import Sharing
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.network import GROWTH
 from metronome_opt.simulate.policies.plain import Default
@@ -23,7 +23,6 @@ from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, Trai
 from metronome_opt.slowdown.candidates import IDLE
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE
 from metronome_opt.solvers.budget import Budget
 
 
@@ -41,14 +40,13 @@ class Metronome(Default):
     periods
         Whether gated jobs may be stretched.
     network
-        How links are assumed to be shared; left out, both fairly and as over TCP, as the controller
-        assumes, or by weight or strictly where they are.
+        How links are assumed to be shared; as they are if left out.
     lengths
         Whether it is known how long jobs will run; ``rough``: to a factor of two.
     mltcp
         Whether hosts share as under the policy of this name.
     quick
-        Whether plans are judged by few short plays, and no group of jobs is gated in part.
+        Whether plans are judged by few short simulations, and no group of jobs is gated in part.
     idle
         Standard deviations of its computing time by which a gated job is idle; what suits if None.
     cushion
@@ -118,7 +116,7 @@ class Metronome(Default):
             for link in each.placement.links
         }
         kept = {
-            each.job.name: self._periods[index] / each.job.ideal.alone_ms - 1
+            each.job.name: self._periods[index] / each.job.best_ms - 1
             for index, each in running
             if index in self._periods and free.isdisjoint(each.placement.links)
         }
@@ -129,7 +127,7 @@ class Metronome(Default):
     def _occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, for prices that expect others to come."""
         if self._meetings is None:
-            self._meetings = Meetings(self._sharings(state))
+            self._meetings = Meetings(self._network or state.sharing)
         placed = [
             Placed(self._demand(each.job, state.left_ms(index)), each.placement)
             for index, each in state.running.items()
@@ -137,11 +135,6 @@ class Metronome(Default):
         outlook = self._outlook.at(state.room.busy)
         candidates = CANDIDATES if self._places else 1
         return Occupancy(state.room, placed, self._meetings, outlook, candidates)
-
-    def _sharings(self, state: SimState) -> Sequence[Sharing]:
-        if self._network is not None:
-            return (self._network,)
-        return SAFE if state.sharing in SAFE else (state.sharing,)
 
     def _demand(self, job: TrainingJob, left_ms: float | None = None) -> Demand:
         """Return a job as it is known, of which so much is left; all of it if None."""
@@ -166,7 +159,7 @@ class Metronome(Default):
         instance = group_instance(state, periods)
         key = instance.jobs, instance.links
         if key not in self._plans:
-            terms = replace(self._terms, sharings=self._sharings(state))
+            terms = replace(self._terms, network=self._network or state.sharing)
             self._plans[key] = minimise(instance, terms, Budget()).plan
         plan = self._plans[key]
         starts = _starts(state, plan, members)

@@ -53,7 +53,7 @@ class Crux(Nearest):
 def _intensity(state: SimState, index: int) -> Fraction:
     """Return the GPUs that a job keeps busy for as long as its traffic takes; 0 without traffic."""
     job, placement = state.running[index].job, state.running[index].placement
-    pattern = job.pattern(placement.rate)
+    pattern = state.running[index].pattern
     capacities = state.room.cluster.capacities
     slowest = max(
         (Fraction(flows, capacities[link]) for link, flows in placement.links.items()),

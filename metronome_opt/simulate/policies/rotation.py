@@ -45,10 +45,11 @@ def group_instance(
             Job(
                 name=str(index),
                 period=periods[index],
+                best_ms=each.job.best.duration,
                 max_stretch=periods[index],  # slots may be twice as far apart
                 weight=each.job.work.priority,
                 phases=each.claim.phases,
-                jitter=each.job.ideal.jitter,
+                jitter=each.job.traffic.jitter,
                 links={
                     link: flows
                     for link, flows in each.placement.links.items()

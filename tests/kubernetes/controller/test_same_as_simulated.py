@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.clusters import make_cluster
 from metronome_opt.allocation.places import Room
-from metronome_opt.cluster.placing import LATE, MEETINGS
+from metronome_opt.cluster.placing import LATE, meetings
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.scenario import Scenario
@@ -97,7 +97,7 @@ class Known(SimState):
 def simulated(day: Story) -> Iterator[Places]:
     """Yield the places after each event, as the policy of the simulator chooses them."""
     policy, jobs = Metronome(0), training_jobs(day.scenario)
-    policy._meetings = MEETINGS
+    policy._meetings = meetings("fair")
     state = Known(Room(SPEC), engine=None)  # type: ignore[arg-type]
     state.lengths_known, state.began = day.lengths_known, {}
     by_name = {job.name: job for job in jobs}

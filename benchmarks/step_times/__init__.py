@@ -1,0 +1,1 @@
+"""Training steps that others measured at several placements, beside what placements predict."""

@@ -1,0 +1,51 @@
+"""``python -m benchmarks.step_times [DATA] [--output FOLDER]``: predicted and measured steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.step_times.compare import (
+    DEFAULT_DATA,
+    forms_table,
+    outliers_table,
+    placements_table,
+    predict,
+)
+from benchmarks.step_times.measurements import read_steps
+from benchmarks.step_times.prediction import TESTBEDS
+from metronome_opt.bench.process import find_commit
+from metronome_opt.documents import make_folder
+from metronome_opt.errors import InputError
+
+
+def main(
+    data: Annotated[Path, typer.Argument(help="Folder with sia/ and muri/.")] = Path(DEFAULT_DATA),
+    output: Annotated[Path | None, typer.Option(help="A CSV file for each table.")] = None,
+) -> None:
+    """Compare the steps of Sia and Muri with predictions from the step on one GPU."""
+    try:
+        steps = read_steps(data)
+    except InputError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(error.exit_status) from None
+    typer.echo(f"commit {find_commit()}")
+    for testbed in TESTBEDS.values():
+        typer.echo(f"{testbed.name}: {testbed.source}")
+    predictions = predict(steps)
+    tables = {
+        "overlap": forms_table(steps),
+        "placements": placements_table(predictions),
+        "outliers": outliers_table(predictions),
+    }
+    for name, table in tables.items():
+        typer.echo(f"\n{name}\n{table.round(3).to_string(index=False)}")
+        if output is not None:
+            make_folder(output)
+            table.to_csv(output / f"step-times-{name}.csv", index=False, float_format="%.4g")
+
+
+if __name__ == "__main__":
+    typer.run(main)

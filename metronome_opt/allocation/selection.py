@@ -1,0 +1,102 @@
+"""Which jobs run where not all of them fit.
+
+What is minimised is the sum over waiting jobs of weight times GPUs, then their number. That is a
+packing problem with several resources, whose tasks are shared out to nodes; CP-SAT solves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.places import Room
+
+_MAX_CELLS = 50_000  # tasks of a job on a node, beyond which jobs are chosen one after the other
+_EFFORT = 1.0  # of CP-SAT, in its deterministic time: about seconds
+
+
+def lost(left: Sequence[Demand]) -> tuple[int, int]:
+    """Return what is minimised of jobs that wait: the sum of weight times GPUs, their number."""
+    return sum(job.worth * max(1, job.gpus) for job in left), len(left)
+
+
+def select_running(jobs: Sequence[Demand], room: Room) -> Mapping[str, tuple[str, ...]]:
+    """Return the jobs that run, each with nodes that have room for all of them together.
+
+    Links and network costs are not looked at. What takes too long is chosen greedily.
+
+    Parameters
+    ----------
+    jobs
+        Those that are to be placed.
+    room
+        Free resources.
+    """
+    greedy = _one_by_one(jobs, room)
+    cells = len(jobs) * len(room.cluster.nodes)
+    if len(greedy) == len(jobs) or cells > _MAX_CELLS:
+        return greedy
+    return _packed(jobs, room, greedy) or greedy
+
+
+def _one_by_one(jobs: Sequence[Demand], room: Room) -> dict[str, tuple[str, ...]]:
+    """Place jobs of large tasks first, so that these find whole nodes, and the rest by weight."""
+    left, found = room.copy(), {}
+    for job in sorted(jobs, key=lambda job: (-job.worth, -job.each.gpus, -job.gpus, job.name)):
+        fits = left.tasks_of(job.each)
+        nodes = [
+            node for node in sorted(fits, key=lambda n: (fits[n], n)) for _ in range(fits[node])
+        ]
+        if len(nodes) >= job.tasks:
+            found[job.name] = tuple(nodes[: job.tasks])
+            left.take(found[job.name], job.each)
+    return found
+
+
+def _packed(
+    jobs: Sequence[Demand], room: Room, hint: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the best choice that CP-SAT finds; empty if it finds none."""
+    from ortools.sat.python import cp_model
+
+    model, names = cp_model.CpModel(), [node.name for node in room.cluster.nodes]
+    runs = {job.name: model.new_bool_var(job.name) for job in jobs}
+    counts = {
+        (job.name, at): model.new_int_var(0, min(job.tasks, int(fit)), "")
+        for job in jobs
+        for at, fit in enumerate(room.tasks(job.each))
+        if fit
+    }
+    for job in jobs:
+        its = [count for (name, _), count in counts.items() if name == job.name]
+        model.add(sum(its) == job.tasks * runs[job.name])
+        for node, at in ((node, at) for at, node in enumerate(names) if (job.name, at) in counts):
+            model.add_hint(counts[job.name, at], hint.get(job.name, ()).count(node))
+    for at, free in enumerate(room.free.tolist()):
+        for kind, has in enumerate(free):
+            needs = [
+                (job.each.vector[kind], counts[job.name, at])
+                for job in jobs
+                if (job.name, at) in counts and job.each.vector[kind]
+            ]
+            if needs:
+                model.add(sum(need * count for need, count in needs) <= has)
+    # One job more or less counts less than any weight.
+    unit = len(jobs) + 1
+    model.maximize(sum((unit * lost([job])[0] + 1) * runs[job.name] for job in jobs))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    solver.parameters.max_deterministic_time = _EFFORT
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return {}
+    return {
+        job.name: tuple(
+            node
+            for at, node in enumerate(names)
+            if (job.name, at) in counts
+            for _ in range(solver.value(counts[job.name, at]))
+        )
+        for job in jobs
+        if solver.value(runs[job.name])
+    }

@@ -1,0 +1,232 @@
+"""Collectives: how much of one crosses the network at a place, and how fast it goes there.
+
+Sources: NVIDIA/nccl 5067397c (2.30.7). A ring visits all GPUs one after the other and leaves each
+node once (`connectRings` in src/graph/connect.cc, 2 (n - 1) steps in src/device/all_reduce.h); a
+tree is a double binary tree over nodes (src/graph/trees.cc). models/formulations/iteration.md has
+the derivations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from metronome_opt.errors import InputError
+from metronome_opt.records import Exact, Positive, Record
+from metronome_opt.scenario.bursts import Burst, Iteration
+
+_MEMBERS = 2  # GPUs of a collective, at least
+
+AllReduce = Literal["ring", "tree", "tasks"]
+"""How workers all-reduce: in a ring, in trees over nodes, or each with a flow of its own."""
+
+Algorithm = Literal["ring", "tree", "tasks", "all-to-all"]
+"""How the collectives of a job cross the network."""
+
+Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "point-to-point"]
+"""Kind of a collective."""
+
+Collective = Kind | Literal["stated"]
+"""The same, or stated: it is only known what a worker sends over the network."""
+
+
+def sent(kind: Collective, size: Fraction, group: int) -> Fraction:
+    """Return what a member of a group sends to the others, in the unit of the buffer's size."""
+    match kind:
+        case "all-reduce":
+            return Fraction(2 * (group - 1), group) * size
+        case "all-gather" | "reduce-scatter" | "all-to-all":
+            return Fraction(group - 1, group) * size
+        case _:
+            return size
+
+
+class Transfer(Record):
+    """A collective of an iteration.
+
+    Parameters
+    ----------
+    kind
+        Of the collective.
+    mbit
+        Size of its buffer, in Mbit.
+    ready_ms
+        Computing time of the iteration after which it can begin.
+    needed_ms
+        Computing time of the iteration that waits for its end.
+    group
+        GPUs that take part; None for all of the job.
+    max_mbps
+        The fastest that a worker sends over the network; None for no limit.
+    is_late
+        Whether it begins as late as it can without being late, rather than as soon as it can.
+    is_idle
+        True where others send and this worker waits for them.
+    """
+
+    kind: Collective
+    mbit: Annotated[Exact, Field(gt=0)]
+    ready_ms: Annotated[Exact, Field(ge=0)]
+    needed_ms: Annotated[Exact, Field(ge=0)]
+    group: Positive | None = None
+    max_mbps: Positive | None = None
+    is_late: bool = False
+    is_idle: bool = False
+
+    def is_beside(self, other: Transfer) -> bool:
+        """Return whether it is one burst with another one: all GPUs begin both at once."""
+        pair = self, other
+        return (
+            (self.ready_ms, self.needed_ms) == (other.ready_ms, other.needed_ms)
+            and all(each.group is None and not each.is_idle for each in pair)
+            and all(each.kind != "stated" for each in pair)
+        )
+
+
+class Transport(NamedTuple):
+    """What the place of a job means for its collectives.
+
+    Attributes
+    ----------
+    algorithm
+        How they cross the network.
+    gpus, nodes, gpus_per_node
+        GPUs of the job, nodes that it runs on, and the most GPUs that it has on one of them.
+    link_mbps
+        What a GPU sends to the others of its node, in Mbit/s.
+    rate
+        The fastest that one flow may be if the job has the network to itself, in Mbit/s; bursts are
+        sent at the whole number below.
+    flows
+        Into how many flows the traffic of a worker is divided.
+    pairs
+        Of an all-to-all: the pairs of GPUs whose traffic is one flow.
+    rings
+        Of an all-to-all: the part of a ring's traffic that one flow has to carry.
+    """
+
+    algorithm: Algorithm
+    gpus: int
+    nodes: int
+    gpus_per_node: int
+    link_mbps: int
+    rate: Fraction
+    flows: int = 1
+    pairs: Fraction = Fraction(1)
+    rings: Fraction = Fraction(1)
+
+    def burst(self, transfer: Transfer) -> Burst:
+        """Return the burst of one flow, or of a GPU to the others of its node."""
+        kind, size = transfer.kind, transfer.mbit
+        group = transfer.group or self.gpus
+        limit = transfer.max_mbps
+        if kind == "stated":
+            assert limit is not None  # noqa: S101 (the rate that is stated)
+            flows = 1 if self.nodes == 1 else self.flows
+            return Burst(Fraction(0), size / flows, Fraction(limit, flows))
+        inside = sent(kind, size, group)
+        if self.nodes == 1:
+            return Burst(Fraction(0), inside, Fraction(self.link_mbps))
+        volume = inside / self.flows
+        if self.algorithm == "all-to-all":
+            volume = self.rings * inside
+            if kind == "all-to-all":
+                volume = self.pairs * size / self.gpus
+                inside = Fraction(self.gpus_per_node - 1, self.gpus) * size
+        elif self.algorithm == "tree" and kind == "all-reduce":
+            volume = sent(kind, size, self.nodes) / self.flows
+        rate = Fraction(math.floor(self.rate))
+        if limit is not None:
+            rate = min(rate, Fraction(limit, self.flows))
+        if self.algorithm != "tasks" and self.gpus_per_node > 1 and inside:
+            rate = min(rate, volume / inside * self.link_mbps)
+        return Burst(Fraction(0), volume, rate)
+
+
+class TrainingStep(Record):
+    """An iteration wherever it runs: computing, and collectives in the order in which they begin.
+
+    Parameters
+    ----------
+    compute_ms
+        Computing time of a worker, including what goes on beside collectives.
+    transfers
+        Its collectives.
+    is_fine
+        As of `Iteration`.
+    """
+
+    compute_ms: Annotated[Exact, Field(ge=0)]
+    transfers: Annotated[tuple[Transfer, ...], Field(strict=False, min_length=1)]
+    is_fine: bool = False
+
+    @property
+    def usual_algorithm(self) -> Algorithm:
+        """How its collectives cross the network if nothing else is said."""
+        kinds = {transfer.kind for transfer in self.transfers}
+        if kinds & {"stated", "point-to-point"}:
+            return "tasks"
+        return "all-to-all" if "all-to-all" in kinds else "ring"
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether it is only known what workers send over the network, not of which collectives."""
+        return all(transfer.kind == "stated" for transfer in self.transfers)
+
+    def check_groups(self, gpus: int) -> None:
+        """Refuse a collective of more GPUs than the job has, or of a single one."""
+        for index, transfer in enumerate(self.transfers):
+            where = f"traffic.transfers[{index}]"
+            if transfer.group is not None and transfer.group > gpus:
+                raise InputError(
+                    f"{where}.group: {transfer.group}: is larger than the job, which has {gpus} "
+                    "GPUs; use at most as many"
+                )
+            members = gpus if transfer.group is None else transfer.group
+            if transfer.kind != "stated" and members < _MEMBERS:
+                raise InputError(
+                    f"{where}.kind: {transfer.kind} over one worker: sends nothing; leave it out"
+                )
+
+    def limited_to(self, rate: int) -> TrainingStep:
+        """Return the iteration of workers that send at no more than `rate` Mbit/s."""
+        transfers = (
+            each.model_copy(update={"max_mbps": min(rate, each.max_mbps or rate)})
+            for each in self.transfers
+        )
+        return self.model_copy(update={"transfers": tuple(transfers)})
+
+    def at(self, transport: Transport) -> Iteration:
+        """Return the iteration at a place, of a job that has the network to itself.
+
+        Collectives are sent one after the other, as one burst where all GPUs begin both at once.
+        Computing waits for those that it needs. Bursts that are only stated are as fast as stated,
+        whatever links carry.
+        """
+        bursts: list[Burst] = []
+        end = last = delay = Fraction(0)  # of the last collective, of the last burst
+        needed: list[tuple[Fraction, Fraction]] = []
+        for before, transfer in zip((None, *self.transfers), self.transfers, strict=False):
+            arrived = [each for each in needed if each[0] <= transfer.ready_ms]
+            delay = max([delay, *(ended - by for by, ended in arrived)])
+            begin = max(transfer.ready_ms + delay, end)
+            burst = transport.burst(transfer)
+            if before and bursts and transfer.is_beside(before):
+                bursts[-1] = bursts[-1].joined(burst)
+                end = last = end + burst.duration
+                needed.append((transfer.needed_ms, end))
+                continue
+            if transfer.is_late:
+                begin = max(begin, transfer.needed_ms + delay - burst.duration)
+            end = begin + burst.duration
+            needed.append((transfer.needed_ms, end))
+            if not transfer.is_idle:
+                bursts.append(replace(burst, after=begin - last))
+                last = end
+        delay = max([delay, *(ended - by for by, ended in needed)])
+        rest = self.compute_ms + delay - last
+        return Iteration(self.compute_ms, tuple(bursts), rest, self.is_fine)

@@ -1,0 +1,154 @@
+"""Places of one job in the empty cluster, of which the best one is the reference of its slowdown.
+
+Looked at are, below each switch and in the whole cluster, nodes in three orders: those that hold
+most of its tasks first, those with the widest interfaces first, and one of each rack in turn. In
+each order tasks fill the first nodes, or are shared out evenly to the fewest nodes that hold them,
+to twice as many, and so on, and to all that can be used. The shortest iteration over these places
+is exact where nodes are alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.collectives import Algorithm, Transport
+
+if TYPE_CHECKING:
+    from metronome_opt.scenario.network import Cluster, Resources
+
+
+class _Node(NamedTuple):
+    """A node: its place in the tree, its name, the width of its interfaces in Mbit/s."""
+
+    home: tuple[int, ...]
+    name: str
+    width: int
+
+
+class EmptyCluster:
+    """The places of one job in a cluster without others.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        number = {rack.name: index for index, rack in enumerate(cluster.racks)}
+        self._nodes = [
+            _Node(
+                (*(number[rack] for rack in reversed(cluster.ways[node.rack])), index),
+                node.name,
+                sum(cluster.capacities[rail] for rail in node.rails),
+            )
+            for index, node in enumerate(cluster.nodes)
+        ]
+        self._known: dict[object, tuple[Transport, ...]] = {}
+
+    def transports(
+        self, tasks: int, each: Resources, algorithm: Algorithm
+    ) -> tuple[Transport, ...]:
+        """Return what the places of a job mean for its collectives; none if it does not fit."""
+        key = tasks, each, algorithm
+        if key not in self._known:
+            self._known[key] = tuple(dict.fromkeys(self._transports(tasks, each, algorithm)))
+        return self._known[key]
+
+    def _transports(self, tasks: int, each: Resources, algorithm: Algorithm) -> Iterator[Transport]:
+        for nodes in dict.fromkeys(self._places(tasks, each)):
+            rails = self._cluster.next_rails(nodes, each.gpus, Counter())
+            with suppress(InputError):  # too many parts
+                place = self._cluster.placement(nodes, algorithm, each=each.gpus, rails=rails)
+                if place.rate:
+                    yield place.transport
+
+    def _places(self, tasks: int, each: Resources) -> Iterator[tuple[str, ...]]:
+        fits = {}
+        for node, host in zip(self._nodes, self._cluster.nodes, strict=True):
+            pairs = zip(host.has.vector, each.vector, strict=True)
+            fits[node.name] = min((has // needs for has, needs in pairs if needs), default=tasks)
+        usable = [node for node in self._nodes if fits[node.name]]
+        for area in self._areas(usable, fits):
+            for order in dict.fromkeys(_orders(area, fits)):
+                for counts in _shares(order, fits, tasks):
+                    yield tuple(node.name for node in sorted(counts) for _ in range(counts[node]))
+
+    def _areas(self, nodes: Sequence[_Node], fits: dict[str, int]) -> Iterable[Sequence[_Node]]:
+        """Return the nodes below each switch, the whole cluster first; equal ones once."""
+        below: dict[tuple[int, ...], list[_Node]] = {(): []}
+        for node in nodes:
+            for depth in range(len(node.home)):
+                below.setdefault(node.home[:depth], []).append(node)
+        uplinks = [rack.uplink for rack in self._cluster.racks]
+        carries = [None if up is None else self._cluster.capacities[up] for up in uplinks]
+        kinds: dict[object, Sequence[_Node]] = {}
+        for top, area in below.items():
+            first: dict[tuple[int, ...], int] = {}  # of each switch below, by its first node
+            kind = tuple(
+                (
+                    fits[node.name],
+                    tuple(
+                        self._cluster.capacities[rail]
+                        for rail in self._cluster.hosts[node.name].rails
+                    ),
+                    *(
+                        (first.setdefault(node.home[:depth], at), carries[node.home[depth - 1]])
+                        for depth in range(len(top) + 1, len(node.home))
+                    ),
+                )
+                for at, node in enumerate(area)
+            )
+            kinds.setdefault(kind, area)
+        return kinds.values()
+
+
+def _orders(area: Sequence[_Node], fits: dict[str, int]) -> Iterator[tuple[_Node, ...]]:
+    """Yield nodes by what they hold, by the width of their interfaces, and in turn by rack."""
+    fullest = sorted(area, key=lambda node: (-fits[node.name], -node.width, node.home))
+    yield tuple(fullest)
+    yield tuple(sorted(area, key=lambda node: (-node.width, -fits[node.name], node.home)))
+    seen: Counter[tuple[int, ...]] = Counter()
+    turns = []
+    for node in fullest:
+        turns.append((seen[node.home[:-1]], node.home, node))
+        seen[node.home[:-1]] += 1
+    yield tuple(node for *_, node in sorted(turns))
+
+
+def _shares(order: Sequence[_Node], fits: dict[str, int], tasks: int) -> Iterator[dict[_Node, int]]:
+    """Yield the tasks of nodes: the first ones get all they hold, or more of them equal shares."""
+    filled: dict[_Node, int] = {}
+    left = tasks
+    for node in order:
+        if left:
+            filled[node] = min(left, fits[node.name])
+            left -= filled[node]
+    if left:
+        return
+    yield filled
+    count, most = len(filled), min(tasks, len(order))
+    while True:
+        yield _evenly(order[:count], fits, tasks)
+        if count == most:
+            break
+        count = min(2 * count, most)
+
+
+def _evenly(nodes: Sequence[_Node], fits: dict[str, int], tasks: int) -> dict[_Node, int]:
+    """Return equal shares of nodes as far as these hold them, the first ones getting one more."""
+    shares = dict.fromkeys(nodes, 0)
+    left = tasks
+    while left:
+        open_ = [node for node in nodes if shares[node] < fits[node.name]]
+        level = min(fits[node.name] - shares[node] for node in open_)
+        each = min(level, left // len(open_))
+        for index, node in enumerate(open_):
+            shares[node] += each if each else int(index < left)
+        left -= each * len(open_) if each else left
+    return {node: share for node, share in shares.items() if share}

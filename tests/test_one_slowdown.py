@@ -1,0 +1,104 @@
+"""One result has one slowdown: in its table, its notes, its file, `verify` and the simulation."""
+
+from __future__ import annotations
+
+import random
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from metronome_opt import solve
+from metronome_opt.report.tables import gated_text
+from metronome_opt.scenario import Scenario
+from metronome_opt.scenario.job_traffic import read_traffic
+from metronome_opt.scenario.judge import judge
+from metronome_opt.schedule import Schedule
+from metronome_opt.simulate.run import simulate_schedule
+from metronome_opt.slowdown.times import Times
+from tests.tiers import THOROUGH
+
+DRAWN = 200 if THOROUGH else 20
+_DIGITS = 5e-5  # what a table rounds off
+
+
+def drawn(seed: int) -> Scenario:
+    """Return a small scenario: some jobs by model, some with stated traffic, a few too many."""
+    draw = random.Random(seed)
+    nodes, gpus = draw.choice((2, 4, 6)), draw.choice((2, 4, 8))
+    cluster: dict[str, Any] = {
+        "topology": "single-switch",
+        "nodes": nodes,
+        "gpus": gpus,
+        "nic_gbps": draw.choice((25, 100)),
+        "gpu": {"name": draw.choice(("A100", "PCIe")), "sustained_tflops": 23},
+    }
+    if draw.random() < 0.6:
+        cluster |= {"topology": "leaf-spine", "racks": 2, "oversubscription": draw.choice((1, 2))}
+    burst = {"start_ms": 60, "length_ms": 60, "rate_gbps": draw.choice((5, 20))}
+    jobs = []
+    for index in range(draw.randint(1, 4)):
+        traffic: dict[str, Any] = {"traffic": "stated"}
+        if draw.random() < 0.6:
+            model, batch = draw.choice((("BERT", 4), ("VGG16", 16), ("DLRM", 8192), ("GPT2", 1)))
+            traffic = {"model": model, "batch": batch}
+        workers = draw.randint(2, nodes * gpus // 2)
+        jobs.append({"name": f"j{index}", **traffic, "workers": workers})
+        jobs[-1]["priority"] = draw.randint(1, 4)
+    return Scenario.from_dict(
+        {
+            "format": "metronome-scenario/1",
+            "name": f"drawn-{seed}",
+            "slot_ms": 5,
+            "cluster": cluster,
+            "patterns": {"stated": {"period_ms": 150, "phases": [burst]}},
+            "jobs": jobs,
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(DRAWN))
+def test_no_two_numbers_called_slowdown_differ(seed: int) -> None:
+    scenario = drawn(seed)
+    result = solve(scenario, time_limit=2, seed=0, workers=1)
+    schedule = Schedule.from_dict(result.schedule.to_dict())
+    problem, faults = judge(scenario, schedule)
+    assert faults == ()
+    assert problem is not None
+    # The file, from the best places of an empty cluster and the stated times.
+    best = {}
+    for traffic in read_traffic(scenario):
+        rounded = [traffic.best_ms(place, 5, None) for place in traffic.transports]
+        best[traffic.job.name] = min(rounded)
+    weights = {job.name: job.weight for job in problem.instance.jobs}
+    expected = schedule.expected_ms or {}
+    mean = sum(
+        (weights[name] * expected[name] / best[name] for name in expected), Fraction(0)
+    ) / sum(weights.values())
+    stated = schedule.objectives["slowdown"]
+    assert stated == mean == result.objective
+    assert stated is not None
+    assert schedule.lower_bound == 1 <= stated
+    # The line below the table, the summary.
+    times = Times.of(result)
+    assert dict(times.after) == dict(expected)
+    line = gated_text(result.instance, schedule, times)
+    (told,) = re.findall(r"gated: slowdown ([0-9.]+);", line)
+    assert float(told) == pytest.approx(float(stated), abs=_DIGITS)
+    (summed,) = re.findall(r"slowdown ([0-9.]+),", result.summary())
+    assert float(summed) == pytest.approx(float(stated), rel=_DIGITS)
+    # A simulation, whose times differ by chance alone and have the same reference.
+    if schedule.gated and not any(schedule.gated.values()):
+        run = simulate_schedule(
+            result.instance, schedule.offsets, iterations=100, enforce=False, seed=seed
+        )
+        rows = run.jobs.set_index("job")
+        assert {name: rows["ideal_ms"][name] for name in best if name in expected} == {
+            name: float(best[name]) for name in expected
+        }
+        simulated = sum(
+            weights[name] * rows["iteration_mean_ms"][name] / rows["ideal_ms"][name]
+            for name in expected
+        ) / sum(weights.values())
+        assert simulated == pytest.approx(float(stated), rel=0.05)
