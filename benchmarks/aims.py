@@ -9,7 +9,6 @@ from typing import Any
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt import solve
-from metronome_opt.allocation.scenario import Search
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result
@@ -27,7 +26,7 @@ AIMS: dict[str, dict[str, Any]] = {
 
 @benchmark("What do delay as the second objective and strict priority change?")
 def aims(small: bool) -> Iterator[Figure]:
-    """Solve stored instances for each aim; times are over those of a job alone at its best rate.
+    """Solve stored instances for each aim; times are over those of a job alone at its best place.
 
     At given places for TCP, so that a part of the jobs that meet may be gated.
     """
@@ -40,9 +39,7 @@ def aims(small: bool) -> Iterator[Figure]:
         fitting = [each for each in problems if _nodes(each) <= _MOST_NODES]
         for aim, terms in AIMS.items():
             rows = [
-                _measured(
-                    each, solve(each, time_limit=_LIMIT_S, workers=2, network=network, **terms)
-                )
+                _measured(solve(each, time_limit=_LIMIT_S, workers=2, network=network, **terms))
                 for each in fitting[: 1 if small else None]
             ]
             for name in rows[0]:
@@ -54,14 +51,10 @@ def _nodes(problem: Instance | Scenario) -> int:
     return len(problem.cluster.nodes) if isinstance(problem, Scenario) else 0
 
 
-def _measured(problem: Instance | Scenario, result: Result) -> dict[str, float]:
+def _measured(result: Result) -> dict[str, float]:
     """Return mean and largest iteration times, all jobs and those of the largest weight alone."""
     instance, times = result.instance, result.schedule.expected_ms or {}
-    alone = {job.name: float(job.period * instance.slot_ms) for job in instance.jobs}
-    if isinstance(problem, Scenario):
-        for job in Search(problem).free():
-            if job.name in alone:
-                alone[job.name] = float(job.traffic(problem.cluster.nic).alone_ms)
+    alone = {job.name: float(instance.best_ms(job)) for job in instance.jobs}
     slower = {name: float(times[name]) / ms for name, ms in alone.items()}
     weights = {job.name: job.weight for job in instance.jobs}
     heaviest = [slower[name] for name, weight in weights.items() if weight == max(weights.values())]

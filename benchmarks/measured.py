@@ -20,6 +20,7 @@ from metronome_opt.plot import style
 from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.scenario.build import PlacedTraffic, Problem
+from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED, DescribedJob
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
@@ -107,16 +108,17 @@ def _as_measured(workload: Workload, step: MeasuredStep) -> dict[str, Any]:
 
 
 def _rows(problem: Problem) -> pd.DataFrame:
+    flows = problem.deployment.parts
     return pd.DataFrame(
         {
             "model": entry.traffic.job.model,
-            "traffic": _origin(entry),
-            "parallelism": _source(entry).kind,
+            "traffic": _origin(entry.traffic),
+            "parallelism": _source(entry.traffic).kind,
             "workers": entry.traffic.job.workers,
-            "batch": entry.traffic.job.batch or _step(entry).batch,
-            "rate_mbps": max(burst.rate for burst in entry.exact.bursts),
+            "batch": entry.traffic.job.batch or _step(entry.traffic).batch,
+            "rate_mbps": float(max(burst.rate for burst in entry.exact.bursts)),
             "compute_ms": float(entry.exact.compute),
-            "sent_mb": float(entry.exact.volume / 8),
+            "sent_mb": float(flows.get(entry.traffic.job.name, 1) * entry.exact.volume / 8),
             "iteration_ms": float(entry.exact.duration),
             "bursts": len(entry.exact.bursts),
             "duty_cycle": _duty_cycle(entry),
@@ -131,18 +133,18 @@ def _rows(problem: Problem) -> pd.DataFrame:
     )
 
 
-def _source(entry: PlacedTraffic) -> Workload | MeasuredStep:
-    assert isinstance(entry.traffic.source, Workload | MeasuredStep)
-    return entry.traffic.source
+def _source(entry: JobTraffic) -> Workload | MeasuredStep:
+    assert isinstance(entry.source, Workload | MeasuredStep)
+    return entry.source
 
 
-def _step(entry: PlacedTraffic) -> MeasuredStep:
-    assert isinstance(entry.traffic.source, MeasuredStep)
-    return entry.traffic.source
+def _step(entry: JobTraffic) -> MeasuredStep:
+    assert isinstance(entry.source, MeasuredStep)
+    return entry.source
 
 
-def _origin(entry: PlacedTraffic) -> str:
-    is_computed = isinstance(entry.traffic.source, Workload)
+def _origin(entry: JobTraffic) -> str:
+    is_computed = isinstance(entry.source, Workload)
     return COMPUTED if is_computed else f"measured on {_step(entry).device}"
 
 
@@ -158,7 +160,7 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
     entries = [problem.traffic for problem in problems.values()]
-    device = _step(entries[0][0]).device
+    device = _step(entries[0][0].traffic).device
     picture = new_figure(10, 7.4, f"An iteration with the network to itself; device: {device}")
     axes = picture.subplots()
     rows = list(zip(*entries, strict=True))

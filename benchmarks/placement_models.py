@@ -21,6 +21,7 @@ from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.compatible.models import Row, minimise
 from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
@@ -127,11 +128,11 @@ class _Model:
         mine, theirs = np.zeros((2, len(here), len(there)))
         ours, its = _uses(here), _uses(there)
         for link in ours.keys() & its.keys():
-            for (flows, rate), rows in ours[link].items():
-                for (its_flows, its_rate), columns in its[link].items():
+            for (flows, place), rows in ours[link].items():
+                for (its_flows, its_place), columns in its[link].items():
                     slower = self._occupancy.meetings.slowdowns(
-                        (one.traffic(rate), flows, one.worth),
-                        (other.traffic(its_rate), its_flows, other.worth),
+                        (one.traffic(place), flows, one.worth),
+                        (other.traffic(its_place), its_flows, other.worth),
                         self._occupancy.room.cluster.capacities[link],
                     )
                     at = np.ix_(rows, columns)
@@ -171,12 +172,12 @@ class _Model:
             before = price
 
 
-def _uses(pool: Sequence[Placement]) -> dict[str, dict[tuple[int, int], list[int]]]:
-    """Return for each link the placements that cross it, by flows there and rate."""
-    uses: dict[str, dict[tuple[int, int], list[int]]] = defaultdict(dict)
+def _uses(pool: Sequence[Placement]) -> dict[str, dict[tuple[int, Transport], list[int]]]:
+    """Return for each link the placements that cross it, by flows there and traffic."""
+    uses: dict[str, dict[tuple[int, Transport], list[int]]] = defaultdict(dict)
     for index, placement in enumerate(pool):
         for link, flows in placement.links.items():
-            uses[link].setdefault((flows, placement.rate), []).append(index)
+            uses[link].setdefault((flows, placement.transport), []).append(index)
     return uses
 
 

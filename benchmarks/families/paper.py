@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 
 from benchmarks.families.family import Case, Family, cases
 from metronome_opt.documents import read_document
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
+from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import UniformCluster
+from metronome_opt.scenario.collectives import TrainingStep, sent
 from metronome_opt.scenario.model import DescribedJob
-from metronome_opt.scenario.network import Cluster
-from metronome_opt.scenario.traffic import Training
+from metronome_opt.scenario.network import Cluster, Gpu
+from metronome_opt.scenario.traffic import training_step
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
-from metronome_opt.simulate.draws.batches import batches_around, suitable_batches
+from metronome_opt.simulate.draws.batches import Setting, batches_around, suitable_batches
 from metronome_opt.simulate.draws.generators import take_fragment
 
 _EXAMPLE = locate("paper-24")
@@ -60,24 +63,65 @@ def generate(
     jobs = None
     while jobs is None:
         jobs = _jobs(draw, example, cluster, racks, PERIODS[periods])
-    return build_scenario(
-        Scenario(
-            name=name,
-            slot_ms=example.slot_ms,
-            hyperperiod_ms=example.hyperperiod_ms,
-            cluster=cluster,
-            jobs=tuple(jobs),
-        )
-    ).instance
+    return _instance(name, example, cluster, jobs)
 
 
 def shipped(name: str, seed: None) -> Instance:  # noqa: ARG001 (nothing is drawn)
     """Return the shipped scenario itself, under another name."""
-    return build_scenario(_example()).instance.replace(name=name)
+    example = _example()
+    return _instance(name, example, example.cluster, example.jobs)
 
 
 def _example() -> Scenario:
     return read_scenario(_EXAMPLE)
+
+
+def _instance(
+    name: str, example: Scenario, cluster: Cluster, jobs: Iterable[DescribedJob]
+) -> Instance:
+    """Return an instance in which all workers send at once, and slowdowns are over periods."""
+    assert cluster.gpu is not None
+    scenario = Scenario(
+        name=name,
+        slot_ms=example.slot_ms,
+        hyperperiod_ms=example.hyperperiod_ms,
+        cluster=cluster,
+        jobs=tuple(_stated(job, cluster.gpu) for job in jobs),
+    )
+    instance = build_scenario(scenario).instance
+    return instance.replace(
+        jobs=tuple(job.model_copy(update={"best_ms": None}) for job in instance.jobs)
+    )
+
+
+def _stated(job: DescribedJob, gpu: Gpu) -> DescribedJob:
+    """Return a job with a flow for each worker, its traffic stated where `_step` changes it."""
+    work = _workload(job.model or "")
+    stated: Mapping[str, object] = {}
+    if work.embedding_parallel is not None:
+        step = _step(work, job.workers, job.batch or 1, gpu.flops)
+        stated = {"model": None, "batch": None, "traffic": step}
+    return job.model_copy(update={**stated, "allreduce": "tasks"})
+
+
+def _step(workload: Workload, workers: int, batch: int, flops: Fraction) -> TrainingStep:
+    """Return an iteration as in version 1 of the family: of DLRM gradients go with vectors."""
+    step = training_step(workload, workers, batch, flops)
+    if workload.embedding_parallel is None:
+        return step
+    there, back, dense = (
+        each.model_copy(
+            update={"kind": "point-to-point", "mbit": sent(each.kind, each.mbit, workers)}
+        )
+        for each in step.transfers
+    )
+    both = back.model_copy(update={"mbit": back.mbit + dense.mbit})
+    return step.model_copy(update={"transfers": (there, both)})
+
+
+class _Setting(Setting):
+    def iteration(self, workload: Workload, batch: int) -> Iteration:
+        return _step(workload, self.gpus, batch, self.flops).at(self.transport)
 
 
 def _jobs(
@@ -120,11 +164,11 @@ def _batch(
     """Return a random one of the suitable batches; None if there is none."""
     usual = job.batch or 1
     batches = batches_around(usual, *BATCHES)
-    rate = cluster.placement(job.nodes or ()).rate
+    transport = cluster.placement(job.nodes or ()).transport
     assert cluster.gpu is not None
     suitable = suitable_batches(
         _workload(job.model or ""),
-        Training(job.workers, usual, cluster.gpu.flops, rate),
+        _Setting(job.workers, cluster.gpu.flops, transport),
         batches,
         example.slot_ms,
         example.hyperperiod_slots,

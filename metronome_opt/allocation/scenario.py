@@ -382,6 +382,9 @@ def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> Demand:
     @cache
     def is_short(transport: Transport) -> bool:
         with suppress(InputError):
+            # In slots, bursts that are stated are as fast as stated, whatever links carry.
+            if traffic.alone(transport).duration > (hyperperiod or 0) * scenario.slot_ms:
+                return False
             return bool(traffic.rounded(transport, scenario.slot_ms, hyperperiod))
         return False
 

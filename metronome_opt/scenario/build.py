@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ _LISTED = 3  # remarks that are listed one by one
 class PlacedTraffic:
     """The traffic of a job at its place, in slots."""
 
-    traffic: JobTraffic
+    traffic: JobTraffic = field(compare=False)
     rounded: Rounded
 
     @property
@@ -237,15 +237,15 @@ def _job(
     """Return one job of the instance as a document."""
     job, rounded = scenario.jobs[index], entry.rounded
     offsets: dict[str, int | None] = {}
-    for field, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
-        value: int | None = getattr(job, f"{field}_ms")
+    for which, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
+        value: int | None = getattr(job, f"{which}_ms")
         longest = rounded.period * scenario.slot_ms + slack
         if value is not None and value >= longest:
             raise InputError(
-                f"jobs[{index}].{field}_ms: {quote(value)}: must be below the period of {longest} "
+                f"jobs[{index}].{which}_ms: {quote(value)}: must be below the period of {longest} "
                 "ms"
             )
-        offsets[field] = None if value is None else value // scenario.slot_ms
+        offsets[which] = None if value is None else value // scenario.slot_ms
     best_ms = entry.traffic.best_ms(
         placement.transport, scenario.slot_ms, scenario.hyperperiod_slots
     )

@@ -136,7 +136,7 @@ def all_places(scenario: Scenario) -> Iterator[Places]:
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
     """Return what `assign` reaches, and the least of all places, at the same prices."""
     search = Search(scenario)
-    jobs = search.free()
+    jobs = search.free
     found, left = assign(jobs, search.occupancy(), Budget(60))
     lost = sum(job.worth for job in left)
     return (lost, price(found)), cheapest(jobs, search.occupancy())

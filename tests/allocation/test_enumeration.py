@@ -54,10 +54,10 @@ def test_places_that_alike_nodes_make_equal_cost_the_same() -> None:
         prices = []
         for places in all_places(search.scenario):
             occupancy = search.occupancy()
-            for job in search.free():
+            for job in search.free:
                 occupancy.add(Placed(job, occupancy.room.placement(places[job.name], job)))
             prices.append(price(occupancy))
-        lost, lowest = cheapest(search.free(), search.occupancy())
+        lost, lowest = cheapest(search.free, search.occupancy())
         assert lost == 0
         assert min(prices) == pytest.approx(lowest)
 
@@ -68,7 +68,7 @@ def test_models_prove_a_bound_between_the_best_of_all_places_and_what_they_find(
 ) -> None:
     for seed in range(6):
         search = Search(draw_scenario(seed))
-        jobs = search.free()
+        jobs = search.free
         found, left, bound = assign_by_model(jobs, search.occupancy(), Budget(20), solver)
         fewest, lowest = cheapest(jobs, search.occupancy())
         if sum(job.worth for job in left) == fewest:

@@ -10,20 +10,21 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.engine.runner import Pattern
+from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.network import Resources
 from tests.allocation.test_places import room
 from tests.simulate.scenes import switch
 
 
-def traffic(rate: int) -> Pattern:
-    """Return 60 ms of computing, and a burst of 40 ms at 45 Mbit/s or what the rate makes of it."""
-    volume, fastest = Fraction(40 * 45), min(rate, 45)
-    return Pattern((Fraction(60), Fraction(0)), (volume,), (Fraction(fastest),))
+def traffic(transport: Transport) -> Pattern:
+    """Return 60 ms of computing, and a burst of 40 ms at 45 Mbit/s, or longer at less."""
+    volume, fastest = Fraction(40 * 45), min(transport.rate, Fraction(45))
+    return Pattern((Fraction(60), Fraction(0)), (volume,), (fastest,))
 
 
 def occupancy(outlook: Outlook, *nodes: str) -> Occupancy:
     """Return a job on some of three nodes of four GPUs, on a switch of 100 Mbit/s."""
-    job = Demand("job", len(nodes), Resources(gpus=1), traffic, length_ms=100_000.0)
+    job = Demand("job", len(nodes), Resources(gpus=1), traffic, 100.0, length_ms=100_000.0)
     other = replace(job, name="other", tasks=2)
     cluster = Occupancy(room(switch(3, 4)), [], Meetings("fair"), outlook)
     cluster.add(Placed(other, cluster.room.placement(["node-02", "node-02"], other)))

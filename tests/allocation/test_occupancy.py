@@ -28,7 +28,7 @@ def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
     free = room(switch(4, 2))
     free.free[:, 1] = 2, 2, 1, 0
     each = Resources(cpu_millicores=1)
-    one, new = (Demand(name, 2, each, lambda _: pattern(10, 90)) for name in ("one", "new"))
+    one, new = (Demand(name, 2, each, lambda _: pattern(10, 90), 100.0) for name in ("one", "new"))
     occupancy = Occupancy(free, [], Meetings("fair"), Outlook())
     occupancy.add(Placed(one, free.placement(["node-00", "node-01"], one)))
     best = occupancy.best(new)

@@ -28,7 +28,7 @@ def room(cluster: dict[str, object], **taken: int) -> Room:
 
 
 def job(tasks: int) -> Demand:
-    return Demand("a", tasks, ONE_GPU, traffic=lambda _: ALONE)
+    return Demand("a", tasks, ONE_GPU, traffic=lambda _: ALONE, best_ms=1.0)
 
 
 @st.composite

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
+from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.workload import Workload
 
 
@@ -23,6 +25,11 @@ def workload(forward_flops: int, parameters: int, **spread: dict[str, int]) -> W
             kind: {field: number(value) for field, value in numbers.items()},
         }
     )
+
+
+def one_each(gpus: int, rate: int | Fraction) -> Transport:
+    """Return what it means for a ring if each GPU is on a node of its own and sends at a rate."""
+    return Transport("ring", gpus, gpus, 1, link_mbps=160_000, rate=Fraction(rate))
 
 
 def scenario(**changes: Any) -> dict[str, Any]:

@@ -91,9 +91,9 @@ def test_worker_of_several_gpus_sends_as_one_gpu() -> None:
     flat = built(ring, cluster=with_gpu).traffic[0]
     assert pods.exact.volume == flat.exact.volume
     assert pods.exact.compute == flat.exact.compute
-    dlrm = {**by_model, "model": "DLRM", "each": {"gpus": 2}}
+    gpt3 = {**by_model, "model": "GPT3", "each": {"gpus": 2}}
     with pytest.raises(InputError, match=r"jobs\[0\]\.each\.gpus: 2: .* state the traffic"):
-        built(dlrm, cluster=with_gpu)
+        built(gpt3, cluster=with_gpu)
     with pytest.raises(InputError, match=r"jobs\[0\]\.model: 'VGG16': .*how fast its GPUs are"):
         built(by_model)
 
@@ -108,7 +108,7 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
     entry = problem.traffic[0]
     assert entry.exact.duration == Fraction("100.1")
     assert entry.exact.rest == Fraction("45.1")
-    assert entry.title == "stated"
+    assert entry.traffic.title == "stated"
 
 
 @pytest.mark.parametrize(

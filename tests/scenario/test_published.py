@@ -30,7 +30,7 @@ def scenario(**changes: Any) -> Scenario:
 
 def test_job_by_model_sends_what_was_published() -> None:
     (entry,) = build_scenario(scenario()).traffic
-    assert entry.title == "VGG19, muri"
+    assert entry.traffic.title == "VGG19, muri"
     (burst,) = entry.rounded.phases  # half as fast as published: 179 ms, then twice 123 ms
     assert (burst.start, burst.length, entry.rounded.period) == (179, 246, 425)
 

@@ -126,6 +126,6 @@ def test_every_sender_sends_its_whole_traffic(nodes: list[str], gpus: int, ring:
     placement = network.placement(nodes, "ring" if ring else "tasks", rails=near)
     own = {rail for rails in RAILS.values() for rail in rails}
     flows = sum(link in own for route in placement.routes for link in route)
-    sent = Fraction(flows, placement.parts)
+    sent = Fraction(flows, placement.transport.flows)
     senders = len(set(nodes)) if ring else len(nodes)
     assert sent == (senders if len(set(nodes)) > 1 else 0)

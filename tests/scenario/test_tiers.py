@@ -172,7 +172,7 @@ def test_the_judge_finds_the_same_flows(
 
 
 def job(tasks: int) -> Demand:
-    return Demand("j", tasks, ONE_GPU, traffic=lambda _: Pattern((), (), ()))
+    return Demand("j", tasks, ONE_GPU, traffic=lambda _: Pattern((), (), ()), best_ms=1.0)
 
 
 def nearest(taken: str, tasks: int) -> set[str]:

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.bursts import Burst, Iteration
-from metronome_opt.scenario.traffic import Training, iteration
-from tests.scenario.examples import workload
+from metronome_opt.scenario.traffic import training_step
+from tests.scenario.examples import one_each, workload
 
 
 def test_data_parallel() -> None:
     # 10 samples * 1 GFLOP at 0.1 TFLOP/s: 100 ms forward, 200 ms backward.
     # 250 M parameters * 4 bytes = 1 GB; 2 * 3 / 4 of it, 1.5 GB = 12,000 Mbit; 240 ms at 50 Gbit/s.
     model = workload(10**9, 250_000_000, data_parallel={"gradient_bytes": 4})
-    exact = iteration(model, Training(workers=4, batch=10, flops=Fraction(10**11), rate=50_000))
+    exact = training_step(model, 4, 10, Fraction(10**11)).at(one_each(4, 50_000))
     assert exact.compute == 300
     assert [(burst.after, burst.volume, burst.duration) for burst in exact.bursts] == [
         (Fraction(300), Fraction(12_000), Fraction(240))
@@ -33,7 +33,7 @@ def test_tensor_parallel() -> None:
     # 25 Gbit/s.
     # Forward takes 4 ms (5 * 0.8 GFLOP at 1 TFLOP/s), backward 8 ms; sending is hidden in both.
     model = workload(800_000_000, 1, tensor_parallel=TENSOR)
-    exact = iteration(model, Training(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
+    exact = training_step(model, 2, 5, Fraction(10**12)).at(one_each(2, 50_000))
     assert [(burst.volume, burst.rate) for burst in exact.bursts] == [
         (Fraction(64), 25_000),
         (Fraction(64), 25_000),
@@ -63,7 +63,7 @@ def test_hybrid() -> None:
     # 9 ms to drain and fill. Gradients: 1000 * 4 / 4 bytes; tied embeddings: 500 * 4 / 2 bytes;
     # both among 2 workers: 1 kB each, 0.04 ms at 200 Mbit/s.
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
-    exact = iteration(model, Training(workers=8, batch=1, flops=Fraction(10**9), rate=200))
+    exact = training_step(model, 8, 1, Fraction(10**9)).at(one_each(8, 200))
     assert [(burst.after, burst.duration) for burst in exact.bursts] == [
         (Fraction("1.4"), Fraction("1.6")),
         (Fraction("1.4"), Fraction("1.6")),
@@ -78,15 +78,15 @@ def test_hybrid() -> None:
 def test_hybrid_needs_whole_groups_and_micro_batches() -> None:
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
     with pytest.raises(InputError, match=r"^workers: 6: must be a multiple of 4, "):
-        iteration(model, Training(workers=6, batch=1, flops=Fraction(10**9), rate=200))
+        training_step(model, 6, 1, Fraction(10**9))
     model = workload(6_000_000, 1000, hybrid_parallel={**HYBRID, "microbatches": 3})
     with pytest.raises(InputError, match=r"^batch: 1: the 4 samples of a replica cannot be shared"):
-        iteration(model, Training(workers=4, batch=1, flops=Fraction(10**9), rate=200))
+        training_step(model, 4, 1, Fraction(10**9))
 
 
 def test_dlrm() -> None:
     # 1000 samples * 26 tables * 64 * 4 bytes = 6.656 MB; 3 / 4 of it, 4.992 MB = 39.936 Mbit.
-    # Dense gradients: 1 M * 4 bytes * 1.5 = 6 MB = 48 Mbit, beside the second exchange.
+    # Dense gradients: 1 M * 4 bytes * 1.5 = 6 MB = 48 Mbit, after the second exchange.
     # Three passes of 1000 * 1 MFLOP at 1 TFLOP/s: 3 ms.
     model = workload(
         10**6,
@@ -98,10 +98,11 @@ def test_dlrm() -> None:
             "gradient_bytes": 4,
         },
     )
-    exact = iteration(model, Training(workers=4, batch=1000, flops=Fraction(10**12), rate=50_000))
+    exact = training_step(model, 4, 1000, Fraction(10**12)).at(one_each(4, 50_000))
     assert [(burst.after, burst.volume) for burst in exact.bursts] == [
         (Fraction(0), Fraction("39.936")),
-        (Fraction(3), Fraction("87.936")),
+        (Fraction(3), Fraction("39.936")),
+        (Fraction(0), Fraction(48)),
     ]
     assert exact.volume == Fraction("127.872")
     assert exact.duration == 3 + 1000 * Fraction("127.872") / 50_000
