@@ -90,6 +90,7 @@ def _sia(folder: Path, cluster: str) -> dict[str, Any]:
         "cluster": f"two nodes of the cluster that the artifact calls {cluster}",
         "rate_gbps": {"value": 50, "assumed": "as in muri; the publication states none per burst"},
         "assumed": f"{_ONE_BURST}, which is what of it comes after the backward pass",
+        "aliases": {"resnet50": "imagenet"},
         "gpu_hours": _GPU_HOURS,
         "steps": steps,
     }

@@ -32,8 +32,8 @@ class Model:
         self._links: list[dict[str, Any]] = []
         self._jobs: list[dict[str, Any]] = []
 
-    def add_link(self, name: str, *, capacity: int) -> Self:
-        """Add a link that carries so many Mbit/s; return the model."""
+    def add_link(self, name: str, *, capacity: float) -> Self:
+        """Add a link that carries a whole number of Mbit/s, such as 1e5; return the model."""
         self._links.append({"name": name, "capacity": capacity})
         return self
 

@@ -34,8 +34,15 @@ def _label(name: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label)]
-Positive = Annotated[int, Field(ge=1)]
-NonNegative = Annotated[int, Field(ge=0)]
+
+
+def _whole(value: Any) -> Any:
+    """Read a float that is an integer, such as 1e5, as that."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
+NonNegative = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Jitter = Annotated[Share | None, Field(exclude_if=lambda share: share is None)]
 """Standard deviation of computing times, as a share of them; None where unknown."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
@@ -54,3 +56,25 @@ def test_messages_are_those_of_the_instance(change: dict[str, Any], message: str
     with pytest.raises(InputError, match=message) as refusal:
         Model().add_link("l", capacity=100).add_job("a", **fields).instance()
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("written", ["100000", "1e5", "100000.0"])
+def test_a_float_that_is_an_integer_is_that_integer(written: str) -> None:
+    capacity: Any = json.loads(written)
+    built = Model().add_link("l", capacity=capacity)
+    built.add_job("a", period=8.0, phases=[(0, 3, 6e1)], links={"l": 2.0})  # type: ignore[arg-type, dict-item, list-item]
+    instance = built.instance()
+    for link in (*instance.links, Link(name="l", capacity=capacity)):
+        assert link == Link(name="l", capacity=100_000)
+        assert type(link.capacity) is int
+    (job,) = instance.jobs
+    numbers = [job.period, job.phases[0].rate, job.links["l"]]
+    assert (numbers, set(map(type, numbers))) == ([8, 60, 2], {int})
+
+
+@pytest.mark.parametrize("capacity", [1.5, math.nan, math.inf, -math.inf, True, "100000", "1e5"])
+def test_what_is_no_integer_is_refused(capacity: Any) -> None:
+    with pytest.raises(InputError, match=r"^Link: capacity: must be an integer, got "):
+        Link(name="l", capacity=capacity)
+    with pytest.raises(InputError, match=r"^Link: capacity: must be at least 1, got 0"):
+        Link(name="l", capacity=0)

@@ -42,6 +42,7 @@ def test_the_wheel_holds_the_data_and_the_type_marker(wheel: Path) -> None:
     assert "metronome_opt/models/studies/snapshot.yaml" in names
     assert "metronome_opt/models/suites/single/index.json" in names
     assert sum(name.startswith("metronome_opt/models/workloads/") for name in names) == 13
+    assert sum("models/measured/h200-" in name for name in names) == 13 + 8
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 
 

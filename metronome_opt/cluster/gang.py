@@ -375,7 +375,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 
 def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
-    traffic = JobTraffic(job, Sources(job.workloads, job.measured).of(job), cluster)
+    traffic = JobTraffic(job, Sources(job.workloads, job.measured, cluster.gpu).of(job), cluster)
     # One that is too large for the cluster waits for more nodes; it is as if each worker had one.
     place = traffic.best or Transport(
         algorithm=traffic.algorithm,

@@ -166,16 +166,21 @@ def jobs_table(
         Expected times by job on further networks, by network.
     """
     where, patterns = where_jobs_run(placed), schedule.patterns
-    gated = Plan.of(instance.at_patterns(patterns), schedule).periods
+    kept = instance.at_patterns(patterns)
+    gated, periods = Plan.of(kept, schedule).periods, {job.name: job.period for job in kept.jobs}
     slot_ms = instance.slot_ms
     rows = []
     for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
         rows.append(
             (
-                *(job.name, str(job.weight), format_number(instance.best_ms(job))),
-                *(format_number(alone_ms(instance, job)), format_number(before)),
-                *(format_number(after), f"{float(after / before - 1):+z.1%}"),
+                *(job.name, str(job.weight), f"{periods[job.name] * slot_ms:,}"),
+                *(format_number(instance.best_ms(job)), format_number(alone_ms(instance, job))),
+                *(
+                    format_number(before),
+                    format_number(after),
+                    f"{float(after / before - 1):+z.1%}",
+                ),
                 *(format_number(by[job.name]) for by in elsewhere.values()),
                 *([where.get(job.name, "-")] if where else []),
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
@@ -185,8 +190,8 @@ def jobs_table(
             )
         )
     headings = (
-        *("job", "weight", "best\n(ms)", "alone\n(ms)", "unshifted\n(ms)", "expected\n(ms)"),
-        *("change", *(f"{each}\n(ms)" for each in elsewhere)),
+        *("job", "weight", "period\n(ms)", "best\n(ms)", "alone\n(ms)", "unshifted\n(ms)"),
+        *("expected\n(ms)", "change", *(f"{each}\n(ms)" for each in elsewhere)),
         *(["where"] if where else []),
         *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),

@@ -10,13 +10,14 @@ all-to-all makes the computing wait. The optimiser begins when all is computed a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.records import (
     FrozenMap,
     Jitter,
@@ -29,14 +30,14 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.collectives import TrainingStep
+from metronome_opt.scenario.model import MEASURED
 from metronome_opt.scenario.traffic import Moment, transfer
-from metronome_opt.scenario.workload import MAX_COUNT, Rational
+from metronome_opt.scenario.workload import MAX_COUNT, Rational, data_folder, file_of, find_files
 
 MEASURED_FORMAT = "metronome-measured/1"
 
 _Text = Annotated[str, Field(min_length=1)]
 _Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT)]
-_NORMAL = 1.645  # standard deviations from the mean of a normal distribution to its 95th percentile
 _Few = Annotated[int, Field(ge=1, le=1024)]  # bursts of an iteration are listed one by one
 
 
@@ -186,19 +187,6 @@ class MeasuredStep(Record):
             return "pipeline-parallel"
         return "embedding-parallel" if self.exchanges else "data-parallel"
 
-    @property
-    def variation(self) -> float:
-        """The jitter as it is stated, else the mean of that of the passes, weighted by their time.
-
-        That of a pass is taken from its percentiles: 90 % of a normal distribution lie within 1.645
-        standard deviations of its mean.
-        """
-        if self.jitter is not None:
-            return self.jitter
-        passes = self.forward_ms, self.backward_ms, self.optimizer_ms
-        width = sum(each.high - each.low for each in passes)
-        return min(1.0, float(width / sum(each.median for each in passes)) / (2 * _NORMAL))
-
     def check_batch(self, batch: int | None) -> None:
         """Refuse a batch that is not the record's; None, which leaves it open, is not refused."""
         if batch not in (None, self.batch):
@@ -267,3 +255,21 @@ def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) ->
 def read_measured(path: str | Path) -> MeasuredStep:
     """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
     return read_as(path, lambda document: build(MeasuredStep, document, MEASURED_FORMAT))
+
+
+def find_step(
+    model: str, traffic: str, gpu: str | None, own: Mapping[str, Path], where: str
+) -> Path:
+    """Return the record of a model: one's own, else that of a GPU, such as H200 or NVIDIA H200."""
+    shipped = sorted(each.name for each in (data_folder() / "measured").iterdir() if each.is_dir())
+    name = (gpu or "").lower().removeprefix("nvidia").lstrip(" -")
+    folder = f"{name}-{MEASURED[traffic]}"
+    files = {**(find_files(f"measured/{folder}", None) if folder in shipped else {}), **own}
+    if not files:
+        which = quote(gpu) if gpu else "which cluster.gpu does not name"
+        raise InputError(
+            f"{where}: {quote(model)}: no step was measured on the cluster's GPU, {which}; there "
+            f"are {', '.join(shipped)}; name such a GPU in cluster.gpu, or a folder of your own "
+            "in measured"
+        )
+    return file_of(model, files, where, f"{traffic} step of")

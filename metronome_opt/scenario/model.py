@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, counted, naming, quote
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
-COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
+COMPUTED = "computed"  # traffic of jobs by model
+MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # likewise; precision of the records
 RINGS = ("data-parallel", "tensor-parallel")  # models that send all-reduces among all GPUs alone
 _PIPELINES = ("hybrid-parallel", "pipeline-parallel")
 _SENDERS = 2  # tasks of a job by model, at least
@@ -84,14 +85,23 @@ def _traffic(value: Any) -> Any:
     """
     if value is None or value == COMPUTED:
         return None
-    if value == MEASURED or isinstance(value, Traffic | TrainingStep):
+    if isinstance(value, Traffic | TrainingStep):
         return value
     if isinstance(value, str):
-        if value in published_files():
+        if value in MEASURED or value in published_files():
             return value
         raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
     is_step = isinstance(value, Mapping) and "transfers" in value
     return (TrainingStep if is_step else Traffic).model_validate(value)
+
+
+def _pattern(value: Any) -> Traffic:
+    """Read a pattern; in place of a wrong one, which its scenario refuses, any other one."""
+    try:
+        return Traffic.model_validate(value)
+    except ValidationError:
+        burst = {"start_ms": 0, "length_ms": 1, "rate_mbps": 1}
+        return Traffic.model_validate({"period_ms": 1, "phases": [burst]})
 
 
 _Traffic = Annotated[
@@ -138,9 +148,10 @@ class DescribedJob(Record):
         A workload by name, and samples per GPU and iteration.
     traffic
         What one worker sends, in place of model and batch; in a scenario perhaps the name of one
-        of its patterns. Or ``measured``: the model's, from a record of a training step, whose batch
-        it is; or the name of published iterations, such as ``muri``: the model's with as many GPUs;
-        or ``computed`` from its workload, as if left out.
+        of its patterns. Or ``measured``, ``measured-tf32``: the model's, from a record of a
+        training step on the cluster's GPU in bfloat16 or TF32, whose batch it is; or the name of
+        published iterations, such as ``muri``: the model's with as many GPUs; or ``computed`` from
+        its workload, as if left out.
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
@@ -240,11 +251,6 @@ class DescribedJob(Record):
         return None if isinstance(self.traffic, str) else self.traffic
 
     @property
-    def is_measured(self) -> bool:
-        """Return True if its traffic is that of a record."""
-        return self.traffic == MEASURED
-
-    @property
     def gpus(self) -> int:
         """The number of GPUs of its workers together."""
         return self.workers * self.each.gpus
@@ -293,7 +299,7 @@ class DescribedJob(Record):
         """Return its jitter as it states it, else that of a measured step; None where unknown."""
         if self.jitter is not None or isinstance(source, Traffic | TrainingStep | Workload):
             return self.jitter
-        return source.variation
+        return source.jitter
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
@@ -312,7 +318,7 @@ class Scenario(Record):
     workloads
         Folder of workloads of one's own, relative to the scenario file.
     measured
-        Folder of records of training steps of one's own, likewise.
+        Folder of records of training steps of one's own, likewise; of whatever GPU.
     patterns
         Traffic by name, which jobs share.
     """
@@ -330,13 +336,14 @@ class Scenario(Record):
     @model_validator(mode="before")
     @classmethod
     def _share_patterns(cls, data: Any) -> Any:
-        """Give the jobs that name a pattern its traffic."""
+        """Give the jobs that name a pattern its traffic; what is wrong with it is said of it."""
         jobs = data.get("jobs") if isinstance(data, Mapping) else None
         if not isinstance(jobs, (list, tuple)):
             return data
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
-        taken = (COMPUTED, MEASURED, *published_files())
+        read = {name: _pattern(pattern) for name, pattern in known.items()}
+        taken = (COMPUTED, *MEASURED, *published_files())
         for each in taken:
             if each in known:
                 refuse(f"patterns.{each}", f"{quote(each)} is taken; rename the pattern")
@@ -348,7 +355,7 @@ class Scenario(Record):
                 hint = f"{there}; published are {', '.join(published_files())}"
                 refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {hint}")
             is_pattern = isinstance(name, str) and name in known
-            shared.append({**job, "traffic": known[name]} if is_pattern else job)
+            shared.append({**job, "traffic": read[name]} if is_pattern else job)
         return {**data, "jobs": shared}
 
     @model_validator(mode="after")
@@ -406,7 +413,7 @@ class Scenario(Record):
 
     def sources(self) -> tuple[Source, ...]:
         """Return what the traffic of each job comes from."""
-        sources = Sources(self.workloads, self.measured)
+        sources = Sources(self.workloads, self.measured, self.cluster.gpu)
         return tuple(sources.of(job, f"jobs[{i}].model") for i, job in enumerate(self.jobs))
 
     def _off_grid(self, value: int) -> str:
@@ -435,6 +442,9 @@ def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
     return {**data, **folders}
 
 
+S = TypeVar("S")
+
+
 class Sources:
     """Workloads and measured steps by name; each file is read once.
 
@@ -442,34 +452,40 @@ class Sources:
     ----------
     workloads, measured
         Folders of one's own, as of a `Scenario`; they come before what the package has.
+    gpu
+        The GPU of the cluster, which the package may have measured steps of.
     """
 
-    def __init__(self, workloads: str | None = None, measured: str | None = None) -> None:
-        self._files = find_workloads(workloads), find_files("measured", measured)
-        self._read: dict[tuple[str, bool], Workload | MeasuredStep] = {}
+    def __init__(
+        self, workloads: str | None = None, measured: str | None = None, gpu: Gpu | None = None
+    ) -> None:
+        self._workloads, self._own = find_workloads(workloads), find_files("measured", measured)
+        self._gpu = gpu.name if gpu else None
+        self._read: dict[Path, Any] = {}
 
     def of(self, job: DescribedJob, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
-        if not isinstance(job.traffic, str) or job.is_measured:
-            return job.stated or self.named(job.model or "", job.is_measured, where)
+        model = job.model or ""
+        if not isinstance(job.traffic, str):
+            return job.stated or self.workload(model, where)
+        if job.traffic in MEASURED:
+            from metronome_opt.scenario.measured import find_step, read_measured  # few need it
+
+            path = find_step(model, job.traffic, self._gpu, self._own, where)
+            return self._once(path, read_measured)
         from metronome_opt.scenario.published import read_published
 
         with naming(where):
-            return read_published(job.traffic).traffic(job.model or "", job.gpus, job.batch)
+            return read_published(job.traffic).traffic(model, job.gpus, job.batch)
 
-    def named(self, model: str, is_measured: bool, where: str = "model") -> Workload | MeasuredStep:
-        """Return a workload, or a measured step, whatever the case of its name."""
-        key = model.lower(), is_measured
-        if key not in self._read:
-            what = "measured step of" if is_measured else "workload"
-            path = file_of(model, self._files[is_measured], where, what)
-            if is_measured:  # few scenarios need the records of measured steps
-                from metronome_opt.scenario.measured import read_measured
+    def workload(self, model: str, where: str = "model") -> Workload:
+        """Return a workload, whatever the case of its name."""
+        return self._once(file_of(model, self._workloads, where, "workload"), read_workload)
 
-                self._read[key] = read_measured(path)
-            else:
-                self._read[key] = read_workload(path)
-        return self._read[key]
+    def _once(self, path: Path, read: Callable[[Path], S]) -> S:
+        if path not in self._read:
+            self._read[path] = read(path)
+        return cast("S", self._read[path])
 
 
 def read_scenario(path: str | Path) -> Scenario:

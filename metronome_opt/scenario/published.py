@@ -91,6 +91,8 @@ class Published(Record):
         At which a node sent during a burst.
     assumed
         What else was assumed of the traffic.
+    aliases
+        Other names of models, in lower case, with that which their iterations have.
     gpu_hours
         Of a whole job, by model, where that is published.
     steps
@@ -104,6 +106,7 @@ class Published(Record):
     cluster: _Text
     rate_gbps: Quantity
     assumed: _Text
+    aliases: FrozenMap[Name, Name] = Field(default_factory=FrozenDict)
     gpu_hours: FrozenMap[Name, Rational] = Field(default_factory=FrozenDict)
     steps: Annotated[tuple[PublishedStep, ...], Field(strict=False, min_length=1)]
 
@@ -119,10 +122,9 @@ class Published(Record):
 
     def batches(self, model: str, gpus: int) -> tuple[int, ...]:
         """Return the batches of a model at the number of GPUs that is nearest."""
-        near = self.step(model, gpus).gpus
-        return tuple(
-            step.batch for step in self.steps if (step.model, step.gpus) == (model.lower(), near)
-        )
+        near = self.step(model, gpus)
+        same = (near.model, near.gpus)
+        return tuple(step.batch for step in self.steps if (step.model, step.gpus) == same)
 
     def step(self, model: str, gpus: int, batch: int | None = None) -> PublishedStep:
         """Return the iteration of a model that is nearest in GPUs, then in batch.
@@ -130,7 +132,8 @@ class Published(Record):
         The smallest batch if none is given. An `InputError` names the models if that one is not
         among them.
         """
-        steps = [step for step in self.steps if step.model == model.lower()]
+        name = self.aliases.get(model.lower(), model.lower())
+        steps = [step for step in self.steps if step.model == name]
         if not steps:
             raise InputError(f"{quote(model)} is not in {self.name}, {', '.join(self.models)} are")
 

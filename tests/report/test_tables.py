@@ -39,13 +39,13 @@ TIMES = Times({"a": Fraction(30), "b": Fraction(50)}, {"a": Fraction(45), "b": F
 def test_gated_jobs_have_stretched_periods() -> None:
     kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
     table = lines(jobs_table(STRETCHY, kept, TIMES))
-    assert table[3] == ["a", "1", "45.0", "30.0", "+50.0%", "30.0", "45", "20"]
-    assert table[4] == ["b", "1", "46.0", "50.0", "-8.0%", "45.0", "45", "0"]
+    assert table[3] == ["a", "1", "30", "30.0", "30.0", "30.0", "45.0", "+50.0%", "45", "20"]
+    assert table[4] == ["b", "1", "45", "45.0", "45.0", "50.0", "46.0", "-8.0%", "45", "0"]
     assert gated_text(STRETCHY, kept, TIMES).startswith("2 of 2 jobs gated: slowdown 1.2611;")
     some = kept.model_copy(update={"gated": {"a": True, "b": False}})
     table = lines(jobs_table(STRETCHY, some, TIMES))
-    assert table[3][6:] == ["45", "20"]
-    assert table[4][6:] == ["free", "0"]
+    assert table[3][8:] == ["45", "20"]
+    assert table[4][8:] == ["free", "0"]
     assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
 
 
@@ -65,7 +65,7 @@ def test_time_alone_exceeds_period_of_job_that_overloads_its_link() -> None:
     crowded = network(job("a", 6, (0, 3, 60), links={"link": 2}))
     times = Times({"a": Fraction(33)}, {"a": Fraction(33)})
     table = lines(jobs_table(crowded, schedule(crowded, {"a": 0}, {}), times))
-    assert table[3] == ["a", "1", "33.0", "33.0", "+0.0%", "33.0", "30", "0"]
+    assert table[3] == ["a", "1", "30", "30.0", "33.0", "33.0", "33.0", "+0.0%", "30", "0"]
 
 
 def test_unknown_value_is_dash() -> None:

@@ -238,6 +238,27 @@ def shared(**fields: Any) -> dict[str, Any]:
     return document
 
 
+def test_a_wrong_pattern_is_said_once_however_many_jobs_name_it() -> None:
+    late = {"period_ms": 10, "phases": [{"start_ms": 9, "length_ms": 2, "rate_gbps": 1}]}
+    document = scenario(patterns={"late": late, "none": 5, "short": {"period_ms": 1}})
+    document["jobs"] = [
+        {"name": f"{name}-{number}", "traffic": name, "workers": 2}
+        for name in ("late", "none", "short")
+        for number in range(3)
+    ]
+    with pytest.raises(InputError) as caught:
+        Scenario.from_dict(document)
+    assert caught.value.lines == (
+        "patterns.late.phases[0].length_ms: 2: the burst ends at 11 ms, after the period of 10 ms",
+        "patterns.none: must be a mapping, got 5",
+        "patterns.short.phases: missing",
+    )
+    document["jobs"][4] |= {"workers": 0}  # what is wrong with a job is said as well
+    with pytest.raises(InputError) as caught:
+        Scenario.from_dict(document)
+    assert caught.value.lines[3:] == ("jobs[4].workers: must be at least 1, got 0",)
+
+
 def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
     built = build_scenario(spread(Scenario.from_dict(shared(rate_mbps=6250))))
     one, two = built.instance.jobs

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from metronome_opt import load
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scenario import locate, read_scenario
+from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.measured import MeasuredStep, read_measured
-from metronome_opt.scenario.workload import find_files, find_workloads
+from metronome_opt.scenario.workload import find_files, find_workloads, read_workload
 from tests.scenario.examples import measured, one_each, scenario, spread
 
 MB = 10**6
@@ -130,22 +130,17 @@ def test_rounding_keeps_volume_and_length(
 @pytest.mark.parametrize(
     ("stated", "own", "jitter"),
     [
-        ({}, {}, 0.02),
+        ({}, {}, None),
         ({"jitter": 0.04}, {}, 0.04),
         ({"jitter": 0.04}, {"jitter": 0}, 0),
     ],
 )
 def test_jitter_is_the_jobs_or_the_steps(
-    stated: dict[str, float], own: dict[str, float], jitter: float, tmp_path: Path
+    stated: dict[str, float], own: dict[str, float], jitter: float | None, tmp_path: Path
 ) -> None:
-    # 5 % of passes are 1.645 standard deviations of 2 ms shorter, 5 % as much longer; of 100 ms.
-    forward = {"median": 100, "low": 100 - 3.29, "high": 100 + 3.29}
-    parts = {"forward_ms": forward, "backward_ms": {**forward}, "optimizer_ms": spread(0)}
-    bucket = {"bytes": MB, "ready_ms": spread(50)}
     path = written(tmp_path, {**TINY, **own})
-    record = measured(**parts, buckets=[bucket], **stated)
-    (tmp_path / "records" / "tiny.json").write_text(json.dumps(record))
-    assert load(path).instance.jobs[0].jitter == pytest.approx(jitter)
+    (tmp_path / "records" / "tiny.json").write_text(json.dumps(measured(**stated)))
+    assert load(path).instance.jobs[0].jitter == jitter
 
 
 # ------------------------------------------------------------------ records
@@ -201,6 +196,7 @@ def written(folder: Path, *jobs: dict[str, Any], **changes: Any) -> Path:
 
 
 TINY = {"model": "Tiny", "traffic": "measured"}
+TF32 = {"bert", "dlrm", "gpt2", "resnet50", "vgg11", "vgg16", "vgg19", "wideresnet101"}
 
 
 def test_scenario_uses_records(tmp_path: Path) -> None:
@@ -216,21 +212,87 @@ def test_scenario_uses_records(tmp_path: Path) -> None:
     assert titles == {"Tiny, measured on Old Faithful (cpu, 2 threads)"}
 
 
-def test_every_shipped_workload_has_a_record() -> None:
-    records = {name: read_measured(path) for name, path in find_files("measured", None).items()}
-    assert {name: each.model.lower() for name, each in records.items()} == {
-        name: name for name in find_workloads()
-    }
+def test_shipped_records_are_of_the_device_and_precision_of_their_folder() -> None:
+    for folder, models in {"h200-bfloat16": set(find_workloads()), "h200-tf32": TF32}.items():
+        found = find_files(f"measured/{folder}", None)
+        assert set(found) == models
+        for name, record in ((name, read_measured(path)) for name, path in found.items()):
+            assert record.model.lower() == name
+            assert (record.device.name, record.jitter is None) == ("NVIDIA H200", False)
+            assert f"h200-{record.precision}" == folder
 
 
-def test_shipped_scenario_is_paper_24_but_for_traffic() -> None:
-    one, other = (read_scenario(locate(name)) for name in ("paper-24", "paper-24-measured"))
-    for job, twin in zip(one.jobs, other.jobs, strict=True):
-        same = {"traffic": "measured", "batch": None, "allreduce": twin.allreduce}
-        assert twin == job.model_copy(update=same)
+def gpu(name: str) -> dict[str, Any]:
+    return {"gpu": {"name": name, "sustained_tflops": 1}}
+
+
+@pytest.mark.parametrize("name", ["H200", "h200", "NVIDIA H200", "NVIDIA-H200"])
+def test_shipped_records_are_found_by_the_gpu(name: str) -> None:
+    document = scenario()
+    document["cluster"] |= gpu(name)
+    jobs = [("a", "BERT", "measured"), ("b", "bert", "measured-tf32")]
+    nodes = ["node-00", "node-01"]
+    document["jobs"] = [
+        {"name": job, "model": model, "traffic": traffic, "workers": 2, "nodes": nodes}
+        for job, model, traffic in jobs
+    ]
+    problem = build_scenario(Scenario.from_dict(document))
+    # Both passes and the optimiser, in the records.
+    assert [float(entry.exact.compute) for entry in problem.traffic] == [
+        pytest.approx(33.418 + 55.043 + 11.057),
+        pytest.approx(42.149 + 99.531 + 7.418),
+    ]
+    assert [job.jitter for job in problem.instance.jobs] == [0.1022, 0.0021]
+    assert {entry.traffic.algorithm for entry in problem.traffic} == {"ring"}
+
+
+def test_records_of_ones_own_come_first_whatever_the_gpu(tmp_path: Path) -> None:
+    path = written(tmp_path, {**TINY, "model": "BERT"})
+    (tmp_path / "records" / "bert.json").write_text(json.dumps(measured(model="BERT")))
+    document = json.loads(path.read_text())
+    document["cluster"] |= gpu("H200")
+    path.write_text(json.dumps(document))
+    assert [entry.traffic.title for entry in load(path).traffic] == [
+        "BERT, measured on Old Faithful (cpu, 2 threads)"
+    ]
+
+
+NOT_MEASURED: list[tuple[str | None, str, str, str]] = [
+    ("A100", "BERT", "measured", "no step was measured on the cluster's GPU, 'A100'; there are"),
+    ("GH200", "BERT", "measured", "no step was measured on the cluster's GPU, 'GH200'; there are"),
+    ("H100", "BERT", "measured-tf32", "no step was measured on the cluster's GPU, 'H100'; there"),
+    (None, "BERT", "measured", "no step was measured on the cluster's GPU, which cluster.gpu does"),
+    ("H200", "GPT3", "measured-tf32", "there is no measured-tf32 step of 'GPT3'; known are bert"),
+    ("H200", "Huge", "measured", "there is no measured step of 'Huge'; known are bert, camembert"),
+]
+
+
+@pytest.mark.parametrize(("name", "model", "traffic", "message"), NOT_MEASURED)
+def test_a_step_that_was_not_measured_is_one_line(
+    name: str | None, model: str, traffic: str, message: str
+) -> None:
+    document = scenario()
+    document["cluster"] |= gpu(name) if name else {"gpu": None}
+    document["jobs"] = [{"name": "a", "model": model, "traffic": traffic, "workers": 2}]
+    with pytest.raises(InputError) as caught:
+        build_scenario(Scenario.from_dict(document))
+    assert str(caught.value).startswith("jobs[0].model: ")
+    assert message in str(caught.value)
+    if name != "H200":
+        assert str(caught.value).endswith(
+            "there are h200-bfloat16, h200-tf32; name such a GPU in cluster.gpu, or "
+            "a folder of your own in measured"
+        )
+
+
+def test_jobs_of_the_shipped_scenario_are_of_all_models_and_meet() -> None:
     problem = load("paper-24-measured")
-    assert all(", measured on " in entry.traffic.title for entry in problem.traffic)
-    assert all(46_800 % (10 * entry.rounded.period) == 0 for entry in problem.traffic)
+    assert {entry.traffic.title for entry in problem.traffic} == {
+        f"{read_workload(path).name}, measured on NVIDIA H200 (cuda)"
+        for path in find_workloads().values()
+    }
+    assert all(job.links and job.jitter for job in problem.instance.jobs)
+    assert all(len(problem.instance.jobs_on[f"rack-{rack}-uplink"]) > 1 for rack in range(4))
 
 
 BAD_JOBS: list[tuple[dict[str, Any], dict[str, Any], str]] = [

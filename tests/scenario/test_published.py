@@ -66,6 +66,16 @@ def test_what_is_not_published_is_refused(changes: dict[str, Any], error: str) -
         scenario(**changes).sources()
 
 
+@pytest.mark.parametrize("name", ["sia-azure", "sia-dgx-ext", "sia-rtx"])
+def test_what_sia_calls_imagenet_is_resnet50(name: str) -> None:
+    table = read_published(name)
+    for model in ("ResNet50", "resnet50", "ImageNet"):
+        assert table.step(model, 16, 50) == table.step("imagenet", 16, 50)
+        assert table.batches(model, 16) == table.batches("imagenet", 16)
+    sources = [scenario(model=model, traffic=name).sources() for model in ("ResNet50", "imagenet")]
+    assert sources[0] == sources[1]
+
+
 def test_batch_chooses_among_equal_sizes() -> None:
     table = read_published("sia-rtx")
     batches = {step.batch for step in table.steps if (step.model, step.gpus) == ("bert", 8)}

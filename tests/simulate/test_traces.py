@@ -74,6 +74,15 @@ def test_trace_without_lengths_takes_published_gpu_hours(tmp_path: Path) -> None
         _jobs(tmp_path / "trace.csv", published="muri")
 
 
+def test_trace_may_call_imagenet_resnet50(tmp_path: Path) -> None:
+    made = []
+    for model in ("imagenet", "ResNet50"):
+        path = tmp_path / f"{model}.csv"
+        path.write_text(SIA.replace(",bert,", f",{model},"))
+        made.append(_jobs(path, published="sia-rtx"))
+    assert made[0] == made[1]
+
+
 def test_trace_without_models_draws_them(tmp_path: Path) -> None:
     with lzma.open(tmp_path / "trace.csv.xz", "wt") as file:
         file.write(PHILLY)

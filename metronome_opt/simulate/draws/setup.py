@@ -113,9 +113,7 @@ class Setup:
 
     def model(self, name: str, batch: int) -> Model:
         """Return a model by name; an `InputError` if it is not known."""
-        source = self.sources.named(name, is_measured=False)
-        assert isinstance(source, Workload)  # noqa: S101 (what is not measured)
-        return Model(name, batch, source)
+        return Model(name, batch, self.sources.workload(name))
 
     def alone_s(
         self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None = None

@@ -244,12 +244,12 @@ class Trace(Generator):
         else:
             gpu_s = arrival.gpu_s
             if gpu_s is None:
-                if model not in table.gpu_hours:
+                if step.model not in table.gpu_hours:
                     raise InputError(
                         f"published: {table.name} states no GPU hours of {quote(model)}; choose "
                         "another one, such as sia-rtx"
                     )
-                gpu_s = 3600 * float(table.gpu_hours[model])
+                gpu_s = 3600 * float(table.gpu_hours[step.model])
             iterations = 1000 * gpu_s / arrival.gpus / float(step.iteration_ms)
         return published_job(
             setup,
