@@ -59,7 +59,7 @@ def _measured(problem: Instance | Scenario, result: Result) -> dict[str, float]:
     instance, times = result.instance, result.schedule.expected_ms or {}
     alone = {job.name: float(job.period * instance.slot_ms) for job in instance.jobs}
     if isinstance(problem, Scenario):
-        for job in Search(problem).free():
+        for job in Search(problem).free:
             if job.name in alone:
                 alone[job.name] = job.best_ms
     slower = {name: float(times[name]) / ms for name, ms in alone.items()}

@@ -63,7 +63,7 @@ def allocation(small: bool) -> Iterator[Figure]:
         slowdowns, prices, seconds, left, proved = [], [], [], 0, 0
         for search in searches:
             start = time.perf_counter()
-            occupancy, waiting, bound = method(search.free(), search.occupancy(), Budget(_LIMIT_S))
+            occupancy, waiting, bound = method(search.free, search.occupancy(), Budget(_LIMIT_S))
             seconds.append(time.perf_counter() - start)
             slowdowns.append(search.slowdown(places_of(occupancy), _FRESH))
             prices.append(price(occupancy))

@@ -15,10 +15,11 @@ from typing import Literal
 
 import numpy as np
 
-from metronome_opt.allocation.assign import assign, lost
+from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import Room
+from metronome_opt.allocation.selection import lost
 from metronome_opt.compatible.models import Row, minimise
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.scenario.collectives import Transport
