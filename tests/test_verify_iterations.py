@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -179,7 +175,10 @@ def stated(draw: st.DrawFn, gpus: int) -> dict[str, Any]:
 
 @st.composite
 def described(draw: st.DrawFn, name: str) -> dict[str, Any]:
-    each = {"gpus": draw(st.sampled_from([1, 1, 1, 2, 4])), "cpu_millicores": draw(st.integers(0, 3))}
+    each = {
+        "gpus": draw(st.sampled_from([1, 1, 1, 2, 4])),
+        "cpu_millicores": draw(st.integers(0, 3)),
+    }
     job = {"name": name, "workers": draw(st.integers(1, 12)), "each": each}
     model = draw(st.sampled_from([None, None, "BERT", "GPT2", "DLRM", "GPT3"]))
     if model is None:
@@ -268,4 +267,5 @@ def test_both_ways_to_compute_traffic_agree(data: st.DataObject) -> None:
         assert problem.instance.best_ms(job) <= sum_of(problem, job)
 
 
-def sum_of(problem, job): return job.period*problem.instance.slot_ms + 10**9
+def sum_of(problem, job):
+    return job.period * problem.instance.slot_ms + 10**9

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError
-from metronome_opt.records import Exact, Positive, Record
+from metronome_opt.records import Exact, Positive, Record, refuse
 from metronome_opt.scenario.bursts import Burst, Iteration
 
 _MEMBERS = 2  # GPUs of a collective, at least
@@ -61,7 +61,8 @@ class Transfer(Record):
     group
         GPUs that take part; None for all of the job.
     max_mbps
-        The fastest that a worker sends over the network; None for no limit.
+        The fastest that a worker sends over the network; None for no limit. Of a stated one, its
+        rate.
     is_late
         Whether it begins as late as it can without being late, rather than as soon as it can.
     is_idle
@@ -76,6 +77,15 @@ class Transfer(Record):
     max_mbps: Positive | None = None
     is_late: bool = False
     is_idle: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind == "stated" and self.max_mbps is None:
+            refuse("max_mbps", "missing; state the rate, or of which kind the collective is")
+        if self.needed_ms < self.ready_ms:
+            needed, ready = float(self.needed_ms), float(self.ready_ms)
+            refuse("needed_ms", f"{needed:g}: is before ready_ms, {ready:g}; begin earlier")
+        return self
 
     def is_beside(self, other: Transfer) -> bool:
         """Return whether it is one burst with another one: all GPUs begin both at once."""
@@ -164,6 +174,19 @@ class TrainingStep(Record):
     transfers: Annotated[tuple[Transfer, ...], Field(strict=False, min_length=1)]
     is_fine: bool = False
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if all(transfer.is_idle for transfer in self.transfers):
+            refuse("transfers", "all are idle; leave is_idle out of what this worker sends")
+        for index, transfer in enumerate(self.transfers):
+            if transfer.needed_ms > self.compute_ms:
+                needed, end = float(transfer.needed_ms), float(self.compute_ms)
+                refuse(
+                    f"transfers[{index}].needed_ms",
+                    f"{needed:g}: is after the end of computing, {end:g} ms; state compute_ms",
+                )
+        return self
+
     @property
     def usual_algorithm(self) -> Algorithm:
         """How its collectives cross the network if nothing else is said."""
@@ -177,10 +200,13 @@ class TrainingStep(Record):
         """Whether it is only known what workers send over the network, not of which collectives."""
         return all(transfer.kind == "stated" for transfer in self.transfers)
 
-    def check_groups(self, gpus: int) -> None:
-        """Refuse a collective of more GPUs than the job has, or of a single one."""
+    def check_groups(self, gpus: int, field: str = "transfers", kind: str = "kind") -> None:
+        """Refuse a collective of more GPUs than the job has, or of a single one.
+
+        Errors name the field of the traffic that lists them, and that of one that states its kind.
+        """
         for index, transfer in enumerate(self.transfers):
-            where = f"traffic.transfers[{index}]"
+            where = f"traffic.{field}[{index}]"
             if transfer.group is not None and transfer.group > gpus:
                 raise InputError(
                     f"{where}.group: {transfer.group}: is larger than the job, which has {gpus} "
@@ -189,7 +215,7 @@ class TrainingStep(Record):
             members = gpus if transfer.group is None else transfer.group
             if transfer.kind != "stated" and members < _MEMBERS:
                 raise InputError(
-                    f"{where}.kind: {transfer.kind} over one worker: sends nothing; leave it out"
+                    f"{where}.{kind}: {transfer.kind} over one worker: sends nothing; leave it out"
                 )
 
     def limited_to(self, rate: int) -> TrainingStep:

@@ -275,9 +275,13 @@ class DescribedJob(Record):
 
     def step(self, source: Source, gpu: Gpu | None) -> TrainingStep:
         """Return its iteration wherever it runs; errors name its field."""
-        if isinstance(source, Traffic | TrainingStep):
-            step = source if isinstance(source, TrainingStep) else source.step
-            step.check_groups(self.workers * max(1, self.each.gpus))
+        gpus = self.workers * max(1, self.each.gpus)
+        if isinstance(source, TrainingStep):
+            step = source
+            step.check_groups(gpus)
+        elif isinstance(source, Traffic):
+            step = source.step
+            step.check_groups(gpus, "phases", "collective")
         elif self.each.gpus > 1 and source.kind in _PIPELINES:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {quote(self.model)} sends can be computed for "

@@ -4,7 +4,7 @@ Looked at are, below each switch and in the whole cluster, nodes in three orders
 most of its tasks first, those with the widest interfaces first, and one of each rack in turn. In
 each order tasks fill the first nodes, or are shared out evenly to the fewest nodes that hold them,
 to twice as many, and so on, and to all that can be used. The shortest iteration over these places
-is exact where nodes are alike.
+is exact where nodes are alike, but for all-to-alls, for which unequal shares may be better.
 """
 
 from __future__ import annotations

@@ -64,12 +64,12 @@ def test_slowdowns_are_multiples_of_the_best_place_of_the_empty_cluster() -> Non
     """
     built = build_scenario(spread(Scenario.from_dict(scenario())))
     one, two = built.instance.jobs
-    assert (one.best_ms, one.period) == (None, 33)
-    assert (two.best_ms, two.period) == (Fraction(100), 12)
+    assert [one.best_ms, one.period] == [None, 33]
+    assert [two.best_ms, two.period] == [100, 12]
     document = scenario()
     document["jobs"][1]["nodes"] = ["node-02", "node-02"]
     _, two = build_scenario(spread(Scenario.from_dict(document))).instance.jobs
-    assert (two.best_ms, two.period, dict(two.links)) == (None, 10, {})
+    assert [two.best_ms, two.period, dict(two.links)] == [None, 10, {}]
 
 
 def test_jobs_without_nodes_have_no_instance() -> None:
@@ -93,7 +93,7 @@ def test_tasks_with_flows_of_their_own() -> None:
     one = built.instance.jobs[0]
     assert [(phase.start, phase.length, phase.rate) for phase in one.phases] == [(19, 27, 24_597)]
     # On two nodes in each rack two flows share 75 Gbit/s: 177.1 ms, 18 slots.
-    assert (one.period, one.best_ms) == (46, Fraction(370))
+    assert [one.period, one.best_ms] == [46, 370]
     assert dict(one.links) == {
         "node-00": 2,
         "node-01": 1,
@@ -236,27 +236,6 @@ def shared(**fields: Any) -> dict[str, Any]:
         job["traffic"] = "burst"
     document["jobs"][1].update(fields)
     return document
-
-
-def test_a_wrong_pattern_is_said_once_however_many_jobs_name_it() -> None:
-    late = {"period_ms": 10, "phases": [{"start_ms": 9, "length_ms": 2, "rate_gbps": 1}]}
-    document = scenario(patterns={"late": late, "none": 5, "short": {"period_ms": 1}})
-    document["jobs"] = [
-        {"name": f"{name}-{number}", "traffic": name, "workers": 2}
-        for name in ("late", "none", "short")
-        for number in range(3)
-    ]
-    with pytest.raises(InputError) as caught:
-        Scenario.from_dict(document)
-    assert caught.value.lines == (
-        "patterns.late.phases[0].length_ms: 2: the burst ends at 11 ms, after the period of 10 ms",
-        "patterns.none: must be a mapping, got 5",
-        "patterns.short.phases: missing",
-    )
-    document["jobs"][4] |= {"workers": 0}  # what is wrong with a job is said as well
-    with pytest.raises(InputError) as caught:
-        Scenario.from_dict(document)
-    assert caught.value.lines[3:] == ("jobs[4].workers: must be at least 1, got 0",)
 
 
 def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
