@@ -237,18 +237,24 @@ class _Iteration:
         """Return the bursts at a place, and the time without traffic after the last one.
 
         Collectives follow one another, each when it is ready, or if it is late when it would end as
-        computing needs it. Computing is delayed until those that it needs have ended. Others send
-        in those that are idle.
+        computing needs it. Those of all GPUs that begin at one time are one burst. Computing is
+        delayed until those that it needs have ended. Others send in those that are idle.
         """
         bursts: list[_Burst] = []
         over = sent = Fraction(0)  # when the last collective and the last burst end
         ends: list[tuple[Fraction, Fraction]] = []  # of collectives: needed, and ended
-        for transfer in self._transfers:
+        for before, transfer in zip([None, *self._transfers], self._transfers, strict=False):
             ready, needed = transfer["ready_ms"], transfer["needed_ms"]
             delay = max((end - by for by, end in ends if by <= ready), default=Fraction(0))
             delay = max(delay, Fraction(0))
             burst = _Burst(Fraction(0), *self._flow(transfer, place))
             begin = max(ready + delay, over)
+            if bursts and before is not None and _begin_together(before, transfer):
+                volume, together = bursts[-1].volume + burst.volume, bursts[-1].ms + burst.ms
+                bursts[-1] = bursts[-1]._replace(volume=volume, rate=1000 * volume / together)
+                over = sent = over + burst.ms
+                ends.append((needed, over))
+                continue
             if transfer["is_late"]:
                 begin = max(begin, needed + delay - burst.ms)
             over = begin + burst.ms
@@ -286,6 +292,15 @@ class _Iteration:
         if self._algorithm != "tasks" and place.gpus_per_node > 1:
             rates.append(self._link_mbps * volume / inside)
         return volume, min(rates)
+
+
+def _begin_together(one: Document, other: Document) -> bool:
+    """Return whether two collectives of all GPUs can begin, and are needed, at the same time."""
+    same = ("ready_ms", "needed_ms")
+    return all(one[field] == other[field] for field in same) and all(
+        each["group"] is None and each["kind"] != "stated" and not each["is_idle"]
+        for each in (one, other)
+    )
 
 
 @cache
