@@ -99,11 +99,15 @@ def test_every_command_that_chooses_states_places(line: str, nodes: int, capsys:
 def test_jobs_without_room_wait_and_the_reason_is_printed(capsys: Captured) -> None:
     write(nodes=6)
     lines = printed(capsys, "solve six.yaml --time-limit 4 --output s.json")
-    assert "o2 waits: 8 tasks of 1 GPU, and there is room for 4" in lines
-    assert not any(line.startswith("o2 ") and "waits" not in line for line in lines)
-    assert read_schedule("s.json").waiting == ("o2",)
+    # Of 28 GPUs 24 are there: least is left over if one of the jobs of four waits.
+    (waiting,) = read_schedule("s.json").waiting or ()
+    assert waiting in ("t0", "t1", "t2", "o0", "o1")
+    assert f"{waiting} waits: 4 tasks of 1 GPU, and there is room for 0" in lines
+    assert not any(line.startswith(f"{waiting} ") and "waits" not in line for line in lines)
     use("six.yaml", capsys)
-    assert "o2" not in Path("claims/claims.yaml").read_text()
+    claimed = Path("claims/claims.yaml").read_text()
+    assert waiting not in claimed
+    assert "o2" in claimed
 
 
 def test_false_places_are_not_used(capsys: Captured) -> None:
@@ -201,7 +205,7 @@ def test_a_job_that_asks_one_node_gets_an_answer_in_one_line(
 def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert metronome("place state --cluster two-racks --with-jobs") == 0
     lines = printed(capsys, "solve state --time-limit 4 --output s.json")
-    assert row(lines, "language")[6:8] == ["node-00,", "node-01"]
+    assert row(lines, "language")[7:9] == ["node-00,", "node-01"]
     schedule = read_schedule("s.json")
     assert schedule.places is None
     use("state", capsys)
