@@ -142,7 +142,7 @@ def _by_model(scenario: Scenario) -> Iterator[tuple[DescribedJob, MeasuredStep]]
 def _computed_job(job: DescribedJob, step: MeasuredStep) -> DescribedJob:
     """Return a job of the same batch; stages share the samples of their micro-batches."""
     batch = step.batch * step.microbatches // step.stages
-    return job.model_copy(update={"traffic": None, "batch": batch, "allreduce": job.algorithm})
+    return job.model_copy(update={"traffic": None, "batch": batch})
 
 
 def _flops(steps: Mapping[str, MeasuredStep]) -> Fraction:
