@@ -199,13 +199,18 @@ def plan(
     ]
 
 
+_TRAFFIC_MODEL = 2  # an iteration is computing plus collectives, whose speed depends on the place
+
+
 def checksum(study: Study) -> str:
     """Return the SHA-256 of the parts of a study that determine scenarios.
 
     The grid and other parts that select cases are left out, so that a study can be extended and its
-    campaign goes on. Workloads of its own count by their content, and so does a trace.
+    campaign goes on. Workloads of its own count by their content, and so does a trace. The number
+    of the traffic model counts, since simulations of another one are not comparable.
     """
     document: dict[str, Any] = study.model_dump(mode="json", exclude=_SELECTION)
+    document["traffic_model"] = _TRAFFIC_MODEL
     folder = document.get("workloads")
     if folder is not None:
         files = sorted(path for path in Path(folder).glob("*") if path.is_file())
