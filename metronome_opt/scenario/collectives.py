@@ -189,9 +189,13 @@ class TrainingStep(Record):
 
     @property
     def usual_algorithm(self) -> Algorithm:
-        """How its collectives cross the network if nothing else is said."""
+        """How its collectives cross the network if nothing else is said.
+
+        Where groups are smaller than the job it is not known which of them cross what: each worker
+        counts in full.
+        """
         kinds = {transfer.kind for transfer in self.transfers}
-        if kinds & {"stated", "point-to-point"}:
+        if kinds & {"stated", "point-to-point"} or any(each.group for each in self.transfers):
             return "tasks"
         return "all-to-all" if "all-to-all" in kinds else "ring"
 
