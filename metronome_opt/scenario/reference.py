@@ -1,10 +1,24 @@
 """Places of one job in the empty cluster, of which the best one is the reference of its slowdown.
 
-Looked at are, below each switch and in the whole cluster, nodes in three orders: those that hold
-most of its tasks first, those with the widest interfaces first, and one of each rack in turn. In
-each order tasks fill the first nodes, or are shared out evenly to the fewest nodes that hold them,
-to twice as many, and so on, and to all that can be used. The shortest iteration over these places
-is exact where nodes are alike, but for all-to-alls, for which unequal shares may be better.
+The order of the tree is that of the numbers, in the file, of the racks above a node, from the top,
+and then of its own. A node holds the tasks that its resources suffice for; those that hold none do
+not count. Its width is what its interfaces carry together. Looked at are the nodes below each rack,
+and all nodes, each time in three orders, whose ties are broken by that of the tree:
+
+- those that hold most tasks first, of these the widest;
+- the widest first, of these those that hold most;
+- in turn by rack: in the first order, the first node of every rack, then the second of every rack,
+  and so on; a node in no rack counts as in one with all others in none.
+
+In each order tasks fill the first nodes, m say, if all nodes hold them. Or they are shared out to
+the first m, 2 m, 4 m, ... of all that can be used, and to all of these, which are as many as there
+are nodes, or tasks if these are fewer: nodes get one task each in turn until they hold no more.
+
+Tasks on these nodes are numbered in the order of the tree, and get the first GPUs there. A place at
+which a flow has less than 1 Mbit/s, traffic divides into too many parts, or the iteration is longer
+than the hyperperiod does not count. The place that the job has does, whichever it is. The shortest
+iteration over these places is exact where nodes are alike, but for all-to-alls, for which unequal
+shares may be better.
 """
 
 from __future__ import annotations
@@ -73,7 +87,7 @@ class EmptyCluster:
         for node, host in zip(self._nodes, self._cluster.nodes, strict=True):
             pairs = zip(host.has.vector, each.vector, strict=True)
             fits[node.name] = min((has // needs for has, needs in pairs if needs), default=tasks)
-        usable = [node for node in self._nodes if fits[node.name]]
+        usable = sorted(node for node in self._nodes if fits[node.name])
         for area in self._areas(usable, fits):
             for order in dict.fromkeys(_orders(area, fits)):
                 for counts in _shares(order, fits, tasks):
@@ -93,6 +107,7 @@ class EmptyCluster:
             kind = tuple(
                 (
                     fits[node.name],
+                    self._cluster.gpus_of[node.name],  # share out the interfaces
                     tuple(
                         self._cluster.capacities[rail]
                         for rail in self._cluster.hosts[node.name].rails
