@@ -17,9 +17,8 @@ from metronome_opt.scenario.judge import judge
 from metronome_opt.schedule import Schedule
 from metronome_opt.simulate.run import simulate_schedule
 from metronome_opt.slowdown.times import Times
-from tests.tiers import THOROUGH
 
-DRAWN = 200 if THOROUGH else 20
+DRAWN, QUICK = 200, 20  # scenarios, and those of them that are solved each time
 _DIGITS = 5e-5  # what a table rounds off
 
 
@@ -58,7 +57,10 @@ def drawn(seed: int) -> Scenario:
     )
 
 
-@pytest.mark.parametrize("seed", range(DRAWN))
+SEEDS = [pytest.param(i, marks=[pytest.mark.slow] * (i >= QUICK)) for i in range(DRAWN)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_two_numbers_called_slowdown_differ(seed: int) -> None:
     scenario = drawn(seed)
     result = solve(scenario, time_limit=2, seed=0, workers=1)
