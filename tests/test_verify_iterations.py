@@ -155,6 +155,20 @@ def test_flows_of_an_all_to_all_have_equal_parts() -> None:
     assert [(phase.start, phase.length, phase.rate) for phase in found.phases] == [(10, 20, 2000)]
 
 
+def test_no_task_has_more_than_64_flows_on_a_link_in_an_all_to_all() -> None:
+    """Beyond the nodes are 69 tasks of 140, and 71: pairs of them, rounded up, are 35 and 36."""
+    cluster = {"topology": "single-switch", "nodes": 2, "gpus": 71, "nic_mbps": 2_485_000}
+    burst: dict[str, Any] = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
+    burst |= {"collective": "all-to-all", "bytes": 175 * 10**6}
+    nodes = 71 * ["node-00"] + 69 * ["node-01"]
+    job = {"name": "a", "workers": 140, "nodes": nodes}
+    job |= {"traffic": {"period_ms": 51, "phases": [burst]}}
+    found = only_job(scenario(cluster, job))
+    assert dict(found.links) == {"node-00": 71 * 35, "node-01": 69 * 36}
+    # Of 1.4 Gbit a flow has 2 / 140, 20 Mbit; what stays in a node takes 4.4 ms.
+    assert [(phase.start, phase.length, phase.rate) for phase in found.phases] == [(10, 4, 1000)]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -215,9 +229,9 @@ def test_racks_of_nodes_with_other_gpus_are_not_alike(allreduce: str, best_ms: i
 
 
 def test_racks_whose_nodes_are_in_another_order_are_not_alike() -> None:
-    """In both pods the first node of the file is behind a narrow uplink, in one its rack is second.
+    """In both pods the first node of the file has a narrow uplink; in p1 its rack is the second.
 
-    The first rack of a pod gets two of three tasks, so that one flow crosses the uplink there.
+    The first rack of a pod gets two of three tasks, so that in p1 one flow crosses an uplink.
     """
     above = {"x0": "p0", "y0": "p0", "x1": "p1", "y1": "p1"}
     narrow = ("p0", "p1", "x0", "y1")
@@ -241,7 +255,8 @@ def test_racks_whose_nodes_are_in_another_order_are_not_alike() -> None:
     job = {**bert("a", "0 0 1"), "nodes": ["n0", "n0", "n1"], "allreduce": "tasks"}
     found = only_job(scenario(cluster, job))
     # 2 x 2/3 x 10.88 Gbit at 1 Gbit/s after 351.36 ms, or at half of that.
-    assert [found.best_ms, 5 * found.period] == [14_860, 29_365]
+    assert found.best_ms == 14_860
+    assert 5 * found.period == 29_365
 
 
 # ------------------------------------------------------------------ drawn
@@ -309,7 +324,7 @@ def transfers(draw: st.DrawFn, gpus: int) -> dict[str, Any]:
     ready = draw(st.integers(0, 40))
     return {
         "kind": draw(st.sampled_from(COLLECTIVES)),
-        "mbit": draw(st.sampled_from(["1/3", "40", "900", "7001/2"])),
+        "mbit": draw(st.sampled_from(["1/3", "40", "90", "7001/2"])),
         "ready_ms": str(ready),
         "needed_ms": str(draw(st.integers(ready, 50))),
         "group": draw(st.one_of(st.none(), st.integers(2, gpus))),
@@ -322,7 +337,9 @@ def transfers(draw: st.DrawFn, gpus: int) -> dict[str, Any]:
 @st.composite
 def stated(draw: st.DrawFn, gpus: int) -> dict[str, Any]:
     """Draw traffic that a job states: by rates, by collectives, or as a step."""
-    kind = draw(st.sampled_from(["rates", "collectives", "step"] if gpus > 1 else ["rates"]))
+    kind = draw(
+        st.sampled_from(["rates", "collectives", "step", "step"] if gpus > 1 else ["rates"])
+    )
     if kind == "rates":
         return {"traffic": PATTERN}
     if kind == "step":
@@ -343,7 +360,7 @@ def described(draw: st.DrawFn, name: str) -> dict[str, Any]:
     gpus, workers = draw(st.sampled_from([1, 1, 1, 2, 4])), draw(st.integers(1, 12))
     job: dict[str, Any] = {"name": name, "workers": workers}
     job["each"] = {"gpus": gpus, "cpu_millicores": draw(st.integers(0, 3))}
-    model = draw(st.sampled_from([None, None, "BERT", "GPT2", "DLRM", "GPT3"]))
+    model = draw(st.sampled_from([None, None, None, "BERT", "GPT2", "DLRM", "GPT3"]))
     if model is None:
         job |= draw(stated(workers * gpus))
     else:
