@@ -379,7 +379,12 @@ class Instance(Record):
         if not any(job.options for job in self.jobs):
             return self
         jobs = [job.variants[1 + patterns.get(job.name, -1)][1] for job in self.jobs]
-        return self.replace(jobs=tuple(jobs))
+        # The reference of slowdowns stays that of the job.
+        kept = [
+            job if job.name not in patterns else job.model_copy(update={"best_ms": best_ms})
+            for job, best_ms in zip(jobs, map(self.best_ms, self.jobs), strict=True)
+        ]
+        return self.replace(jobs=tuple(kept))
 
     def per_work(
         self, times: Mapping[str, Fraction], patterns: Mapping[str, int]

@@ -254,7 +254,7 @@ class _Cushion(Objective):
 
 
 class SimulatedObjective(Objective):
-    """Weighted mean of simulated slowdowns, iteration time over period; or several, in order."""
+    """Weighted mean of simulated slowdowns, or several, in order; see `Instance.best_ms`."""
 
     unknown = "not simulated"
     simulated = True
@@ -267,16 +267,16 @@ class SimulatedObjective(Objective):
 class _Slowdown(SimulatedObjective):
     """Mean slowdown, weighted by priority."""
 
-    name, unit = SLOWDOWN, "iteration time over period"
+    name, unit = SLOWDOWN, "iteration time over the best"
 
     def levels(self, weights: Mapping[str, int]) -> Levels:
         return (weights,)
 
 
 class _Delay(SimulatedObjective):
-    """Mean time by which iterations take longer than a period, all jobs alike."""
+    """Mean time by which iterations take longer than the best ones, all jobs alike."""
 
-    name, unit = DELAY, "of the period"
+    name, unit = DELAY, "of the best iteration"
     percent = True
 
     def levels(self, weights: Mapping[str, int]) -> Levels:
@@ -286,7 +286,7 @@ class _Delay(SimulatedObjective):
 class _Strict(SimulatedObjective):
     """Mean slowdown of the heaviest jobs, then that of the next ones, and so on."""
 
-    name, unit = STRICT, "iteration time over period"
+    name, unit = STRICT, "iteration time over the best"
 
     def levels(self, weights: Mapping[str, int]) -> Levels:
         classes = sorted(set(weights.values()), reverse=True)

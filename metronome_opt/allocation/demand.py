@@ -72,8 +72,6 @@ class Demand:
 
     def fits(self, placement: Placement) -> bool:
         """Return whether its iteration at a place is not too long, and its links carry it."""
-        if placement.limit is None:
-            return True
-        if not placement.rate:
+        if placement.limit is not None and not placement.rate:
             return False
         return self.is_short is None or self.is_short(placement.transport)

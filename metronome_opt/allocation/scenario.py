@@ -232,7 +232,7 @@ class Search:
                         "all of its tasks has costs as low; allow higher ones, or use fewer workers"
                     )
                 raise InputError(
-                    f"jobs: {job.name}: everywhere its links are so narrow that an iteration takes "
+                    f"jobs: {job.name}: its shortest iteration, {job.best_ms:,.0f} ms, is in slots "
                     f"longer than the hyperperiod of {self.scenario.hyperperiod_ms} ms; choose a "
                     "longer one"
                 )

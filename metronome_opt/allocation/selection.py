@@ -36,7 +36,8 @@ def select_running(jobs: Sequence[Demand], room: Room) -> Mapping[str, tuple[str
     cells = len(jobs) * len(room.cluster.nodes)
     if len(greedy) == len(jobs) or cells > _MAX_CELLS:
         return greedy
-    return _packed(jobs, room, greedy) or greedy
+    packed = _packed(jobs, room, greedy)
+    return min(greedy, packed, key=lambda found: lost([j for j in jobs if j.name not in found]))
 
 
 def _one_by_one(jobs: Sequence[Demand], room: Room) -> dict[str, tuple[str, ...]]:
@@ -68,10 +69,15 @@ def _packed(
         if fit
     }
     for job in jobs:
-        its = [count for (name, _), count in counts.items() if name == job.name]
-        model.add(sum(its) == job.tasks * runs[job.name])
-        for node, at in ((node, at) for at, node in enumerate(names) if (job.name, at) in counts):
-            model.add_hint(counts[job.name, at], hint.get(job.name, ()).count(node))
+        its = [
+            (node, counts[job.name, at])
+            for at, node in enumerate(names)
+            if (job.name, at) in counts
+        ]
+        model.add(sum(count for _, count in its) == job.tasks * runs[job.name])
+        model.add_hint(runs[job.name], job.name in hint)
+        for node, count in its:
+            model.add_hint(count, hint.get(job.name, ()).count(node))
     for at, free in enumerate(room.free.tolist()):
         for kind, has in enumerate(free):
             needs = [

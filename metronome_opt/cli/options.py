@@ -78,6 +78,13 @@ INTERRUPTED = 130
 # ------------------------------------------------------------------ what is typed
 
 
+def network_of(network: str | None, sharing: str | None) -> str | None:
+    """Return the network, by either of its options."""
+    if network is not None and sharing is not None:
+        raise InputError("--sharing: is the old name of --network; give one of the two")
+    return sharing if network is None else network
+
+
 def read_names(text: str) -> list[str]:
     """Return the names in ``a,b,c``; empty ones are left out."""
     return [name.strip() for name in text.split(",") if name.strip()]

@@ -73,7 +73,7 @@ def pareto(
                 time_limit=time_limit,
                 seed=seed,
                 workers=workers,
-                network=network or sharing,
+                network=options.network_of(network, sharing),
                 tolerance=tolerance,
                 cushion_slots=cushion_slots,
                 callback=callback,

@@ -89,7 +89,7 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    networks = read_names(network or sharing or "")
+    networks = read_names(options.network_of(network, sharing) or "")
     for each in networks:
         check_network(each)
     source, moves = _read_moved(file, move_cost)

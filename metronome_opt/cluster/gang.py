@@ -382,6 +382,7 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         gpus=job.workers * max(1, job.each.gpus),
         nodes=job.workers,
         gpus_per_node=max(1, job.each.gpus),
+        gpus_per_worker=max(1, job.each.gpus),
         link_mbps=cluster.nic,
         rate=Fraction(cluster.nic),
     )

@@ -130,7 +130,6 @@ def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
         else gang.step.model_dump(mode="json"),
         "workers": gang.tasks,
         "each": dict(gang.each),
-        "allreduce": gang.allreduce,  # traffic is stated
         "priority": gang.weight,
         "nodes": list(claim.nodes),
         "ready_ms": gang.ready % gang.period * slot_ms,
@@ -138,7 +137,9 @@ def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
         "current_offset_ms": claim.offset * slot_ms,
     }
     cost = gang.max_network_cost
+    usual = "tasks" if gang.step is None else gang.step.usual_algorithm
     optional = {
+        "allreduce": None if gang.allreduce == usual else gang.allreduce,
         "iterations": gang.iterations,
         "jitter": gang.jitter,
         "max_network_cost": cost if cost < ANY_COST else None,

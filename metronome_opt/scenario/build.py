@@ -249,7 +249,7 @@ def _job(
     best_ms = entry.traffic.best_ms(
         placement.transport, scenario.slot_ms, scenario.hyperperiod_slots
     )
-    is_other = best_ms != rounded.period * scenario.slot_ms and not job.offered
+    is_other = best_ms != rounded.period * scenario.slot_ms
     return {
         "name": job.name,
         "period": rounded.period,
@@ -282,15 +282,19 @@ def _options(
     job, source, iterations = scenario.jobs[index], entry.traffic.source, []
     for number, option in enumerate(job.offered):
         place = f"jobs[{index}].options[{number}]"
-        exact = entry.exact.accumulated(option.accumulation)
-        if option.traffic is not None:
-            exact = job.step(option.traffic, None).at(placement.transport)
-        elif not isinstance(source, Traffic | TrainingStep) and source.kind != "data-parallel":
+        if (
+            option.traffic is None
+            and not isinstance(source, Traffic | TrainingStep)
+            and source.kind != "data-parallel"
+        ):
             raise InputError(
                 f"{place}.accumulation: {option.accumulation}: {quote(job.model)} sends more than "
                 "gradients in an iteration; state the traffic of the option"
             )
+        exact = entry.exact.accumulated(option.accumulation)
         try:
+            if option.traffic is not None:
+                exact = job.step(option.traffic, None).at(placement.transport)
             iterations.append(exact.to_slots(scenario.slot_ms, scenario.hyperperiod_slots))
         except InputError as error:
             raise error.within(place) from None

@@ -21,6 +21,8 @@ from metronome_opt.scenario.bursts import Burst, Iteration
 
 _MEMBERS = 2  # GPUs of a collective, at least
 
+_BY_GPU = ("all-to-all", "point-to-point")
+
 AllReduce = Literal["ring", "tree", "tasks"]
 """How workers all-reduce: in a ring, in trees over nodes, or each with a flow of its own."""
 
@@ -117,6 +119,8 @@ class Transport(NamedTuple):
         Of an all-to-all: the pairs of GPUs whose traffic is one flow.
     rings
         Of an all-to-all: the part of a ring's traffic that one flow has to carry.
+    gpus_per_worker
+        GPUs of a worker.
     """
 
     algorithm: Algorithm
@@ -128,6 +132,7 @@ class Transport(NamedTuple):
     flows: int = 1
     pairs: Fraction = Fraction(1)
     rings: Fraction = Fraction(1)
+    gpus_per_worker: int = 1
 
     def burst(self, transfer: Transfer) -> Burst:
         """Return the burst of one flow, or of a GPU to the others of its node."""
@@ -149,6 +154,8 @@ class Transport(NamedTuple):
                 inside = Fraction(self.gpus_per_node - 1, self.gpus) * size
         elif self.algorithm == "tree" and kind == "all-reduce":
             volume = sent(kind, size, self.nodes) / self.flows
+        elif self.algorithm == "tasks" and (transfer.group or kind in _BY_GPU):
+            volume *= self.gpus_per_worker  # no ring that leaves a worker once
         rate = Fraction(math.floor(self.rate))
         if limit is not None:
             rate = min(rate, Fraction(limit, self.flows))

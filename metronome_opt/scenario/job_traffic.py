@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -90,8 +91,17 @@ class JobTraffic:
 
     @cached_property
     def transports(self) -> tuple[Transport, ...]:
-        """What the places mean for it that it could have in the empty cluster; none: no room."""
-        return self._cluster.empty.transports(self.job.workers, self.job.each, self.algorithm)
+        """What the places mean for it that it could have in the empty cluster; none: no room.
+
+        Nodes that the job names are one of them.
+        """
+        job, cluster = self.job, self._cluster
+        places = cluster.empty.transports(job.workers, job.each, self.algorithm)
+        if job.nodes is not None:
+            rails = cluster.next_rails(job.nodes, job.each.gpus, Counter())
+            own = cluster.placement(job.nodes, self.algorithm, each=job.each.gpus, rails=rails)
+            places = (*places, own.transport) if own.rate else places
+        return places
 
     @cached_property
     def best(self) -> Transport | None:

@@ -10,6 +10,7 @@ all-to-all makes the computing wait. The optimiser begins when all is computed a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -220,6 +221,7 @@ class MeasuredStep(Record):
             if exchange.kind == "all-to-all"
             else transfer("point-to-point", exchange.bytes, begin + exchange.after_ms, end)
             for exchange in self.exchanges
+            if replicas > 1 or exchange.kind != "all-to-all"
             for begin in begins[exchange.begin]
         ]
         transfers += [
@@ -262,14 +264,15 @@ def find_step(
 ) -> Path:
     """Return the record of a model: one's own, else that of a GPU, such as H200 or NVIDIA H200."""
     shipped = sorted(each.name for each in (data_folder() / "measured").iterdir() if each.is_dir())
-    name = (gpu or "").lower().removeprefix("nvidia").lstrip(" -")
-    folder = f"{name}-{MEASURED[traffic]}"
-    files = {**(find_files(f"measured/{folder}", None) if folder in shipped else {}), **own}
+    names = {f"{word}-{MEASURED[traffic]}" for word in re.findall("[a-z0-9]+", (gpu or "").lower())}
+    folder = next((each for each in shipped if each in names), None)
+    files = {**(find_files(f"measured/{folder}", None) if folder else {}), **own}
     if not files:
         which = quote(gpu) if gpu else "which cluster.gpu does not name"
+        known = {each.partition("-")[0].upper() for each in shipped}
         raise InputError(
             f"{where}: {quote(model)}: no step was measured on the cluster's GPU, {which}; there "
-            f"are {', '.join(shipped)}; name such a GPU in cluster.gpu, or a folder of your own "
-            "in measured"
+            f"are steps of {', '.join(sorted(known))}; "
+            "name such a GPU in cluster.gpu, or a folder of your own in measured"
         )
     return file_of(model, files, where, f"{traffic} step of")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, counted, naming, quote
@@ -49,8 +49,7 @@ COMPUTED = "computed"  # traffic of jobs by model
 MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # likewise; precision of the records
 RINGS = ("data-parallel", "tensor-parallel")  # models that send all-reduces among all GPUs alone
 _PIPELINES = ("hybrid-parallel", "pipeline-parallel")
-_SENDERS = 2  # tasks of a job by model, at least
-_MANY: Any = {"properties": {"workers": {"minimum": _SENDERS}}}
+_SENDERS = 2  # GPUs of a job by model, at least
 
 
 def _placement(value: Any) -> Any:
@@ -155,8 +154,7 @@ class DescribedJob(Record):
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
-        How many tasks, at least 2, since a single one sends nothing; a job that states its traffic
-        may have one, which takes room alone.
+        How many tasks; of a job by model with at least two GPUs together.
     each
         What one worker needs.
     allreduce
@@ -185,8 +183,6 @@ class DescribedJob(Record):
     ready_ms, max_stretch_ms, fixed_offset_ms, current_offset_ms
         As in `Job`, but in ms; multiples of a slot.
     """
-
-    model_config = ConfigDict(json_schema_extra={"if": {"required": ["model"]}, "then": _MANY})
 
     name: Name
     model: Name | None = None
@@ -228,8 +224,8 @@ class DescribedJob(Record):
 
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
-        if self.workers < _SENDERS and self.stated is None:
-            refuse("workers", f"must be at least {_SENDERS}, got {self.workers}")
+        if 0 < self.gpus < _SENDERS and self.stated is None:
+            refuse("workers", f"{self.workers} of one GPU: a model needs at least {_SENDERS} GPUs")
         if not self.each.gpus and (self.stated is None or self.nodes is None):
             refuse("each.gpus", "0: a worker needs at least 1, unless traffic and nodes are stated")
         for field in ("nodes", "pods"):

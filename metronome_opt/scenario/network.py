@@ -396,6 +396,7 @@ class Cluster(Record):
             gpus_per_node=gpus * max(tasks_on.values(), default=0),
             link_mbps=self.link_mbps or round(1000 * ASSUMED.gbps),
             rate=Fraction(0),
+            gpus_per_worker=gpus,
         )
         routes: list[tuple[str, ...]] = [()] * len(nodes)
         if len(tasks_on) < 2:

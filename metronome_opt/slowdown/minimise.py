@@ -132,7 +132,7 @@ class Outcome:
     Attributes
     ----------
     slowdowns, unshifted
-        By job: mean iteration time over period, under the plan and unshifted, with no job gated.
+        By job: mean iteration time over its period, under the plan and unshifted, none gated.
     simulated
         Whether simulations were needed; otherwise no job can ever be delayed.
     patterns

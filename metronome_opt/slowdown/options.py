@@ -114,10 +114,14 @@ def _solved(
     part: Instance, patterns: Patterns, terms: Terms, budget: Budget, start: Patterns
 ) -> Outcome:
     """Return what is best for jobs that keep some patterns."""
-    shares = _shares(part, patterns)
-    unit = math.lcm(*(share.denominator for share in shares.values()))
+    # A mean of slowdowns counts iterations; one of another pattern does the work of several.
+    works = {
+        job.name: Fraction(1) if job.name not in patterns else job.options[patterns[job.name]].work
+        for job in part.jobs
+    }
+    unit = math.lcm(*(work.numerator for work in works.values()))
     levels = tuple(
-        {name: weight * int(unit * shares[name]) for name, weight in level.items()}
+        {name: weight * int(unit / works[name]) for name, weight in level.items()}
         for level in levels_of(part, terms.levels)
     )
     same = patterns == {job.name: start[job.name] for job in part.jobs if job.name in start}
@@ -164,9 +168,10 @@ def _shares(part: Instance, patterns: Patterns) -> dict[str, Fraction]:
 
 
 def _relative(part: Instance, outcome: Outcome) -> dict[str, float]:
-    """Return slowdowns over the periods of own patterns, for the same work."""
+    """Return slowdowns over the best iterations with own patterns, for the same work."""
     shares = _shares(part, outcome.patterns)
-    return {name: slowdown * float(shares[name]) for name, slowdown in outcome.slowdowns.items()}
+    own = {job.name: job.period * part.slot_ms / part.best_ms(job) for job in part.jobs}
+    return {name: s * float(shares[name] * own[name]) for name, s in outcome.slowdowns.items()}
 
 
 def _values(part: Instance, outcome: Outcome, terms: Terms) -> Values:

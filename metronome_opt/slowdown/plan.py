@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from metronome_opt.engine.runner import alone_ms
 from metronome_opt.instance import Instance
 from metronome_opt.records import FrozenDict
 from metronome_opt.schedule import Schedule
@@ -65,14 +66,14 @@ def expected_ms(
 ) -> dict[str, Fraction]:
     """Return the simulated iteration time of each job.
 
-    Computing times vary in simulations, so that a mean may fall a little short of the period, or of
-    the time from slot to slot, which no job is faster than; these are minimum times.
+    Computing times vary in simulations, so that a mean may fall a little short of the iteration
+    alone, or of the time from slot to slot, which no job is faster than; these are minimum times.
     """
     times = {}
     for job in instance.jobs:
         simulated = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
-        minimum = plan.periods.get(job.name, job.period) * instance.slot_ms
-        times[job.name] = max(Fraction(minimum), simulated / _PER_MS)
+        slots = Fraction(plan.periods.get(job.name, 0) * instance.slot_ms)
+        times[job.name] = max(alone_ms(instance, job), slots, simulated / _PER_MS)
     return times
 
 

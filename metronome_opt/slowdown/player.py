@@ -160,7 +160,10 @@ class Player:
         return float(2 * len(self.seeds) * (self._horizon / self._own * bursts).sum())
 
     def slowdowns(self, plan: Plan) -> Floats:
-        """Return the mean iteration time of each job over its period, shape (jobs,)."""
+        """Return the mean iteration time of each job over its period, shape (jobs,).
+
+        `weights` make means of slowdowns of these, which are multiples of the best iteration.
+        """
         return np.asarray(self.by_seed(plan).mean(axis=0))
 
     def by_seed(self, plan: Plan) -> Floats:

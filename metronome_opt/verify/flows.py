@@ -44,6 +44,8 @@ class Place(NamedTuple):
         Of an all-to-all: the pairs of GPUs whose traffic is one flow.
     rings
         Of an all-to-all: the part of a ring's traffic that a flow has to carry.
+    per_task
+        GPUs of a task.
     """
 
     gpus: int
@@ -53,6 +55,7 @@ class Place(NamedTuple):
     parts: int = 1
     pairs: Fraction = Fraction(1)
     rings: Fraction = Fraction(1)
+    per_task: int = 1
 
 
 class Tree:
@@ -97,6 +100,7 @@ class Tree:
             len(tasks_on),
             per_task * max(tasks_on.values()),
             Fraction(self.link_mbps),
+            per_task=per_task,
         )
         if place.nodes == 1:
             return {}, place

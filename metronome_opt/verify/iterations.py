@@ -30,7 +30,7 @@ def check_instance(
     """Return where an instance is not that of a scenario whose jobs run at some places.
 
     Compared are links, and of each job its flows, its bursts, its period, and its shortest
-    iteration in the empty cluster, which jobs with options do not state.
+    iteration in the empty cluster.
 
     Parameters
     ----------
@@ -70,8 +70,7 @@ def _faults(
             flows, place = found
             yield from _flow_faults(given[name], flows)
             yield from _slot_faults(given[name], iteration.in_slots(place))
-            if not given[name].options:
-                yield from _best_faults(given[name], iteration, [place, *empty.places(job)])
+            yield from _best_faults(given[name], iteration, [place, *empty.places(job)])
 
 
 def _flow_faults(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:
@@ -286,6 +285,10 @@ class _Iteration:
             volume = place.rings * own
         elif self._algorithm == "tree" and kind == "all-reduce":
             volume = _sent(kind, place.nodes) * size / place.parts
+        elif self._algorithm == "tasks" and (
+            transfer["group"] or kind in ("all-to-all", "point-to-point")
+        ):  # all GPUs of a task send, not the last one of a ring
+            volume *= place.per_task
         rates = [Fraction(math.floor(place.rate))]
         if limit is not None:
             rates.append(Fraction(limit, place.parts))

@@ -140,7 +140,8 @@ def test_iterations_fit_the_hyperperiod_where_jobs_are_placed() -> None:
         scenario = scene(switch(4, 2, nic_mbps=100), four, hyperperiod_ms=hyperperiod)
         assert len(set(Search(scenario).nearest()["a"])) == nodes
     with pytest.raises(
-        InputError, match="a: everywhere its links are so narrow that an iteration takes longer"
+        InputError,
+        match="a: its shortest iteration, 450 ms, is in slots longer than the hyperperiod",
     ):
         allocate(scene(switch(2, 2, nic_mbps=100), four, hyperperiod_ms=300), Budget())
 
