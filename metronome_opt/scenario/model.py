@@ -50,6 +50,11 @@ MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # likewise; precis
 RINGS = ("data-parallel", "tensor-parallel")  # models that send all-reduces among all GPUs alone
 _PIPELINES = ("hybrid-parallel", "pipeline-parallel")
 _SENDERS = 2  # GPUs of a job by model, at least
+_LARGE = {"each": {"properties": {"gpus": {"minimum": _SENDERS}}, "required": ["gpus"]}}
+_MANY: Any = {
+    "if": {"required": ["model"], "not": {"properties": _LARGE, "required": ["each"]}},
+    "then": {"properties": {"workers": {"minimum": _SENDERS}}},
+}
 
 
 def _placement(value: Any) -> Any:
@@ -184,6 +189,8 @@ class DescribedJob(Record):
         As in `Job`, but in ms; multiples of a slot.
     """
 
+    model_config = ConfigDict(json_schema_extra=_MANY)
+
     name: Name
     model: Name | None = None
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
@@ -225,7 +232,7 @@ class DescribedJob(Record):
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
         if 0 < self.gpus < _SENDERS and self.stated is None:
-            refuse("workers", f"{self.workers} of one GPU: a model needs at least {_SENDERS} GPUs")
+            refuse("workers", f"must be at least {_SENDERS}, got {self.workers}")
         if not self.each.gpus and (self.stated is None or self.nodes is None):
             refuse("each.gpus", "0: a worker needs at least 1, unless traffic and nodes are stated")
         for field in ("nodes", "pods"):

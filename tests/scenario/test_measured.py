@@ -280,8 +280,8 @@ def test_a_step_that_was_not_measured_is_one_line(
     assert message in str(caught.value)
     if name != "H200":
         assert str(caught.value).endswith(
-            "there are h200-bfloat16, h200-tf32; name such a GPU in cluster.gpu, or "
-            "a folder of your own in measured"
+            "there are steps of H200; name such a GPU in cluster.gpu, or a folder of your own in "
+            "measured"
         )
 
 
