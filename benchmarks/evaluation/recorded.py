@@ -146,11 +146,12 @@ def _smaller(record: SimulationRecord | SolverRecord) -> SimulationRecord | Solv
 def _together(links: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
     """Return all links as one: what it carries, and could while in use, is what they do."""
     capacity = sum(links["capacity_mbps"])
+    carried = links["carried_gbit"]  # None where jobs do not contend
     could = sum(map(operator.mul, links["capacity_mbps"], links["used_s"]))
     return {
         "link": ("all",),
         "capacity_mbps": (capacity,),
-        "carried_gbit": (_rounded(math.fsum(links["carried_gbit"])),),
+        "carried_gbit": (None if None in carried else _rounded(math.fsum(carried)),),
         "used_s": (_rounded(could / capacity),),
     }
 

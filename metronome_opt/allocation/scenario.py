@@ -231,10 +231,12 @@ class Search:
                         f"jobs: {job.name}: max_network_cost: {job.max_network_cost}: no place for "
                         "all of its tasks has costs as low; allow higher ones, or use fewer workers"
                     )
+                index = [each.name for each in self.scenario.jobs].index(job.name)
                 raise InputError(
-                    f"jobs: {job.name}: its shortest iteration, {job.best_ms:,.0f} ms, is in slots "
-                    f"longer than the hyperperiod of {self.scenario.hyperperiod_ms} ms; choose a "
-                    "longer one"
+                    f"jobs[{index}].{self.traffic[job.name].long_field}: an iteration takes at "
+                    f"least {job.best_ms:,.0f} ms, more than the hyperperiod of "
+                    f"{self.scenario.hyperperiod_ms} ms; choose a longer hyperperiod or a shorter "
+                    "iteration"
                 )
         return places_of(occupancy)
 

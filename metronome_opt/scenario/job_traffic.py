@@ -74,11 +74,11 @@ class JobTraffic:
             try:
                 self._rounded[key] = in_slots(self.step, transport, slot_ms, hyperperiod)
             except InputError as error:
-                raise error.within(self._long_field) from None
+                raise error.within(self.long_field) from None
         return self._rounded[key]
 
     @property
-    def _long_field(self) -> str:
+    def long_field(self) -> str:
         """The field to change if its iteration is too long."""
         job = self.job
         if isinstance(job.stated, Traffic):

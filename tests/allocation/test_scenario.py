@@ -65,10 +65,10 @@ def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
                 for places in (found.places or {}, search.nearest())
             )
             assert reached.slowdown <= near.slowdown <= free.slowdown
-            assert found.comparison.endswith(
-                f"fair: {reached.slowdown:.4f} with slots at these places, {near.slowdown:.4f} at "
-                f"the nearest, {free.slowdown:.4f} there with no job gated"
-            )
+            told = f"would be {near.slowdown:.4f}, {free.slowdown:.4f} with no job gated"
+            if found.places == search.nearest():
+                told = "the nearest places are the best"
+            assert told in found.comparison
 
 
 @pytest.mark.parametrize(("workers", "best_ms", "slowdown"), [(2, 300, 1), (6, 960, 1230 / 960)])
@@ -141,7 +141,7 @@ def test_iterations_fit_the_hyperperiod_where_jobs_are_placed() -> None:
         assert len(set(Search(scenario).nearest()["a"])) == nodes
     with pytest.raises(
         InputError,
-        match="a: its shortest iteration, 450 ms, is in slots longer than the hyperperiod",
+        match=r"jobs\[0\]\.traffic\.period_ms: 300: an iteration takes at least 450 ms, more than",
     ):
         allocate(scene(switch(2, 2, nic_mbps=100), four, hyperperiod_ms=300), Budget())
 
