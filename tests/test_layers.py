@@ -147,7 +147,7 @@ def test_solver_loads_no_other_solver() -> None:
 
 
 @pytest.mark.slow
-def test_solving_a_file_loads_13900_lines_at_most() -> None:
+def test_solving_a_file_loads_14400_lines_at_most() -> None:
     code = "import sys; from metronome_opt.__main__ import main; main(sys.argv[1:]); print(); "
     code += (
         "print(*(m.__file__ for n, m in list(sys.modules.items()) if n[:13] == 'metronome_opt'))"
@@ -158,7 +158,7 @@ def test_solving_a_file_loads_13900_lines_at_most() -> None:
     ).stdout
     files = {Path(name) for name in printed.splitlines()[-1].split()}
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-    assert lines <= 13_900, f"{len(files)} files"
+    assert lines <= 14_400, f"{len(files)} files"
 
 
 def test_gate_needs_the_standard_library_alone() -> None:
