@@ -124,4 +124,4 @@ def simulated(
             for job in instance.jobs
         )
         means.append(total / sum(job.weight for job in instance.jobs))
-    return sum(means) / STARTS
+    return float(sum(means) / STARTS)

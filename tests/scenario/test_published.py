@@ -55,7 +55,10 @@ def test_document_keeps_name() -> None:
     ("changes", "error"),
     [
         ({"model": "GPT3"}, r"jobs\[0\]\.model: 'GPT3' is not in muri, a2c, "),
-        ({"workers": 1, "nodes": ["node-00"]}, r"workers: must be at least 2, got 1"),
+        (
+            {"workers": 1, "nodes": ["node-00"], "each": {"gpus": 1}},
+            r"workers: must be at least 2, got 1",
+        ),
         ({"each": {"gpus": 2}}, r"'VGG19': muri has 16 GPUs next to the 4 of the job"),
         ({"model": None}, "model: missing"),
         ({"traffic": "murix"}, "there is no pattern 'murix'"),
