@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,6 @@ WARM_UP = 10
 
 PERIODS = 40
 """Of the longest job, for which a simulation lasts after that."""
-
-
-NETWORKS = (*get_args(Sharing), "gated")
-"""How links may be shared in simulations; with ``gated``, gated jobs are served before others."""
 
 EVENTS_PER_S = 200_000
 """Events that are simulated in a second, at least."""
@@ -111,7 +107,8 @@ class Player:
     seeds
         A simulation each. The slowdown of a job is the mean over them.
     network
-        Of `NETWORKS`; that of the instance if None.
+        How links are shared; with ``gated``, gated jobs are served before others. None: as in the
+        instance.
     noise
         Factor on the jitter of each job, 2 % where none is stated, and on errors of clocks.
         Without any, jobs with harmonic periods come round to the same meetings for ever, and a plan
