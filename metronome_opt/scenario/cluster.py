@@ -22,15 +22,12 @@ from metronome_opt.records import (
     Record,
     refuse,
 )
+from metronome_opt.scenario.machines import Gpu, Host, Rack, Resources
 from metronome_opt.scenario.network import (
     MAX_NODES,
     Background,
     Cluster,
     Distance,
-    Gpu,
-    Host,
-    Rack,
-    Resources,
     check_background,
 )
 from metronome_opt.scenario.workload import Rational, megabits

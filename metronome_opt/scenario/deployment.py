@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.scenario.network import Cluster, Host, Resources
+from metronome_opt.scenario.machines import Host, Resources
+from metronome_opt.scenario.network import Cluster
 
 MAX_TASKS = 100_000
 

@@ -32,7 +32,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.scenario.collectives import Algorithm, Transport
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.network import Cluster, Resources
+    from metronome_opt.scenario.machines import Resources
+    from metronome_opt.scenario.network import Cluster
 
 
 class _Node(NamedTuple):

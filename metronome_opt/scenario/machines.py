@@ -1,0 +1,143 @@
+"""Machines: GPUs, nodes with their resources and interfaces, and the racks that they stand in."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.records import (
+    Name,
+    Record,
+    refuse,
+)
+from metronome_opt.scenario.gpus import link_speed
+from metronome_opt.scenario.workload import Speed, megabits
+
+# So many times the largest number of tasks fits 64 bits.
+Amount = Annotated[int, Field(ge=0, le=2**40)]
+
+
+class Resources(Record):
+    """Resources that a task needs, or a node has."""
+
+    gpus: Amount = 0
+    cpu_millicores: Amount = 0
+    memory_mib: Amount = 0
+
+    @property
+    def vector(self) -> tuple[int, int, int]:
+        """All three, in this order."""
+        return self.gpus, self.cpu_millicores, self.memory_mib
+
+
+ONE_GPU = Resources(gpus=1)
+
+
+class Gpu(Record):
+    """A kind of GPU.
+
+    Parameters
+    ----------
+    name
+        Of the kind, such as ``A100``.
+    sustained_tflops
+        What training reaches, not the peak; only jobs by model that are computed need it.
+    link_gbps
+        What one GPU sends to the others of its node, in one direction; if left out, what is known
+        of the kind, see `metronome_opt.scenario.gpus`.
+    """
+
+    name: Name
+    sustained_tflops: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
+    link_gbps: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.link_gbps is not None:
+            megabits("link", self.link_gbps.value, None)
+        return self
+
+    @property
+    def flops(self) -> Fraction | None:
+        """What training reaches, in floating-point operations per second; None where unknown."""
+        speed = self.sustained_tflops
+        return None if speed is None else 10**12 * speed.value
+
+    @property
+    def link_mbps(self) -> int | None:
+        """What one GPU sends to the others of its node, in Mbit/s; None where unknown."""
+        if self.link_gbps is not None:
+            return megabits("link", self.link_gbps.value, None)
+        known = link_speed(self.name)
+        return None if known is None else round(1000 * known.gbps)
+
+
+def gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
+    """Return a GPU as a scenario has it: its speed as a number, which comes back exactly."""
+    if gpu is None:
+        return None
+    document = gpu.model_dump(mode="json")
+    for field, speed in (("sustained_tflops", gpu.sustained_tflops), ("link_gbps", gpu.link_gbps)):
+        if speed is not None:
+            document[field]["value"] = float(speed.value)
+    return document
+
+
+class Host(Record):
+    """A machine that tasks run on.
+
+    Parameters
+    ----------
+    interface, interfaces
+        The link that is its own; or several, each next to an equal share of its GPUs.
+    rack, region
+        Where it stands; None where unknown. A rack is a zone to Kubernetes.
+    """
+
+    name: Name
+    has: Resources
+    interface: Name | None = None
+    interfaces: Annotated[tuple[Name, ...], Field(strict=False, min_length=1)] | None = None
+    rack: Name | None = None
+    region: Name | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.interface is None) == (self.interfaces is None):
+            refuse("interface", "give either interface or interfaces")
+        return self
+
+    @property
+    def rails(self) -> tuple[str, ...]:
+        """Its own links."""
+        return self.interfaces or (self.interface or "",)
+
+    def rails_near(self, first: int, gpus: int) -> tuple[str, ...]:
+        """Return the links next to so many of its GPUs, from one on; next to each is one at least.
+
+        That is how machines with several interfaces are built, and what NCCL looks for. Without
+        GPUs all links are as near.
+        """
+        if not gpus:
+            return self.rails
+        total = max(1, self.has.gpus)
+        end = -(-(first + gpus) * len(self.rails) // total)
+        return self.rails[first * len(self.rails) // total : end]
+
+
+class Rack(Record):
+    """A switch: nodes, or other racks, that share an uplink.
+
+    Parameters
+    ----------
+    uplink
+        The link that all crosses which leaves them; None if nothing limits it.
+    within
+        The rack that it stands in, a switch of the next tier; None at the top.
+    """
+
+    name: Name
+    uplink: Name | None = None
+    within: Annotated[Name | None, Field(exclude_if=lambda rack: rack is None)] = None
