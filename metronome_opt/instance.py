@@ -325,6 +325,10 @@ class Instance(Record):
         """Return the shortest iteration that a job can have in the empty cluster, in ms."""
         return Fraction(job.period * self.slot_ms) if job.best_ms is None else job.best_ms
 
+    def over_best(self, job: Job) -> Fraction:
+        """Return the period of a job as a multiple of its shortest iteration."""
+        return job.period * self.slot_ms / self.best_ms(job)
+
     @property
     def needs_stretch(self) -> bool:
         """Return True if some link's hyperperiod is above the limit unless jobs are stretched."""

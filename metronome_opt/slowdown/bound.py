@@ -112,10 +112,7 @@ def slowdown_bound(instance: Instance) -> Bound:
     }
     own = _weights(instance)
     # Of time over period; a slowdown is a multiple of the best period of a job.
-    weights = {
-        job.name: own[job.name] * job.period * instance.slot_ms / instance.best_ms(job)
-        for job in instance.jobs
-    }
+    weights = {job.name: own[job.name] * instance.over_best(job) for job in instance.jobs}
     # A job of weight 0 may be as slow as one likes.
     fastest = {name: 1 / alone[name] if weight else Fraction(0) for name, weight in weights.items()}
     constraints = _constraints(instance, fastest)

@@ -170,7 +170,7 @@ def _shares(part: Instance, patterns: Patterns) -> dict[str, Fraction]:
 def _relative(part: Instance, outcome: Outcome) -> dict[str, float]:
     """Return slowdowns over the best iterations with own patterns, for the same work."""
     shares = _shares(part, outcome.patterns)
-    own = {job.name: job.period * part.slot_ms / part.best_ms(job) for job in part.jobs}
+    own = {job.name: part.over_best(job) for job in part.jobs}
     return {name: s * float(shares[name] * own[name]) for name, s in outcome.slowdowns.items()}
 
 

@@ -92,9 +92,7 @@ def mean_weights(instance: Instance, levels: Levels | None = None) -> Floats:
 
     A slowdown is a multiple of the best period that the job can have, not of that at its place.
     """
-    own = np.array(
-        [float(job.period * instance.slot_ms / instance.best_ms(job)) for job in instance.jobs]
-    )
+    own = np.array([float(instance.over_best(job)) for job in instance.jobs])
     rows = [[float(weight) for weight in level.values()] for level in levels_of(instance, levels)]
     return np.asarray(np.array(rows) / np.sum(rows, axis=1, keepdims=True) * own)
 
