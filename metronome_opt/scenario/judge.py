@@ -7,7 +7,6 @@ from typing import Any
 
 from metronome_opt.instance import Instance
 from metronome_opt.scenario.build import Problem, build_problem
-from metronome_opt.scenario.gpus import ASSUMED
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.schedule import Schedule
 from metronome_opt.verify import Violation, check, check_instance, check_places
@@ -50,7 +49,7 @@ def check_traffic(
     document: dict[str, Any] = scenario.model_dump(
         mode="json", include={"cluster", "jobs", "slot_ms", "hyperperiod_ms"}
     )
-    document["cluster"]["link_mbps"] = scenario.cluster.link_mbps or round(1000 * ASSUMED.gbps)
+    document["cluster"]["link_mbps"] = scenario.cluster.inside_mbps
     known = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
     for job in document["jobs"]:
         if job["name"] in known:

@@ -239,6 +239,11 @@ class Cluster(Record):
         """What one GPU sends to the others of its node, in Mbit/s; None where unknown."""
         return None if self.gpu is None else self.gpu.link_mbps
 
+    @property
+    def inside_mbps(self) -> int:
+        """The same, as assumed where it is not known."""
+        return self.link_mbps or round(1000 * ASSUMED.gbps)
+
     def placement(
         self,
         nodes: Sequence[str],
@@ -267,7 +272,7 @@ class Cluster(Record):
             gpus=gpus * len(nodes),
             nodes=len(tasks_on),
             gpus_per_node=gpus * max(tasks_on.values(), default=0),
-            link_mbps=self.link_mbps or round(1000 * ASSUMED.gbps),
+            link_mbps=self.inside_mbps,
             rate=Fraction(0),
             gpus_per_worker=gpus,
         )
