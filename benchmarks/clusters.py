@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.machines import Host, Rack, Resources
 from metronome_opt.scenario.network import Distance
+from metronome_opt.scenario.nodes import Host, Rack, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 
 _RACK_COST = 2

@@ -14,8 +14,8 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
-from metronome_opt.scenario.machines import Resources
 from metronome_opt.scenario.network import ANY_COST, Cluster, Placement
+from metronome_opt.scenario.nodes import Resources
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
 _MAX_RACKS = 4  # that a job is spread over where one has room for it

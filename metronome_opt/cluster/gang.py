@@ -29,9 +29,9 @@ from metronome_opt.scenario.bursts import divisor_from
 from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.job_traffic import JobTraffic, in_slots
-from metronome_opt.scenario.machines import ONE_GPU, Resources
 from metronome_opt.scenario.model import DescribedJob, Folder, Sources, in_folder
 from metronome_opt.scenario.network import ANY_COST, NetworkCost
+from metronome_opt.scenario.nodes import ONE_GPU, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.scenario.traffic import Traffic
 

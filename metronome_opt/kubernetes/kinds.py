@@ -15,7 +15,7 @@ from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.resources import needs_of
 from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 
 TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that say what a workload sends."""

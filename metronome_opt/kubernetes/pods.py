@@ -11,7 +11,7 @@ from metronome_opt.kubernetes.fields import KubernetesObject
 from metronome_opt.kubernetes.kinds import workload_kinds
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.resources import needs_of
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 
 SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
 """The scheduling gate that holds a pod until it has its place."""

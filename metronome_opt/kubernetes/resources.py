@@ -8,7 +8,7 @@ from fractions import Fraction
 from operator import add
 
 from metronome_opt.kubernetes.fields import Field
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 
 GPU_RESOURCES = (
     "nvidia.com/gpu",

@@ -22,7 +22,6 @@ from metronome_opt.records import (
     Record,
     refuse,
 )
-from metronome_opt.scenario.machines import Gpu, Host, Rack, Resources
 from metronome_opt.scenario.network import (
     MAX_NODES,
     Background,
@@ -30,6 +29,7 @@ from metronome_opt.scenario.network import (
     Distance,
     check_background,
 )
+from metronome_opt.scenario.nodes import Gpu, Host, Rack, Resources
 from metronome_opt.scenario.workload import Rational, megabits
 
 _MAX_RACKS = 512  # whose costs are written out for each pair

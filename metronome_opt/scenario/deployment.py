@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.scenario.machines import Host, Resources
 from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.nodes import Host, Resources
 
 MAX_TASKS = 100_000
 

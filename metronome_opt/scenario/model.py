@@ -26,8 +26,8 @@ from metronome_opt.records import (
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.collectives import Algorithm, AllReduce, TrainingStep
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.machines import ONE_GPU, Gpu, Resources
 from metronome_opt.scenario.network import ANY_COST, NetworkCost
+from metronome_opt.scenario.nodes import ONE_GPU, Gpu, Resources
 from metronome_opt.scenario.traffic import Traffic, training_step
 from metronome_opt.scenario.workload import (
     Rational,

@@ -1,4 +1,4 @@
-"""Clusters: machines in a tree of links, and the flows of a placed job."""
+"""Clusters: nodes in a tree of links, and the flows of a placed job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.gpus import ASSUMED
-from metronome_opt.scenario.machines import Gpu, Host, Rack, gpu_as_written
+from metronome_opt.scenario.nodes import Gpu, Host, Rack, gpu_as_written
 from metronome_opt.scenario.reference import EmptyCluster
 
 MAX_NODES = 100_000

@@ -17,7 +17,7 @@ are nodes, or tasks if these are fewer: nodes get one task each in turn until th
 Tasks on these nodes are numbered in the order of the tree, and get the first GPUs there. A place at
 which a flow has less than 1 Mbit/s, traffic divides into too many parts, or the iteration is longer
 than the hyperperiod does not count. The place that the job has does, whichever it is. The shortest
-iteration over these places is exact where nodes are alike, but for all-to-alls, for which unequal
+iteration over these places is exact where nodes are equal, but for all-to-alls, for which unequal
 shares may be better.
 """
 
@@ -32,8 +32,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.scenario.collectives import Algorithm, Transport
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.machines import Resources
     from metronome_opt.scenario.network import Cluster
+    from metronome_opt.scenario.nodes import Resources
 
 
 class _Node(NamedTuple):

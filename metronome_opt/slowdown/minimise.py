@@ -10,7 +10,7 @@ Where links serve several traffic classes, jobs are given some once slots are kn
 classes, then of three, and so on.
 
 Candidates are taken in the order of their largest stretch, and one has to be noticeably better than
-all before it. The few that were are judged anew, with seeds that no search has seen, which also
+all before it. The few that were are judged again, with seeds that no search has seen, which also
 state what the best of them brings. So what a larger limit allows besides, or a further class, never
 makes the answer worse.
 """

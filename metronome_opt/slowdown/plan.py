@@ -83,7 +83,7 @@ def mean_slowdown(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fract
 
 
 def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
-    """Return the mean share by which iterations are longer than the best ones, all jobs alike."""
+    """Return the mean share by which iterations are longer than the best ones, of equal weights."""
     return _mean(instance, times_ms, weighted=False) - 1
 
 

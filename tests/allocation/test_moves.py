@@ -11,7 +11,7 @@ from metronome_opt.allocation.moves import decide_moves
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_places import room
 from tests.simulate.scenes import switch
 

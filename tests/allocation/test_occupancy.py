@@ -12,7 +12,7 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
 from metronome_opt.engine.conditions import JITTER
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_places import room
 from tests.simulate.scenes import switch
 

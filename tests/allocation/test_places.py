@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.places import Room
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.machines import ONE_GPU
+from metronome_opt.scenario.nodes import ONE_GPU
 from tests.scenario.test_overhead import zones
 from tests.simulate.scenes import racks, scene, switch, work
 

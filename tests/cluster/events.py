@@ -23,7 +23,7 @@ from metronome_opt.cluster.gang import (
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.machines import Host, Rack, Resources
+from metronome_opt.scenario.nodes import Host, Rack, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 
 _WEIGHTS = {

@@ -9,7 +9,7 @@ from benchmarks.clusters import make_cluster
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Phase
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.spec import ClusterSpec
 
 

@@ -10,7 +10,7 @@ from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.measured import GateCounter, Read
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.machines import Host, Resources
+from metronome_opt.scenario.nodes import Host, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 
 RATE = 900

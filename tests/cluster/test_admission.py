@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.cluster.gang import Reservation, Revised
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 from tests.cluster.events import differences, rebuilt
 from tests.cluster.small import A, B, cluster, gang, running, state_of
 

@@ -18,7 +18,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario, locate
 from metronome_opt.scenario.collectives import TrainingStep, Transfer
-from metronome_opt.scenario.machines import Gpu, Resources
+from metronome_opt.scenario.nodes import Gpu, Resources
 from metronome_opt.scenario.spec import ClusterSpec
 from tests.cluster.small import cluster, gang
 

@@ -10,7 +10,7 @@ from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.waiting import Wait
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 from tests.cluster.small import cluster, gang, running, state_of
 
 

@@ -30,7 +30,7 @@ from metronome_opt.cluster.store import Store
 from metronome_opt.cluster.views import instance_of, restore, snapshot_of
 from metronome_opt.scenario import build_scenario
 from metronome_opt.scenario.collectives import TrainingStep
-from metronome_opt.scenario.machines import Gpu
+from metronome_opt.scenario.nodes import Gpu
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import read_schedule
 from metronome_opt.solving import solve

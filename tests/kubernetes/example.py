@@ -8,8 +8,8 @@ from typing import Any
 
 from metronome_opt.instance import Instance, Link
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.machines import Host, Rack, Resources
 from metronome_opt.scenario.network import Cluster, Distance
+from metronome_opt.scenario.nodes import Host, Rack, Resources
 from metronome_opt.schedule import Schedule, Status
 from tests.builders import job, schedule
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.instance import Link
-from metronome_opt.scenario.machines import Host, Rack, Resources
 from metronome_opt.scenario.network import Cluster, Distance
+from metronome_opt.scenario.nodes import Host, Rack, Resources
 from metronome_opt.scenario.overhead import is_tolerated, overhead
 
 ZONES = {"z1": "us-west-1", "z2": "us-west-1", "z3": "us-east-1", "z4": "us-east-1"}

@@ -14,8 +14,8 @@ from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.judge import check_traffic
-from metronome_opt.scenario.machines import ONE_GPU
 from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.nodes import ONE_GPU
 from metronome_opt.scenario.spec import ClusterSpec
 from tests.tiers import examples
 

@@ -13,7 +13,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.fields import Field
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.resources import has_of
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 
 Node = Mapping[str, Any]
 

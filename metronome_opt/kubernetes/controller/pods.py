@@ -12,7 +12,7 @@ from metronome_opt.errors import InputError, naming
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.annotations import Annotations
 from metronome_opt.kubernetes.resources import neediest
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.spec import ClusterSpec
 
 

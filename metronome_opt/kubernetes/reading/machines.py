@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.reading.topology import switches_of
 from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
 from metronome_opt.kubernetes.resources import has_of
 from metronome_opt.kubernetes.schemas import CAPACITY
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.nodes import Resources
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SPEED = f"{DEFAULT_GROUP}/sustained-tflops"

@@ -27,8 +27,8 @@ from metronome_opt.kubernetes.reading.tree import Way
 from metronome_opt.records import dump_document
 from metronome_opt.scenario.build import Problem, build_scenario, spread
 from metronome_opt.scenario.cluster import find_room, room_of
-from metronome_opt.scenario.machines import Resources
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.spec import CLUSTER_FORMAT, ClusterSpec
 
 _MAX_NOTE = 500  # characters

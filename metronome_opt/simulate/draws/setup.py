@@ -17,9 +17,9 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.job_traffic import JobTraffic
-from metronome_opt.scenario.machines import Resources
 from metronome_opt.scenario.model import GPU_HINT, DescribedJob, Sources, read_scenario
 from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.published import PublishedStep
 from metronome_opt.scenario.workload import (
     HybridParallel,

@@ -1,4 +1,4 @@
-"""Machines: GPUs, nodes with their resources and interfaces, and the racks that they stand in."""
+"""Nodes: their GPUs, resources and interfaces, and the racks that they stand in."""
 
 from __future__ import annotations
 
