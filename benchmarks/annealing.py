@@ -16,8 +16,8 @@ import numpy as np
 
 from metronome_opt.compatible.local import PlacedJobs
 from metronome_opt.instance import Instance, Job
+from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge
 from metronome_opt.solvers.budget import Budget
 
 _RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
@@ -28,8 +28,8 @@ _HEAT = 0.05  # of the value above 1: a move that costs so much is taken at firs
 
 
 def anneal(
-    judge: Judge,
-    screen: Judge,
+    judge: PlanEvaluator,
+    screen: PlanEvaluator,
     plan: Plan,
     longest: Mapping[str, int],
     budget: Budget,
@@ -49,7 +49,7 @@ def anneal(
     budget
         When to end; the temperature falls with the time.
     short
-        Whether jobs may keep some periods, see `metronome_opt.slowdown.minimise.is_short`.
+        Whether jobs may keep some periods, see `metronome_opt.slowdown.plan_search.is_short`.
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     """
@@ -77,7 +77,9 @@ def anneal(
     return best
 
 
-def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, budget: Budget) -> Plan:
+def _pace_each(
+    judge: PlanEvaluator, screen: PlanEvaluator, moves: _Moves, plan: Plan, budget: Budget
+) -> Plan:
     """Return a plan in which each job, most slowed first, is in the slots that are best for all.
 
     A job stays as it is if no slots are better.

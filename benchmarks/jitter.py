@@ -23,7 +23,7 @@ from metronome_opt import solve
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player
+from metronome_opt.slowdown.simulator import PlanSimulator
 
 _PROCESSES = 2
 _FIRST_SEED = 5000
@@ -58,7 +58,7 @@ def _case(seeds: int, instance: Instance) -> list[_Outcome]:
     outcomes = []
     fresh = range(_FIRST_SEED, _FIRST_SEED + seeds)
     for network, noise in product(("fair", "tcp"), (1.0, 2.0)) if plan.periods else ():
-        player = Player(instance, fresh, network=network, noise=noise, periods=400)
+        player = PlanSimulator(instance, fresh, network=network, noise=noise, periods=400)
         free, gated = (player.by_seed(each) for each in (Plan(instance.unshifted), plan))
         loss = float(_upper_limits(gated / free - 1).max())
         outcomes.append(_Outcome(network, noise, float(free.mean()), float(gated.mean()), loss))

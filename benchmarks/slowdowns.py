@@ -29,9 +29,10 @@ from metronome_opt.instance import Instance
 from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
 from metronome_opt.scenario import build_scenario, spread
 from metronome_opt.simulate.study import STUDIES, read_study
-from metronome_opt.slowdown.minimise import Terms, groups, is_short, minimise
+from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge, Player
+from metronome_opt.slowdown.plan_search import SlotSearchOptions, groups, is_short, search_plan
+from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.solvers.budget import Budget
 
 FILE = Path(__file__).parent / "best_slowdowns.json"
@@ -91,9 +92,11 @@ def instances(family: str, split: str = "test") -> list[Instance]:
     return [m.instance for m in members if len(m.instance.jobs) <= MOST_JOBS]
 
 
-def judge(instance: Instance, network: str = NETWORK) -> Player:
+def judge(instance: Instance, network: str = NETWORK) -> PlanSimulator:
     """Return a player whose seeds no search has seen."""
-    return Player(instance, _FRESH, network=network, periods=_PERIODS, workers=os.cpu_count() or 1)
+    return PlanSimulator(
+        instance, _FRESH, network=network, periods=_PERIODS, workers=os.cpu_count() or 1
+    )
 
 
 def read_best() -> BestSlowdowns:
@@ -103,9 +106,9 @@ def read_best() -> BestSlowdowns:
 
 def search(instance: Instance, seconds: float, seed: int) -> Best:
     """Return the best of a long search, judged anew; nobody gated if that is no better."""
-    terms = Terms(stretch_limit=STRETCH, network=NETWORK, workers=os.cpu_count() or 1)
+    terms = SlotSearchOptions(stretch_limit=STRETCH, network=NETWORK, workers=os.cpu_count() or 1)
     budget = Budget(seconds)
-    plan = minimise(instance, terms, budget.fraction(_SOLVING)).plan
+    plan = search_plan(instance, terms, budget.fraction(_SOLVING)).plan
     parts = list(groups(instance))
     for number, part in enumerate(parts):
         better = _anneal(part, plan, terms, budget.fraction(1 / (len(parts) - number)), seed)
@@ -124,11 +127,13 @@ def search(instance: Instance, seconds: float, seed: int) -> Best:
     )
 
 
-def _anneal(part: Instance, plan: Plan, terms: Terms, budget: Budget, seed: int) -> Plan:
+def _anneal(
+    part: Instance, plan: Plan, terms: SlotSearchOptions, budget: Budget, seed: int
+) -> Plan:
     """Return the plan of jobs that meet after annealing."""
     return anneal(
-        Judge(part, range(2), network=terms.network, workers=terms.workers),
-        Judge(part, range(1), network=terms.network, periods=_GLANCE),
+        PlanEvaluator(part, range(2), network=terms.network, workers=terms.workers),
+        PlanEvaluator(part, range(1), network=terms.network, periods=_GLANCE),
         plan.only(part),
         {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
         budget,

@@ -189,9 +189,9 @@ def solve(
     run: Callable[..., Result]
     # A run loads its own driver alone; what is loaded before the budget starts is not counted.
     if simulated:
-        from metronome_opt.slowdown.solve import load_player, solve_slowdown
+        from metronome_opt.slowdown.solve import solve_slowdown, warm_up_engine
 
-        load_own = load_player
+        load_own = warm_up_engine
         run = partial(
             solve_slowdown,
             stretch_limit=stretch_limit,
@@ -290,11 +290,11 @@ def pareto(
         points = tuple(_at_places(point, placed, network) for point in front.points)
         return replace(front, points=points, notes=notes)
     from metronome_opt.slowdown.front import NAMES, slowdown_front
-    from metronome_opt.slowdown.solve import load_player, solve_slowdown
+    from metronome_opt.slowdown.solve import solve_slowdown, warm_up_engine
 
     if tuple(objectives) != NAMES:
         raise InputError(f"objectives: a front of what is simulated is one of {', '.join(NAMES)}")
-    load_player()
+    warm_up_engine()
     budget = Budget(time_limit)
     auto, threads = find_solver("auto"), workers or os.cpu_count() or 1
 
@@ -450,9 +450,9 @@ def _placed(
 def _load_for_places(source: Problem | Scenario) -> None:
     """Load what places are simulated with, where some are to be chosen."""
     if isinstance(source, Scenario) and not source.is_placed:
-        from metronome_opt.slowdown.solve import load_player
+        from metronome_opt.slowdown.solve import warm_up_engine
 
-        load_player()
+        warm_up_engine()
 
 
 def _hyperperiod(source: Problem | Scenario) -> int | None:

@@ -31,17 +31,10 @@ from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import ANY_COST
-from metronome_opt.slowdown.minimise import Terms, minimise
+from metronome_opt.slowdown.evaluator import MIN_GAIN, is_better, lowest
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import (
-    EVENTS_PER_S,
-    WORTH,
-    Player,
-    Values,
-    is_better,
-    lowest,
-    mean_weights,
-)
+from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan
+from metronome_opt.slowdown.simulator import EVENTS_PER_S, PlanSimulator, Values, mean_weights
 from metronome_opt.solvers.budget import Budget
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
@@ -107,7 +100,7 @@ def allocate(
         # Where slots fit, no job has to be preferred: priorities do, whatever the means.
         kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
         classes = scenario.cluster.traffic_classes
-        terms = Terms(stretch_limit=stretch_limit, levels=levels, classes=classes)
+        terms = SlotSearchOptions(stretch_limit=stretch_limit, levels=levels, classes=classes)
         best, comparison = search.gated([near, best, kept], terms, budget.fraction(_GATING))
     elif best == near:
         comparison = "jobs without nodes are at the nearest places"
@@ -273,13 +266,13 @@ class Search:
                 occupancy.add(Placed(job, placement))
         best, values = occupancy, self.values(places)
         for _ in range(_SIMULATED):
-            if budget.stopped or max(values) <= 1 + WORTH:
+            if budget.stopped or max(values) <= 1 + MIN_GAIN:
                 break
             tried = rearranged(best, jobs, draw)
             if tried is None:
                 continue
             found = self.values(places_of(tried))
-            if is_better(found, values, WORTH):
+            if is_better(found, values, MIN_GAIN):
                 best, values = tried, lowest(found, values)
         return places_of(best)
 
@@ -297,7 +290,9 @@ class Search:
                 best = places
         return best
 
-    def gated(self, choices: Sequence[Places], terms: Terms, budget: Budget) -> tuple[Places, str]:
+    def gated(
+        self, choices: Sequence[Places], terms: SlotSearchOptions, budget: Budget
+    ) -> tuple[Places, str]:
         """Return the best of some choices with slots, the first of equal ones, and what it brings.
 
         Both are stated by simulations that no search has seen.
@@ -322,11 +317,11 @@ class Search:
         )
 
     def with_slots(
-        self, places: Places, terms: Terms, budget: Budget
+        self, places: Places, terms: SlotSearchOptions, budget: Budget
     ) -> tuple[MeanSlowdowns, MeanSlowdowns]:
         """Return what jobs reach at their places with slots, and with no job gated."""
         instance = self._instance(places)
-        outcome = minimise(instance, terms, budget)
+        outcome = search_plan(instance, terms, budget)
         slowdowns, unshifted = (
             self._means(instance, np.array([*each.values()]))
             for each in (outcome.slowdowns, outcome.unshifted)
@@ -346,7 +341,7 @@ class Search:
 
     def seconds(self, places: Places) -> float:
         """Return about how long it takes to simulate jobs at their places."""
-        return Player(self._instance(places), range(_SEEDS)).events / EVENTS_PER_S
+        return PlanSimulator(self._instance(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _instance(self, places: Places) -> Instance:
         return build_scenario(self.scenario.at(places), self.traffic).instance
@@ -354,7 +349,7 @@ class Search:
     def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
         """Let jobs run at their places, with none gated."""
         instance = self._instance(places)
-        player = Player(instance, range(first_seed, first_seed + _SEEDS))
+        player = PlanSimulator(instance, range(first_seed, first_seed + _SEEDS))
         return self._means(instance, player.slowdowns(Plan(instance.unshifted)))
 
     def _means(self, instance: Instance, slowdowns: Floats) -> MeanSlowdowns:

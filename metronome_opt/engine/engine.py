@@ -167,7 +167,7 @@ class Engine:
         row["lateness"] = slot.lateness
         row["group"] = slot.group
         row["seen"] = self._world.shifts[slot.group]
-        row["retry"] = 0.0
+        row["retry"] = -1.0
         if waits:
             loop.wait_for(self._world, job, max(self.now, start))
 

@@ -108,7 +108,7 @@ class _Simulation:
             contends=self._policy.contends,
             growth=self._policy.growth,
         )
-        self._state = SimState(self._room, self._engine, sharing)
+        self._state = SimState(self._room, self._engine, sharing, conditions.jitter)
         self._facts: list[Facts] = [
             {
                 "job": job.name,

@@ -191,6 +191,8 @@ class SimState:
         The engine, read only.
     sharing
         How links are shared.
+    jitter
+        That of jobs that do not state theirs.
     running
         By index.
     users
@@ -202,6 +204,7 @@ class SimState:
     room: Room
     engine: Engine
     sharing: Sharing = "fair"
+    jitter: float = 0.0
     running: dict[int, Running] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0

@@ -24,7 +24,7 @@ from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import Levels
 from metronome_opt.presolve.extend import extended
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import levels_of
+from metronome_opt.slowdown.simulator import levels_of
 from metronome_opt.solvers.budget import Budget
 
 Periods = Mapping[str, int]

@@ -17,43 +17,38 @@ from itertools import product
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.components import components
 from metronome_opt.records import FrozenDict
-from metronome_opt.slowdown.minimise import (
-    Outcome,
-    Report,
-    Terms,
-    minimise,
-    minimum_time,
-)
+from metronome_opt.slowdown.evaluator import MIN_GAIN, is_better
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import (
-    WORTH,
-    Values,
-    is_better,
-    levels_of,
+from metronome_opt.slowdown.plan_search import (
+    PlanResult,
+    Report,
+    SlotSearchOptions,
+    minimum_time,
+    search_plan,
 )
+from metronome_opt.slowdown.simulator import Values, levels_of
 from metronome_opt.solvers.budget import Budget
 
 Patterns = Mapping[str, int]
 
 _OWN_PATTERNS: Patterns = FrozenDict()
 _OWN, _OTHER = 1 / 2, 1 / 4  # shares of the time that is left, for own patterns and for each other
-_HARM = 0.01  # as of a plan
 _FEW = 32  # choices of patterns, of which all are tried
 
 
 def choose_patterns(
     instance: Instance,
-    terms: Terms,
+    options: SlotSearchOptions,
     budget: Budget,
     report: Report | None = None,
     start: Patterns = _OWN_PATTERNS,
-) -> Outcome:
+) -> PlanResult:
     """Return the plan of the smallest mean slowdown that is found in time, and its patterns.
 
     Parameters
     ----------
     report
-        As of `minimise`.
+        As of `search_plan`.
     start
         The patterns of the plan to try first, if there is one.
     """
@@ -64,7 +59,7 @@ def choose_patterns(
     unshifted: dict[str, float] = {}
     simulated, left = False, len(instance.jobs)
     for part in components(instance):
-        outcome = _descend(part, terms, budget.fraction(len(part.jobs) / left), start)
+        outcome = _descend(part, options, budget.fraction(len(part.jobs) / left), start)
         left -= len(part.jobs)
         offsets |= outcome.plan.offsets
         periods |= outcome.plan.periods
@@ -78,13 +73,15 @@ def choose_patterns(
             (weights,) = levels_of(instance)
             total = sum(whole[name] * float(weight) for name, weight in weights.items())
             report(Fraction(total) / sum(weights.values()))
-    return Outcome(Plan(offsets, periods), slowdowns, unshifted, simulated, patterns)
+    return PlanResult(Plan(offsets, periods), slowdowns, unshifted, simulated, patterns)
 
 
-def _descend(part: Instance, terms: Terms, budget: Budget, start: Patterns) -> Outcome:
+def _descend(
+    part: Instance, options: SlotSearchOptions, budget: Budget, start: Patterns
+) -> PlanResult:
     """Return the best outcome for jobs that share links."""
     has_options = any(job.options for job in part.jobs)
-    own = best = _solved(part, {}, terms, budget.fraction(_OWN) if has_options else budget, start)
+    own = best = _solved(part, {}, options, budget.fraction(_OWN) if has_options else budget, start)
     tried = {_signature(part, {})}
     improved = True
     while improved:
@@ -98,12 +95,12 @@ def _descend(part: Instance, terms: Terms, budget: Budget, start: Patterns) -> O
                 continue
             tried.add(signature)
             alone = replace(own, slowdowns=dict.fromkeys(own.slowdowns, 1.0), patterns=patterns)
-            values = _values(part, best, terms)
-            if not is_better(_values(part, alone, terms), values, WORTH):
+            values = _values(part, best, options)
+            if not is_better(_values(part, alone, options), values, MIN_GAIN):
                 continue
-            other = _solved(part, patterns, terms, budget.fraction(_OTHER), start)
-            if is_better(_values(part, other, terms), values, WORTH) and _is_harmless(
-                part, own, other, terms
+            other = _solved(part, patterns, options, budget.fraction(_OTHER), start)
+            if is_better(_values(part, other, options), values, MIN_GAIN) and _is_harmless(
+                part, own, other, options
             ):
                 best, improved = other, True
                 break
@@ -111,8 +108,8 @@ def _descend(part: Instance, terms: Terms, budget: Budget, start: Patterns) -> O
 
 
 def _solved(
-    part: Instance, patterns: Patterns, terms: Terms, budget: Budget, start: Patterns
-) -> Outcome:
+    part: Instance, patterns: Patterns, options: SlotSearchOptions, budget: Budget, start: Patterns
+) -> PlanResult:
     """Return what is best for jobs that keep some patterns."""
     # A mean of slowdowns counts iterations; one of another pattern does the work of several.
     works = {
@@ -122,11 +119,11 @@ def _solved(
     unit = math.lcm(*(work.numerator for work in works.values()))
     levels = tuple(
         {name: weight * int(unit / works[name]) for name, weight in level.items()}
-        for level in levels_of(part, terms.levels)
+        for level in levels_of(part, options.levels)
     )
     same = patterns == {job.name: start[job.name] for job in part.jobs if job.name in start}
-    terms = replace(terms, levels=levels, start=terms.start if same else None)
-    return replace(minimise(part.at_patterns(patterns), terms, budget), patterns=patterns)
+    options = replace(options, levels=levels, start=options.start if same else None)
+    return replace(search_plan(part.at_patterns(patterns), options, budget), patterns=patterns)
 
 
 def _changed(part: Instance, patterns: Patterns, start: Patterns) -> Iterator[Patterns]:
@@ -167,29 +164,29 @@ def _shares(part: Instance, patterns: Patterns) -> dict[str, Fraction]:
     return {job.name: slots[job.name] / job.period for job in part.jobs}
 
 
-def _relative(part: Instance, outcome: Outcome) -> dict[str, float]:
+def _relative(part: Instance, outcome: PlanResult) -> dict[str, float]:
     """Return slowdowns over the best iterations with own patterns, for the same work."""
     shares = _shares(part, outcome.patterns)
     own = {job.name: part.over_best(job) for job in part.jobs}
     return {name: s * float(shares[name] * own[name]) for name, s in outcome.slowdowns.items()}
 
 
-def _values(part: Instance, outcome: Outcome, terms: Terms) -> Values:
+def _values(part: Instance, outcome: PlanResult, options: SlotSearchOptions) -> Values:
     """Return the mean slowdowns that count."""
     slowdowns = _relative(part, outcome)
     return tuple(
         sum(float(weight) * slowdowns[name] for name, weight in level.items())
         / float(sum(level.values()))
-        for level in levels_of(part, terms.levels)
+        for level in levels_of(part, options.levels)
     )
 
 
-def _is_harmless(part: Instance, own: Outcome, other: Outcome, terms: Terms) -> bool:
-    """Return whether no job becomes slower than unshifted with all own patterns."""
-    heaviest, slowdowns = max(job.weight for job in part.jobs), _relative(part, other)
-    return all(
-        slowdowns[job.name]
-        <= own.unshifted[job.name]
-        * (1 + (_HARM if job.weight == heaviest else max(_HARM, float(terms.tolerance))))
+def _is_harmless(
+    part: Instance, own: PlanResult, other: PlanResult, options: SlotSearchOptions
+) -> bool:
+    """Return whether no job loses more than the limit against all own patterns, unshifted."""
+    slowdowns = _relative(part, other)
+    return options.max_loss is None or all(
+        slowdowns[job.name] <= own.unshifted[job.name] * (1 + float(options.max_loss))
         for job in part.jobs
     )

@@ -16,16 +16,19 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from metronome_opt.instance import Instance
+from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
-from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
+from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge
+from metronome_opt.slowdown.plan_search import SlotSearchOptions, long_periods, search_plan
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
-_SEEDS = range(300, 308)  # those of the search for plans are others
+_FIRST_SEED = 200_000  # those of the search for plans are others
 _SECONDS = 20.0  # at most, for a plan of minimum slowdown
 _MAX_NAMED = 3
 _PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
@@ -109,9 +112,14 @@ class _Group:
         return self.part.replace(jobs=jobs)
 
     @cached_property
-    def _judge(self) -> Judge:
-        periods = long_periods(self._instance)
-        return Judge(self._instance, _SEEDS, periods=periods, base=self.stay)
+    def _evaluator(self) -> PlanEvaluator:
+        return PlanEvaluator(
+            self._instance,
+            _FIRST_SEED,
+            periods=long_periods(self._instance),
+            base=self.stay,
+            change_costs=self._change_costs,
+        )
 
     # ------------------------------------------------------------------ what they may do
 
@@ -130,8 +138,8 @@ class _Group:
 
     def _others(self) -> Iterator[Plan]:
         """Yield other plans: one of minimum slowdown, and none."""
-        terms = Terms(hyperperiod=self.hyperperiod, base=self.stay)
-        best = minimise(self._instance, terms, Budget(_SECONDS)).plan
+        terms = SlotSearchOptions(hyperperiod=self.hyperperiod, base=self.stay)
+        best = search_plan(self._instance, terms, Budget(_SECONDS)).plan
         if best.periods:
             yield self._near(best)
         yield self._free
@@ -154,13 +162,12 @@ class _Group:
 
     def choose(self) -> Plan:
         """Return the best plan."""
-        chosen, judge = self.corrected, self._judge
-        if not judge.is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
+        chosen, evaluator = self.corrected, self._evaluator
+        if not evaluator.is_harmless(chosen):
             chosen = self.stay
-        if self._value(chosen) > judge.player.least[0] + _CLOSE:
-            for way in self._others():
-                if self._cost(chosen) - self._cost(way) >= _MIN_GAIN and judge.is_harmless(way):
-                    chosen = way
+        chosen = evaluator.best(chosen, [self.stay], _MIN_GAIN)
+        if self._value(chosen) > evaluator.simulator.least[0] + _CLOSE:
+            chosen = evaluator.best(chosen, list(self._others()), _MIN_GAIN)
         return chosen
 
     @property
@@ -191,28 +198,31 @@ class _Group:
     @property
     def is_slow(self) -> bool:
         """True if present iterations are noticeably longer than alone."""
-        return self._value(self.stay) > self._judge.player.least[0] + _CLOSE
+        return self._value(self.stay) > self._evaluator.simulator.least[0] + _CLOSE
 
     def _value(self, plan: Plan) -> float:
-        return self._judge.means(plan)[0]
-
-    def _cost(self, plan: Plan) -> Fraction:
-        """Return the weighted mean slowdown, and what it costs to wait once."""
-        return Fraction(self._value(plan)) + self._moves(plan)
+        return self._evaluator.means(plan)[0]
 
     def _moves(self, plan: Plan) -> Fraction:
-        """Return what it costs to wait once, as a share of an iteration of all jobs."""
-        total, shares = Fraction(0), self._judge.player.weights[0].tolist()
-        for job, share in zip(self._instance.jobs, shares, strict=True):
+        """Return the sum of what it costs each job to wait once, as a share of an iteration."""
+        return sum(self._waits(plan), Fraction(0))
+
+    def _change_costs(self, plan: Plan) -> Floats:
+        return float(_PRICE) * np.array([float(each) for each in self._waits(plan)])
+
+    def _waits(self, plan: Plan) -> list[Fraction]:
+        """Return for each job the iterations that it stands still to change to a plan."""
+        waits = []
+        for job in self._instance.jobs:
             period = plan.periods.get(job.name)
-            if period is None or plan is self.stay:
-                continue
-            moved = plan.offsets[job.name] - self.corrected.offsets[job.name]
-            waits = Fraction(moved % period, period)
-            if job.name not in self.corrected.periods:
-                waits = Fraction(1, 2)  # where it is is not known
-            total += Fraction(share) * (1 + waits) * bool(waits)
-        return _PRICE * total
+            wait = Fraction(0)
+            if period is not None and plan is not self.stay:
+                moved = plan.offsets[job.name] - self.corrected.offsets[job.name]
+                wait = Fraction(moved % period, period)
+                if job.name not in self.corrected.periods:
+                    wait = Fraction(1, 2)  # where it is is not known
+            waits.append((1 + wait) * bool(wait))
+        return waits
 
     def describe(self, plan: Plan) -> str:
         """Return in words what the jobs lose as things are, and with a plan."""

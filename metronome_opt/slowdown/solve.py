@@ -13,8 +13,14 @@ from metronome_opt.objectives import DELAY, SLOWDOWN, STRICT, Levels, simulated_
 from metronome_opt.records import FrozenDict
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
-from metronome_opt.slowdown.minimise import Outcome, Terms, minimise, minimum_time
+from metronome_opt.slowdown.evaluator import MAX_LOSS
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
+from metronome_opt.slowdown.plan_search import (
+    PlanResult,
+    SlotSearchOptions,
+    minimum_time,
+    search_plan,
+)
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -33,7 +39,7 @@ def solve_slowdown(
     network: str | None = None,
     cushion_slots: int = 0,
     hyperperiod: int | None = None,
-    tolerance: Exact | None = None,
+    max_loss: Exact | None = None,
     names: Sequence[str] = (SLOWDOWN,),
     levels: Levels | None = None,
 ) -> Result:
@@ -47,7 +53,7 @@ def solve_slowdown(
         Objectives that `are_simulated`.
     levels
         Weights in the means that are minimised instead of those of the objectives.
-    arguments, stretch_limit, network, cushion_slots, tolerance
+    arguments, stretch_limit, network, cushion_slots, max_loss
         As of `metronome_opt.solve`.
 
     Returns
@@ -64,21 +70,21 @@ def solve_slowdown(
     instance, start, budget = arguments.instance, arguments.start, arguments.budget
     weights = {job.name: job.weight for job in instance.jobs}
     before = FrozenDict() if start is None else start.patterns
-    terms = Terms(
+    options = SlotSearchOptions(
         stretch_limit=None if stretch_limit is None else _share("stretch_limit", stretch_limit),
         cushion_slots=cushion_slots,
-        workers=arguments.workers,
+        threads=arguments.workers,
         network=network,
         start=None if start is None else Plan.of(instance.at_patterns(before), start),
         hyperperiod=hyperperiod,
-        tolerance=_share("tolerance", tolerance or 0),
+        max_loss=_share("max_loss", MAX_LOSS if max_loss is None else max_loss),
         levels=levels or simulated_levels(names, weights),
         classes=instance.traffic_classes,
     )
     bound = slowdown_bound(instance)
     minimum = minimum_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
-        return _not_simulated(arguments, terms, bound, math.ceil(minimum))
+        return _not_simulated(arguments, options, bound, math.ceil(minimum))
     trajectory: list[Event] = []
 
     def report(slowdown: Fraction) -> None:
@@ -90,15 +96,17 @@ def solve_slowdown(
     if any(job.options for job in instance.jobs):
         from metronome_opt.slowdown.options import choose_patterns  # few instances need it
 
-        outcome = choose_patterns(instance, terms, budget, report, before)
+        outcome = choose_patterns(instance, options, budget, report, before)
     else:
-        outcome = minimise(instance, terms, budget, report)
-    return _simulated(arguments, outcome, terms, bound, trajectory, names)
+        outcome = search_plan(instance, options, budget, report)
+    return _simulated(arguments, outcome, options, bound, trajectory, names)
 
 
-def _not_simulated(arguments: Arguments, terms: Terms, bound: Bound, enough_s: int) -> Result:
+def _not_simulated(
+    arguments: Arguments, options: SlotSearchOptions, bound: Bound, enough_s: int
+) -> Result:
     """Return the jobs unshifted: what was not simulated gates no job."""
-    instance, slots = arguments.instance, terms.cushion_slots
+    instance, slots = arguments.instance, options.cushion_slots
     judged, unknown = _judge(instance, Plan(instance.unshifted), slots, None)
     schedule = make_schedule(
         arguments,
@@ -137,10 +145,10 @@ def _judge(
 
 
 @cache
-def load_player() -> None:
+def warm_up_engine() -> None:
     """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
     three = warm_up_instance()
-    minimise(three.replace(jobs=three.jobs[:2]), Terms(quick=True), Budget())
+    search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
 
 
 def _share(name: str, value: Exact) -> Fraction:
@@ -153,8 +161,8 @@ def _share(name: str, value: Exact) -> Fraction:
 
 def _simulated(
     arguments: Arguments,
-    outcome: Outcome,
-    terms: Terms,
+    outcome: PlanResult,
+    options: SlotSearchOptions,
     bound: Bound,
     trajectory: list[Event],
     names: Sequence[str],
@@ -170,7 +178,7 @@ def _simulated(
         ),
         default=None,
     )
-    judged, unknown = _judge(kept, plan, terms.cushion_slots, limit)
+    judged, unknown = _judge(kept, plan, options.cushion_slots, limit)
     expected = expected_ms(kept, plan, outcome.slowdowns)
     times = instance.per_work(expected, outcome.patterns)
     value = mean_slowdown(instance, times)
@@ -188,7 +196,7 @@ def _simulated(
         bound_prices=bound.prices or None,
         bound_pairs=bound.pairs,
         proved=proved,
-        cushion_slots=terms.cushion_slots,
+        cushion_slots=options.cushion_slots,
         gated={job.name: job.name in plan.periods for job in instance.jobs},
         classes={job.name: plan.classes.get(job.name, 0) for job in instance.jobs}
         if instance.traffic_classes > 1

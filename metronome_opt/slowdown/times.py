@@ -16,7 +16,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.result import Result
 from metronome_opt.schedule import Schedule
 from metronome_opt.slowdown.plan import Plan, expected_ms
-from metronome_opt.slowdown.player import PERIODS, Player
+from metronome_opt.slowdown.simulator import PERIODS, PlanSimulator
 
 _SEEDS = range(300, 304)  # that no search uses
 _MAX_EVENTS = 200_000  # a second at most, since no simulation was asked for
@@ -51,7 +51,7 @@ class Times(NamedTuple):
 
     @staticmethod
     def expected(instance: Instance, schedule: Schedule, network: str) -> dict[str, Fraction]:
-        """Simulate jobs under a schedule on a network, as of `Player`."""
+        """Simulate jobs under a schedule on a network, as of `PlanSimulator`."""
         kept = instance.at_patterns(schedule.patterns)
         times = iteration_times(kept, Plan.of(kept, schedule), network)
         return instance.per_work(times, schedule.patterns)
@@ -67,9 +67,9 @@ def iteration_times(
     Parameters
     ----------
     network
-        As of `Player`.
+        As of `PlanSimulator`.
     """
-    let_run = partial(Player, instance, _SEEDS, network=network, workers=os.cpu_count() or 1)
+    let_run = partial(PlanSimulator, instance, _SEEDS, network=network, threads=os.cpu_count() or 1)
     affordable = int(PERIODS * _MAX_EVENTS / max(1.0, let_run().events))
     player = let_run(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
     names = (job.name for job in instance.jobs)

@@ -18,7 +18,7 @@ from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.scenario import Places, Search, allocate
 from metronome_opt.objectives import simulated_levels
 from metronome_opt.scenario.model import Scenario
-from metronome_opt.slowdown.minimise import Terms
+from metronome_opt.slowdown.plan_search import SlotSearchOptions
 from metronome_opt.solvers.budget import Budget
 
 Counts = tuple[int, ...]  # tasks of a job on each node
@@ -152,7 +152,7 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
     if problem.waiting or problem.places is None:
         return None
     search = Search(scenario, levels)
-    terms = Terms(levels=levels, quick=True)
+    terms = SlotSearchOptions(levels=levels, quick=True)
     here = search.with_slots(problem.places, terms, Budget())[0].values[0]
     least = here
     for places in all_places(scenario):

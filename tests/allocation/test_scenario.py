@@ -13,8 +13,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.objectives import simulated_levels
 from metronome_opt.scenario import Scenario, read_scenario
 from metronome_opt.scenario.build import Problem
-from metronome_opt.slowdown.minimise import Terms
-from metronome_opt.slowdown.player import WORTH, is_better
+from metronome_opt.slowdown.evaluator import MIN_GAIN, is_better
+from metronome_opt.slowdown.plan_search import SlotSearchOptions
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.enumeration import draw_scenario
 from tests.simulate.scenes import switch
@@ -47,10 +47,10 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
         levels = simulated_levels(["strict"], {job.name: job.priority for job in drawn.jobs})
         search = Search(drawn, levels)
         by_priority, strict = (
-            search.with_slots(places or {}, Terms(levels=levels), Budget())[0].values
+            search.with_slots(places or {}, SlotSearchOptions(levels=levels), Budget())[0].values
             for places in (allocate(drawn, Budget(), levels=each).places for each in (None, levels))
         )
-        assert not is_better(by_priority, strict, WORTH)
+        assert not is_better(by_priority, strict, MIN_GAIN)
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
         found, search = allocate(scenario, Budget()), Search(scenario)
         if not found.waiting:
             (reached, _), (near, free) = (
-                search.with_slots(places, Terms(), Budget())
+                search.with_slots(places, SlotSearchOptions(), Budget())
                 for places in (found.places or {}, search.nearest())
             )
             assert reached.slowdown <= near.slowdown <= free.slowdown
@@ -85,7 +85,7 @@ def test_slowdowns_at_places_have_the_base_of_the_instance(
     search = Search(given)
     instance = nearest(given).instance
     assert instance.best_ms(instance.jobs[0]) == best_ms
-    (_, free) = search.with_slots(search.nearest(), Terms(), Budget())
+    (_, free) = search.with_slots(search.nearest(), SlotSearchOptions(), Budget())
     assert free.slowdown == pytest.approx(slowdown, rel=0.01)
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from benchmarks.annealing import anneal
 from benchmarks.slowdowns import search
+from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge
 from metronome_opt.solvers.budget import Budget
 from tests.slowdown.cases import NESTED, TIGHT
 
 
 def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
-    judge = Judge(NESTED, range(2))
+    judge = PlanEvaluator(NESTED, range(2))
     start = Plan(NESTED.unshifted)
     found = anneal(
         judge,
-        Judge(NESTED, range(1, 2)),
+        PlanEvaluator(NESTED, range(1, 2)),
         start,
         {"a": 42, "b": 20},
         Budget(1),

@@ -14,7 +14,7 @@ from metronome_opt import solve
 from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.result import Result
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player
+from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.verify import check
 from tests.builders import job, network
 
@@ -71,7 +71,7 @@ def assert_harmless(result: Result) -> None:
     assert result.schedule.expected_ms is not None
     for name, expected in result.schedule.expected_ms.items():
         assert float(expected) <= MOST_HARM * result.simulated.unshifted_ms[name]
-    player = Player(result.instance, _FRESH, network=result.schedule.network)
+    player = PlanSimulator(result.instance, _FRESH, network=result.schedule.network)
     unshifted = player.slowdowns(Plan(result.instance.unshifted))
     assert np.all(
         player.slowdowns(Plan.of(result.instance, result.schedule)) <= MOST_HARM * unshifted

@@ -16,10 +16,10 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import Levels
 from metronome_opt.result import Result
+from metronome_opt.slowdown.evaluator import PlanEvaluator, is_better, lowest
 from metronome_opt.slowdown.front import slowdown_front
-from metronome_opt.slowdown.minimise import Terms
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge, is_better, lowest
+from metronome_opt.slowdown.plan_search import SlotSearchOptions
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
 from tests.builders import job, network
@@ -39,10 +39,10 @@ def drawn(seed: int, jobs: int = 2) -> Instance:
     return network(*made)
 
 
-def alternatives(pair: Instance, judge: Judge) -> Iterator[Plan]:
+def alternatives(pair: Instance, judge: PlanEvaluator) -> Iterator[Plan]:
     """Yield plans of all periods that harm no job, both jobs as far apart as they can be."""
     one, two = pair.jobs
-    cushion = Terms().cushion
+    cushion = SlotSearchOptions().cushion
     yield Plan(pair.unshifted)
     first, second = (
         range(each.period, int(most * each.period) + 1)
@@ -61,7 +61,7 @@ def test_heaviest_job_is_as_fast_as_in_any_alternative(seed: int) -> None:
     result = minimum(pair, objective="strict")
     assert_sound(result)
     assert_harmless(result)
-    judge = Judge(pair, range(1000, 1002), periods=200)
+    judge = PlanEvaluator(pair, range(1000, 1002), periods=200)
     best = min(
         judge.slowdowns(plan)[0] for plan in alternatives(pair, judge) if judge.is_harmless(plan)
     )
@@ -120,12 +120,12 @@ def test_points_of_a_front_do_not_dominate_one_another(seed: int) -> None:
         each = by.values() if any(by.values()) else [1] * len(by)
         return Fraction(sum(a * b for a, b in zip(row, each, strict=True)), 100 * total)
 
-    def minimise(levels: Levels, _: Budget) -> Result:
+    def search_plan(levels: Levels, _: Budget) -> Result:
         row = min(rows, key=lambda row: means(row, levels[0]))
         values = {"slowdown": means(row, weights), "delay": means(row, {"a": 1, "b": 1}) - 1}
         return replace(answer, schedule=answer.schedule.model_copy(update={"objectives": values}))
 
-    front = slowdown_front(weights, minimise, Budget())
+    front = slowdown_front(weights, search_plan, Budget())
     values = [front.values(point) for point in front.points]
     assert all(a < c and b > d for (a, b), (c, d) in pairwise(values))  # type: ignore[operator]
     assert values[0][0] == min(means(row, weights) for row in rows)

@@ -19,7 +19,7 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.schedule import PairPrices, Status
 from metronome_opt.slowdown.bound import slowdown_bound
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player
+from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.verify import check
 from tests.builders import job, network, schedule
 from tests.strategies import instances
@@ -139,7 +139,7 @@ def test_bound_of_loads_is_the_convex_minimum(instance: Instance) -> None:
 def test_no_simulated_slowdown_is_below_the_bound(instance: Instance) -> None:
     bound = slowdown_bound(instance).value
     assert bound >= 1
-    player = Player(instance, (0,), periods=400, noise=0.0)
+    player = PlanSimulator(instance, (0,), periods=400, noise=0.0)
     simulated = player.value(player.slowdowns(Plan(instance.unshifted)))
     assert simulated > 0.99 * bound  # of a play, the first and the last iteration are cut
 

@@ -15,9 +15,9 @@ from metronome_opt.result import Event, Stop
 from metronome_opt.slowdown.bound import slowdown_bound
 from metronome_opt.slowdown.candidates import Candidates
 from metronome_opt.slowdown.descent import OtherSlots, descend
-from metronome_opt.slowdown.minimise import Terms, minimise
+from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge
+from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
 from tests.builders import HARD, job, network
@@ -56,7 +56,8 @@ def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "step"), [(Candidates, "_fitting"), (Candidates, "_roomiest"), (Judge, "is_harmless")]
+    ("owner", "step"),
+    [(Candidates, "_fitting"), (Candidates, "_roomiest"), (PlanEvaluator, "is_harmless")],
 )
 def test_ctrl_c_is_noticed_at_any_step(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
@@ -119,21 +120,21 @@ def test_short_time_limits_are_kept(seconds: float) -> None:
 def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = Budget()
     judged = []
-    real = Judge.is_harmless
+    real = PlanEvaluator.is_harmless
 
-    def last(judge: Judge, plan: Plan) -> bool:
+    def last(judge: PlanEvaluator, plan: Plan) -> bool:
         judged.append(plan)
         budget.end(Stop.TIME_LIMIT)
         return real(judge, plan)
 
-    monkeypatch.setattr(Judge, "is_harmless", last)
-    terms = Terms(network="fair")
-    assert minimise(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
+    monkeypatch.setattr(PlanEvaluator, "is_harmless", last)
+    terms = SlotSearchOptions(network="fair")
+    assert search_plan(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
     assert len(judged) == 1
 
 
 def test_no_job_is_changed_after_time_limit() -> None:
-    judge = Judge(ALTERNATING, range(1))
+    judge = PlanEvaluator(ALTERNATING, range(1))
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
     moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0)

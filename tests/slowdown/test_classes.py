@@ -14,9 +14,9 @@ from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.schedule import Schedule, read_schedule, write_schedule
 from metronome_opt.slowdown.descent import in_order, urgency, weight
-from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player
+from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan
+from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.solvers.budget import Budget
 from tests.builders import job, network
 from tests.scenario.examples import scenario
@@ -104,7 +104,7 @@ def test_short_bursts_are_urgent() -> None:
 
 def test_gated_jobs_go_first_within_their_class() -> None:
     """Alone in the higher class a is never late, whoever keeps slots."""
-    player = Player(SHORT, (0,), network="gated")
+    player = PlanSimulator(SHORT, (0,), network="gated")
     gated = Plan(SHORT.unshifted, {"b": 100})
     late, alone = (player.slowdowns(each)[0] for each in (gated, gated.in_classes({"a": 1})))
     assert late > 1.1
@@ -115,10 +115,12 @@ def test_gated_jobs_go_first_within_their_class() -> None:
 def test_a_start_of_too_many_classes_is_not_taken() -> None:
     told = Plan(SHORT.unshifted).in_classes({"a": 3})
     for count in (1, 2):
-        outcome = minimise(SHORT, Terms(start=told, classes=count, network="fair"), Budget())
+        outcome = search_plan(
+            SHORT, SlotSearchOptions(start=told, classes=count, network="fair"), Budget()
+        )
         assert max(outcome.plan.classes.values(), default=0) < count
-    terms = Terms(start=told, classes=4, network="fair")
-    assert minimise(SHORT, terms, Budget()).plan.classes in (told.classes, {"a": 1}, {"a": 2})
+    terms = SlotSearchOptions(start=told, classes=4, network="fair")
+    assert search_plan(SHORT, terms, Budget()).plan.classes in (told.classes, {"a": 1}, {"a": 2})
 
 
 def test_scenarios_say_how_many_classes_there_are() -> None:

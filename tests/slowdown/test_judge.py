@@ -9,16 +9,17 @@ import pytest
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.slowdown.minimise import is_short
+from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Judge, Player
+from metronome_opt.slowdown.plan_search import is_short
+from metronome_opt.slowdown.simulator import PlanSimulator
 from tests.builders import job, network
 from tests.slowdown.cases import NESTED, TIGHT
 
 
 def test_harm_outweighs_gain() -> None:
     alone = network(job("a", 20, (0, 6, 100), jitter=0.0))
-    judge = Judge(alone, range(1))
+    judge = PlanEvaluator(alone, range(1))
     # Slower by 1 %, which is allowed, and by 10 %: 9 % of it ten times more.
     assert judge.value(Plan({"a": 0}, {"a": 22})) == pytest.approx(1.1 + 10 * 0.09)
 
@@ -38,20 +39,20 @@ def test_hyperperiods_stay_within_limit() -> None:
 
 def judge_of(
     losses: Callable[[float, int], float], monkeypatch: pytest.MonkeyPatch
-) -> tuple[Judge, Plan]:
+) -> tuple[PlanEvaluator, Plan]:
     """Return a judge in whose simulations jobs lose a share under a plan, and that plan.
 
     The share is a function of the factor on jitter, and the seed.
     """
     plan = Plan(TIGHT.unshifted, dict.fromkeys("abc", 21))
 
-    def by_seed(player: Player, given: Plan) -> Floats:
+    def by_seed(player: PlanSimulator, given: Plan) -> Floats:
         gated = given == plan
         rows = [1.2 * (1 + gated * losses(player.noise, seed)) for seed in player.seeds]
         return np.array([[1.2, row, 1.2] for row in rows])
 
-    monkeypatch.setattr(Player, "by_seed", by_seed)
-    return Judge(TIGHT, range(4)), plan
+    monkeypatch.setattr(PlanSimulator, "by_seed", by_seed)
+    return PlanEvaluator(TIGHT, range(4)), plan
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.0, 2.0])
@@ -102,19 +103,19 @@ def test_what_is_certain_harm_is_not_simulated_again(monkeypatch: pytest.MonkeyP
 
 
 def test_unshifted_jobs_do_no_harm() -> None:
-    judge = Judge(NESTED, range(1))
+    judge = PlanEvaluator(NESTED, range(1))
     assert judge.value(Plan(NESTED.unshifted)) == judge.player.value(judge.base)
     assert np.allclose(judge.base, judge.player.slowdowns(Plan(NESTED.unshifted)))
     assert judge.is_harmless(Plan(NESTED.unshifted))
     later = Plan({"a": 0, "b": 3})
     assert np.allclose(judge.slowdowns(later), judge.player.slowdowns(later))
     assert not np.allclose(judge.slowdowns(later), judge.base)
-    assert np.array_equal(Judge(NESTED, range(1), base=later).base, judge.slowdowns(later))
+    assert np.array_equal(PlanEvaluator(NESTED, range(1), base=later).base, judge.slowdowns(later))
 
 
 def test_plan_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as it was asked about, the time limit was exceeded."""
-    judge = Judge(NESTED, range(1))
+    judge = PlanEvaluator(NESTED, range(1))
     played: list[Plan] = []
     real = judge.player.by_seed
 

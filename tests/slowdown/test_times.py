@@ -17,7 +17,7 @@ from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions, simulate_schedule
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Player
+from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.slowdown.times import Times, iteration_times
 from tests.builders import job, network
 from tests.simulate.runs import links
@@ -54,11 +54,11 @@ def test_very_different_periods_shorten_simulation(
     """12 jobs, one of them 630 times as slow as another, took longer than their time limit."""
     played: list[float] = []
 
-    def counted(player: Player, _: Plan) -> object:
+    def counted(player: PlanSimulator, _: Plan) -> object:
         played.append(player.events)
         return np.ones(2)
 
-    monkeypatch.setattr(Player, "slowdowns", counted)
+    monkeypatch.setattr(PlanSimulator, "slowdowns", counted)
     for longest in (40, 4000, 16000):
         jobs = job("a", longest, (0, 20, 60)), job("b", 4, (0, 2, 60))
         instance = network(*jobs, capacity=100)
@@ -146,7 +146,7 @@ def test_printed_times_are_near_to_simulations_without_jitter(family: str) -> No
             conditions=Conditions(horizon_s=longest / 1000),
             enforce=False,
         ).jobs["iteration_mean_ms"]
-        gated = Player(instance, (0,), noise=0.0)
+        gated = PlanSimulator(instance, (0,), noise=0.0)
         kept = gated.slowdowns(Plan.of(instance, schedule)) * periods
         for shown, played in ((times.before, free.to_numpy()), (times.after, kept)):
             off.append(np.abs([float(time) for time in shown.values()] / played - 1))

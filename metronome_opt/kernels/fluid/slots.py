@@ -18,7 +18,8 @@ once, and idle time lets it catch up. If it is late by more than a quarter of a 
 its bursts begin at once, until its plan has come to an iteration whose number is a multiple of
 `RETRY`. There it takes the first slot that it is not late for. Iterations are numbered from time 0,
 so that jobs of one period come back together. An iteration that is late by more than a period comes
-after a pause, and takes the next slot. `metronome_opt.gate.plan` has the same rule for jobs that
+after a pause, and takes the next slot. Of slots that are new to it a job takes the first one that
+it is not late for, but for its cushion. `metronome_opt.gate.plan` has the same rule for jobs that
 run.
 """
 
@@ -115,6 +116,13 @@ def _yielding_start(world: World, job: int, at: float) -> float:
             row.rephasings += 1
     if row.retry > 0.0:
         return now
+    if row.retry < 0.0 and row.segment == 0:
+        row.retry = 0.0
+        if late > row.cushion:
+            passed = math.ceil(late / row.period) * row.period
+            row.planned += passed
+            row.due += passed / row.speed
+            late -= passed / row.speed
     if late > LATEST * row.period:
         row.retry = (math.floor(row.planned / (RETRY * row.period)) + 1) * RETRY * row.period
         return now

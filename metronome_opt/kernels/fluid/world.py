@@ -96,7 +96,10 @@ JOB = np.dtype(
         ("lateness", _I),
         ("group", _I),
         ("seen", _F),  # how much of its group's shift it has taken part in
-        ("retry", _F),  # when a job that has let go takes a slot again; 0 if it keeps slots
+        (
+            "retry",
+            _F,
+        ),  # when a job that has let go takes a slot again; 0: it keeps slots; -1: new ones
         # What came of it.
         ("spent", _F),  # sum of iteration times
         ("shortest", _F),

@@ -26,7 +26,7 @@ def slots_of(state: ClusterState, claim: Reservation) -> Slots:
     """Return the slots of a reservation.
 
     A burst is on time if it is late by a hundredth of the period: plans keep twice that distance
-    between bursts, see `metronome_opt.slowdown.minimise`.
+    between bursts, see `metronome_opt.slowdown.plan_search`.
     """
     slot_ms = state.cluster.slot_ms
     return {

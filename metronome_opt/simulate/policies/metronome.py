@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from random import Random
 from typing import Literal
+
+import numpy as np
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
 from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Outlook, Placed
 from metronome_opt.allocation.starts import PATIENCE, Patience, Waiting, decide_starts
-from metronome_opt.engine.runner import Lateness, Slot
-from metronome_opt.instance import Sharing
+from metronome_opt.engine.runner import Lateness, Pattern, Slot
+from metronome_opt.instance import Instance, Sharing
+from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.policies.network import GROWTH
 from metronome_opt.simulate.policies.plain import Default
-from metronome_opt.simulate.policies.rotation import group_instance, shifted
+from metronome_opt.simulate.policies.rotation import best_shift, group_instance
 from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
-from metronome_opt.slowdown.candidates import IDLE
-from metronome_opt.slowdown.minimise import Terms, minimise
+from metronome_opt.slowdown.evaluator import MAX_LOSS
 from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.plan_search import PERIODS, SlotSearchOptions, search_plan
 from metronome_opt.solvers.budget import Budget
+
+_MAX_EVENTS = 1_000_000  # simulated in the search for a plan: about two seconds
+_TOLERANCE = 0.02  # of a period: by so much a job may be late for its first window
+_FIRST_SEED = 300_000  # that no search uses
 
 
 class Metronome(Default):
@@ -45,12 +53,10 @@ class Metronome(Default):
         Whether it is known how long jobs will run; ``rough``: to a factor of two.
     mltcp
         Whether hosts share as under the policy of this name.
-    quick
-        Whether plans are judged by few short simulations, and no group of jobs is gated in part.
-    idle
-        Standard deviations of its computing time by which a gated job is idle; what suits if None.
-    cushion
-        Slots by which bursts of gated jobs are longer at least.
+    objective
+        What slots and classes minimise: the weighted mean slowdown, or completion.
+    max_loss
+        The share by which a job may be slower than with no job gated; none for any.
     departures, ageing
         As of `Patience`.
     exposure, rack
@@ -68,9 +74,8 @@ class Metronome(Default):
         network: Sharing | None = None,
         lengths: Literal["known", "rough", "unknown"] = "known",
         mltcp: bool = False,
-        quick: bool = True,
-        idle: float | None = None,
-        cushion: int = 0,
+        objective: Literal["slowdown", "completion"] = "slowdown",
+        max_loss: float | Literal["none"] = float(MAX_LOSS),
         departures: int = PATIENCE.departures,
         ageing: float = PATIENCE.ageing,
         exposure: float = Outlook.exposure,
@@ -82,15 +87,16 @@ class Metronome(Default):
         self.growth = GROWTH if mltcp else None
         self._patience = Patience(departures if waits else 0, ageing)
         self._outlook = Outlook(exposure, rack)
-        self._terms = Terms(
+        self._objective = objective
+        self._options = SlotSearchOptions(
             stretch_limit=None if periods else Fraction(0),
-            quick=quick,
-            idle=IDLE if idle is None else (idle,),
-            cushion_slots=cushion,
+            max_loss=None if max_loss == "none" else Fraction(str(max_loss)),
+            max_events=_MAX_EVENTS,
         )
         self._meetings: Meetings | None = None
-        self._plans: dict[object, Plan] = {}
-        self._periods: dict[int, float] = {}  # of gated jobs, in ms
+        self._searched: dict[object, Plan] = {}
+        self._windows: dict[int, tuple[int, float]] = {}  # of gated jobs: period in slots, start
+        self._classes: dict[int, int] = {}
 
     def starts(
         self, waiting: Sequence[TrainingJob], state: SimState
@@ -112,13 +118,13 @@ class Metronome(Default):
         free = {
             link
             for index, each in running
-            if index not in self._periods
+            if index not in self._windows
             for link in each.placement.links
         }
         kept = {
-            each.job.name: self._periods[index] / each.job.best_ms - 1
+            each.job.name: self._windows[index][0] * SLOT_MS / each.job.best_ms - 1
             for index, each in running
-            if index in self._periods and free.isdisjoint(each.placement.links)
+            if index in self._windows and free.isdisjoint(each.placement.links)
         }
         costs = {each.job.name: cost_ms for _, each in running if each.job.work.nodes is None}
         moves = decide_moves(self._occupancy(state), costs, kept)
@@ -146,45 +152,170 @@ class Metronome(Default):
         return replace(job.demand, length_ms=length)
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
-        """Gate the jobs around those that came and left, where they gain by it."""
+        """Gate or classify the jobs around those that came and left, where they gain by it."""
         if not self._slots:
             return []
+        for index in [*came, *(placed.job.index for placed in left)]:
+            self._windows.pop(index, None)
+            self._classes.pop(index, None)
         return [
-            order for members in state.changed(came, left) for order in self._gate(state, members)
+            order for members in state.changed(came, left) for order in self._decide(state, members)
         ]
 
-    def _gate(self, state: SimState, members: Sequence[int]) -> Iterator[Order]:
-        """Yield what each of some jobs does: keep slots, or begin when it can."""
-        periods = {index: state.running[index].slots for index in members}
-        instance = group_instance(state, periods)
-        key = instance.jobs, instance.links
-        if key not in self._plans:
-            terms = replace(self._terms, network=self._network or state.sharing)
-            self._plans[key] = minimise(instance, terms, Budget()).plan
-        plan = self._plans[key]
-        starts = _starts(state, plan, members)
+    def _decide(self, state: SimState, members: Sequence[int]) -> Iterator[Order]:
+        """Yield orders to those of some jobs whose windows or class change."""
+        group = _Group(state, tuple(members), self._windows, self._classes)
+        plan = self._chosen(group)
         for index in members:
             name = str(index)
-            slot = None
-            self._periods.pop(index, None)
-            if name in plan.periods:
-                self._periods[index] = float(plan.periods[name] * SLOT_MS)
-                bursts = sorted(float(p.start * SLOT_MS) for p in state.running[index].claim.phases)
+            offset, period = plan.offsets[name], plan.periods.get(name)
+            traffic_class = plan.classes.get(name, 0)
+            if group.keeps(plan, index):
+                continue
+            slot, start = None, state.can_start(index)
+            self._windows.pop(index, None)
+            self._classes[index] = traffic_class
+            if period is not None:
+                start = group.start_ms(index, offset, period)
+                self._windows[index] = period, start
                 slot = Slot(
-                    period_ms=self._periods[index],
+                    period_ms=float(period * SLOT_MS),
+                    cushion_ms=_TOLERANCE * period * SLOT_MS,
                     lateness=Lateness.YIELD,
-                    bursts_ms=tuple(bursts),
+                    bursts_ms=group.bursts_ms(index),
                 )
-            yield Order(index, slot, starts.get(index, state.can_start(index)))
+            yield Order(index, slot, start, traffic_class)
+
+    def _chosen(self, group: _Group) -> Plan:
+        """Return the plan of a group: as it is, unless another gains more than the change costs."""
+        lives = group.lives_ms if self._objective == "completion" else None
+        options = replace(
+            self._options,
+            network=self._network or group.state.sharing,
+            classes=group.state.room.cluster.traffic_classes,
+            lives_ms=lives,
+            patterns=group.patterns,
+        )
+        keys = (pattern.key for pattern in group.patterns.values())
+        key = group.instance.jobs, group.instance.links, *keys, *(lives or {}).values()
+        if key not in self._searched:
+            self._searched[key] = search_plan(group.instance, options, Budget()).plan
+        found, stay = group.anchored(self._searched[key]), group.present
+        free = Plan(group.instance.unshifted)
+        if found == stay:
+            return stay
+        evaluator = options.evaluator(
+            group.instance, _FIRST_SEED, PERIODS, Budget(), group.change_costs
+        )
+        if not evaluator.is_harmless(stay):
+            stay = free
+        return evaluator.best(stay, [plan for plan in (found, free) if plan != stay])
 
 
-def _starts(state: SimState, plan: Plan, members: Sequence[int]) -> Mapping[int, float]:
-    """Return when gated jobs begin their next iterations, all shifted alike to wait little."""
-    gated = [index for index in members if str(index) in plan.periods]
-    ready = [state.can_start(index) for index in gated]
-    waits = shifted(
-        [plan.offsets[str(i)] * SLOT_MS - at for i, at in zip(gated, ready, strict=True)],
-        [float(plan.periods[str(index)] * SLOT_MS) for index in gated],
-        [max(1, state.running[index].job.work.priority) for index in gated],
-    )
-    return {i: at + wait for i, at, wait in zip(gated, ready, waits, strict=True)}
+@dataclass(frozen=True)
+class _Group:
+    """Jobs that may delay one another, and what they do now. Slot 0 of a plan is now.
+
+    Attributes
+    ----------
+    windows
+        Of gated jobs by index: period in slots, and a moment at which a period began, in ms.
+    classes
+        Traffic class of each job by index, where it is above the lowest.
+    """
+
+    state: SimState
+    members: tuple[int, ...]
+    windows: Mapping[int, tuple[int, float]]
+    classes: Mapping[int, int]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The jobs as an instance; without jitter bursts stay where they are."""
+        periods = {index: self.state.running[index].slots for index in self.members}
+        instance = group_instance(self.state, periods)
+        if any(job.jitter for job in instance.jobs):
+            return instance
+        ready = {
+            str(i): round((self.state.can_start(i) - self.state.now) / SLOT_MS) for i in periods
+        }
+        return instance.replace(
+            jobs=tuple(
+                job.model_copy(update={"ready": ready[job.name] % job.period})
+                for job in instance.jobs
+            )
+        )
+
+    @cached_property
+    def patterns(self) -> Mapping[str, Pattern]:
+        """The iterations of jobs of as many bursts in slots, with their jitter."""
+        running = {str(index): self.state.running[index].pattern for index in self.members}
+        return {
+            job.name: replace(running[job.name], jitter=job.jitter)
+            for job in self.instance.jobs
+            if len(running[job.name].volume) == len(job.phases)
+        }
+
+    @property
+    def lives_ms(self) -> Mapping[str, float]:
+        """How long jobs still run at best, in ms, to two digits."""
+        return {str(i): float(f"{self.state.left_ms(i):.1e}") for i in self.members}
+
+    @cached_property
+    def present(self) -> Plan:
+        """The plan as things are; jobs that have just come are not gated."""
+        offsets, periods = dict(self.instance.unshifted), {}
+        for index in self.members:
+            if index in self.windows:
+                name, (period, start) = str(index), self.windows[index]
+                periods[name] = period
+                offsets[name] = round((start - self.state.now) / SLOT_MS) % period
+        classes = {str(i): self.classes[i] for i in self.members if self.classes.get(i)}
+        return Plan(offsets, periods, classes)
+
+    def anchored(self, plan: Plan) -> Plan:
+        """Return a plan with all windows shifted by the same amount, such that jobs wait little."""
+        gated = [index for index in self.members if str(index) in plan.periods]
+        periods = [float(plan.periods[str(index)] * SLOT_MS) for index in gated]
+        waits = []
+        for index in gated:
+            name, ready = str(index), self.state.can_start(index) - self.state.now
+            if self.present.periods.get(name) == plan.periods[name]:
+                ready = float(self.present.offsets[name] * SLOT_MS)
+            waits.append(plan.offsets[name] * SLOT_MS - ready)
+        weights = [max(1, self.state.running[index].job.work.priority) for index in gated]
+        by = best_shift(waits, periods, weights)
+        offsets = {
+            str(i): round(plan.offsets[str(i)] - by / SLOT_MS) % plan.periods[str(i)] for i in gated
+        }
+        return replace(plan, offsets={**plan.offsets, **offsets})
+
+    def keeps(self, plan: Plan, index: int) -> bool:
+        """Return whether a job has under a plan what it has now."""
+        name, present = str(index), self.present
+        return (
+            plan.periods.get(name) == present.periods.get(name)
+            and plan.classes.get(name, 0) == present.classes.get(name, 0)
+            and (name not in plan.periods or plan.offsets[name] == present.offsets[name])
+        )
+
+    def start_ms(self, index: int, offset: int, period: int) -> float:
+        """Return when a job begins its next iteration in its window."""
+        ready = self.state.can_start(index)
+        wait = (self.state.now + offset * SLOT_MS - ready) % (period * SLOT_MS)
+        return ready + wait
+
+    def bursts_ms(self, index: int) -> tuple[float, ...]:
+        """Return when the bursts of a job are due in an iteration."""
+        return tuple(
+            sorted(float(p.start * SLOT_MS) for p in self.state.running[index].claim.phases)
+        )
+
+    def change_costs(self, plan: Plan) -> Floats:
+        """Return by how much jobs are slower until the next change, as they wait for new windows."""
+        waits = np.zeros(len(self.members))
+        for number, index in enumerate(self.members):
+            if not self.keeps(plan, index) and str(index) in plan.periods:
+                period, offset = plan.periods[str(index)], plan.offsets[str(index)]
+                waits[number] = self.start_ms(index, offset, period) - self.state.can_start(index)
+        return waits / max(1.0, min(self.state.left_ms(index) for index in self.members))

@@ -49,7 +49,7 @@ def group_instance(
                 max_stretch=periods[index],  # slots may be twice as far apart
                 weight=each.job.work.priority,
                 phases=each.claim.phases,
-                jitter=each.job.traffic.jitter,
+                jitter=state.jitter if each.job.traffic.jitter is None else each.job.traffic.jitter,
                 links={
                     link: flows
                     for link, flows in each.placement.links.items()
@@ -102,20 +102,17 @@ def _with_base(base: int, durations: Mapping[int, int]) -> dict[int, int]:
     return periods
 
 
-def shifted(
-    waits: Sequence[float], periods: Sequence[float], weights: Sequence[int]
-) -> list[float]:
-    """Return waits of jobs that are all shifted alike, of minimum weighted sum.
+def best_shift(waits: Sequence[float], periods: Sequence[float], weights: Sequence[int]) -> float:
+    """Return by how much to shift all jobs earlier such that the weighted sum of waits is least.
 
     To shift all leaves everything else as it is.
     """
 
-    def price(by: float) -> float:
+    def cost(by: float) -> float:
         each = zip(weights, waits, periods, strict=True)
         return sum(weight * ((wait - by) % period) for weight, wait, period in each)
 
-    best = min(waits, key=price, default=0.0)
-    return [(wait - best) % period for wait, period in zip(waits, periods, strict=True)]
+    return min(waits, key=cost, default=0.0)
 
 
 @dataclass(frozen=True)
@@ -169,8 +166,9 @@ class ContentionGroup:
             (plan - ready) % period
             for plan, ready, period in zip(planned, self.ready_ms, periods, strict=True)
         ]
-        waits = shifted(waits, periods, [job.weight for job in self.instance.jobs])
-        return [ready + wait for ready, wait in zip(self.ready_ms, waits, strict=True)]
+        by = best_shift(waits, periods, [job.weight for job in self.instance.jobs])
+        each = zip(self.ready_ms, waits, periods, strict=True)
+        return [ready + (wait - by) % period for ready, wait, period in each]
 
 
 def _on_links(state: SimState, members: Sequence[int], links: Mapping[str, object]) -> list[int]:
