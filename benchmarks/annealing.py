@@ -54,7 +54,7 @@ def anneal(
         By how many slots bursts of gated jobs are longer.
     """
     rng = random.Random(seed)
-    moves = _Moves(judge.player.instance, longest, short, cushion_slots, rng)
+    moves = _Moves(judge.instance, longest, short, cushion_slots, rng)
     plan = _pace_each(judge, screen, moves, plan, budget.fraction(_LADDERS))
     best, best_value = plan, judge.value(plan)
     current, value, first = plan, best_value, screen.value(plan)
@@ -84,7 +84,7 @@ def _pace_each(
 
     A job stays as it is if no slots are better.
     """
-    instance = judge.player.instance
+    instance = judge.instance
     value, first = judge.value(plan), screen.value(plan)
     for index in np.argsort(-judge.base, kind="stable"):
         job, start = instance.jobs[index], plan

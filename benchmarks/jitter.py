@@ -58,8 +58,8 @@ def _case(seeds: int, instance: Instance) -> list[_Outcome]:
     outcomes = []
     fresh = range(_FIRST_SEED, _FIRST_SEED + seeds)
     for network, noise in product(("fair", "tcp"), (1.0, 2.0)) if plan.periods else ():
-        player = PlanSimulator(instance, fresh, network=network, noise=noise, periods=400)
-        free, gated = (player.by_seed(each) for each in (Plan(instance.unshifted), plan))
+        player = PlanSimulator(instance, fresh, network=network, jitter_factor=noise, periods=400)
+        free, gated = (player.replicate(each) for each in (Plan(instance.unshifted), plan))
         loss = float(_upper_limits(gated / free - 1).max())
         outcomes.append(_Outcome(network, noise, float(free.mean()), float(gated.mean()), loss))
     return outcomes

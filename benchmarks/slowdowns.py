@@ -93,7 +93,7 @@ def instances(family: str, split: str = "test") -> list[Instance]:
 
 
 def judge(instance: Instance, network: str = NETWORK) -> PlanSimulator:
-    """Return a player whose seeds no search has seen."""
+    """Return a simulator whose seeds no search has seen."""
     return PlanSimulator(
         instance, _FRESH, network=network, periods=_PERIODS, workers=os.cpu_count() or 1
     )
@@ -106,7 +106,7 @@ def read_best() -> BestSlowdowns:
 
 def search(instance: Instance, seconds: float, seed: int) -> Best:
     """Return the best of a long search, judged anew; nobody gated if that is no better."""
-    terms = SlotSearchOptions(stretch_limit=STRETCH, network=NETWORK, workers=os.cpu_count() or 1)
+    terms = SlotSearchOptions(stretch_limit=STRETCH, network=NETWORK, threads=os.cpu_count() or 1)
     budget = Budget(seconds)
     plan = search_plan(instance, terms, budget.fraction(_SOLVING)).plan
     parts = list(groups(instance))
@@ -132,13 +132,13 @@ def _anneal(
 ) -> Plan:
     """Return the plan of jobs that meet after annealing."""
     return anneal(
-        PlanEvaluator(part, range(2), network=terms.network, workers=terms.workers),
-        PlanEvaluator(part, range(1), network=terms.network, periods=_GLANCE),
+        PlanEvaluator(part, 0, network=options.network, periods=_PERIODS, threads=options.threads),
+        PlanEvaluator(part, 0, network=options.network, periods=_GLANCE),
         plan.only(part),
         {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
         budget,
         short=partial(is_short, part, [link.name for link in part.links], {}),
-        cushion_slots=terms.cushion,
+        cushion_slots=options.cushion,
         seed=seed,
     )
 

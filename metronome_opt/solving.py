@@ -95,15 +95,15 @@ def solve(
     cushion_slots: int = 0,
     stretch_limit: Exact | None = None,
     network: str | None = None,
-    tolerance: Exact | None = None,
+    max_loss: Exact | None = None,
     sharing: str | None = None,
 ) -> Result:
     """Choose for every job when it may burst.
 
     The slowdown is the weighted mean of iteration time over the best iteration that a job can have
     in the empty cluster, as the jobs are simulated on the network of their cluster, with computing
-    times that vary by their jitter. No job is made slower by more than 1 % than it is if no job is
-    shifted, or a tolerance.
+    times that vary by their jitter. No job is made slower than with no job gated by more than 2 %,
+    or `max_loss`.
 
     Parameters
     ----------
@@ -149,9 +149,9 @@ def solve(
         How the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by priority; or,
         for slowdown, ``gated``, where gated jobs are served first. None for what the problem says.
         Places and slots are chosen, and times stated, for this network alone.
-    tolerance
-        For slowdown: the share by which a job may become slower if it meets heavier ones, ``"5%"``
-        or an exact number; 1 % in any case, and for the heaviest of those that meet.
+    max_loss
+        For slowdown: the share by which a job may be slower than with no job gated, ``"5%"`` or an
+        exact number; 2 % if left out.
     sharing
         The former name of `network`.
 
@@ -180,7 +180,7 @@ def solve(
     if simulated:
         _check_solver(chosen)
     else:
-        _refuse_terms(stretch_limit=stretch_limit, tolerance=tolerance)
+        _refuse_terms(stretch_limit=stretch_limit, max_loss=max_loss)
         _refuse_gated(network)
         from metronome_opt.multiobjective.goals import make_goal
 
@@ -196,7 +196,7 @@ def solve(
             solve_slowdown,
             stretch_limit=stretch_limit,
             network=network,
-            tolerance=tolerance,
+            max_loss=max_loss,
             names=names,
             hyperperiod=_hyperperiod(source),
         )
@@ -235,7 +235,7 @@ def pareto(
     seed: int = 0,
     workers: int | None = None,
     network: str | None = None,
-    tolerance: Exact | None = None,
+    max_loss: Exact | None = None,
     cushion_slots: int = 0,
     callback: Callable[[FrontEvent], bool | None] | None = None,
     sharing: str | None = None,
@@ -254,8 +254,8 @@ def pareto(
         are all. For slowdown and delay some weighted sums are minimised, in equal parts of it.
     seed, workers
         As for `solve`.
-    network, tolerance, cushion_slots, sharing
-        As for `solve`; tolerance for slowdown and delay alone.
+    network, max_loss, cushion_slots, sharing
+        As for `solve`; `max_loss` for slowdown and delay alone.
     callback
         Notified of every part, choice of periods or weighted sum that is done; returns True to
         stop.
@@ -271,7 +271,7 @@ def pareto(
     if not are_simulated(objectives):
         from metronome_opt.multiobjective.pareto import pareto as find_front
 
-        _refuse_terms(tolerance=tolerance)
+        _refuse_terms(max_loss=max_loss)
         _refuse_gated(network)
         _load_for_places(source)
         budget = Budget(time_limit)
@@ -306,7 +306,7 @@ def pareto(
             Arguments(placed.instance, auto, part, seed, threads),
             cushion_slots=cushion_slots,
             network=network,
-            tolerance=tolerance,
+            max_loss=max_loss,
             hyperperiod=_hyperperiod(source),
             names=NAMES,
             levels=levels,

@@ -100,8 +100,8 @@ def allocate(
         # Where slots fit, no job has to be preferred: priorities do, whatever the means.
         kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
         classes = scenario.cluster.traffic_classes
-        terms = SlotSearchOptions(stretch_limit=stretch_limit, levels=levels, classes=classes)
-        best, comparison = search.gated([near, best, kept], terms, budget.fraction(_GATING))
+        options = SlotSearchOptions(stretch_limit=stretch_limit, levels=levels, classes=classes)
+        best, comparison = search.gated([near, best, kept], options, budget.fraction(_GATING))
     elif best == near:
         comparison = "jobs without nodes are at the nearest places"
     problem = build_scenario(scenario.at(best), search.traffic)
@@ -291,7 +291,7 @@ class Search:
         return best
 
     def gated(
-        self, choices: Sequence[Places], terms: SlotSearchOptions, budget: Budget
+        self, choices: Sequence[Places], options: SlotSearchOptions, budget: Budget
     ) -> tuple[Places, str]:
         """Return the best of some choices with slots, the first of equal ones, and what it brings.
 
@@ -300,7 +300,7 @@ class Search:
         choices, found, free = self.with_most(choices), list[MeanSlowdowns](), math.nan
         for index, places in enumerate(choices):
             share = budget.fraction(1 / (len(choices) - index))
-            means, unshifted = self.with_slots(places, terms, share)
+            means, unshifted = self.with_slots(places, options, share)
             found.append(means)
             free = unshifted.slowdown if index == 0 else free
         best = 0
@@ -317,11 +317,11 @@ class Search:
         )
 
     def with_slots(
-        self, places: Places, terms: SlotSearchOptions, budget: Budget
+        self, places: Places, options: SlotSearchOptions, budget: Budget
     ) -> tuple[MeanSlowdowns, MeanSlowdowns]:
         """Return what jobs reach at their places with slots, and with no job gated."""
         instance = self._instance(places)
-        outcome = search_plan(instance, terms, budget)
+        outcome = search_plan(instance, options, budget)
         slowdowns, unshifted = (
             self._means(instance, np.array([*each.values()]))
             for each in (outcome.slowdowns, outcome.unshifted)

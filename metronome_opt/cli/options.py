@@ -58,14 +58,15 @@ NETWORKS = (
 )
 Network = Annotated[str | None, typer.Option(help=NETWORKS, show_default="that of FILE")]
 Sharing = Annotated[str | None, typer.Option("--sharing", hidden=True)]
-Tolerance = Annotated[
+MaxLoss = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE",
-        help="How much slower jobs may become for heavier ones that they meet: 5%.",
-        show_default="1%",
+        help="How much slower than with no job gated a job may become: 5%.",
+        show_default="2%",
     ),
 ]
+Tolerance = Annotated[str | None, typer.Option("--tolerance", hidden=True)]
 Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 

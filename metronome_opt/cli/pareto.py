@@ -44,6 +44,7 @@ def pareto(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     network: options.Network = None,
+    max_loss: options.MaxLoss = None,
     tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     as_json: options.Json = False,
@@ -74,7 +75,7 @@ def pareto(
                 seed=seed,
                 workers=workers,
                 network=options.network_of(network, sharing),
-                tolerance=tolerance,
+                max_loss=max_loss or tolerance,
                 cushion_slots=cushion_slots,
                 callback=callback,
             )

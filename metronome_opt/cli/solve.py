@@ -64,6 +64,7 @@ def solve(
             show_default="that of FILE",
         ),
     ] = None,
+    max_loss: options.MaxLoss = None,
     tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     move_cost: Annotated[
@@ -107,7 +108,7 @@ def solve(
             workers=workers,
             stretch_limit=stretch_limit,
             network=networks[0] if networks else None,
-            tolerance=tolerance,
+            max_loss=max_loss or tolerance,
             cushion_slots=cushion_slots,
         )
     if moves and isinstance(source, Scenario):

@@ -145,14 +145,14 @@ def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
 def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float, float] | None:
     """Return the slowdown of `allocate`, and the least of all places; of the heaviest if strict.
 
-    Both with slots, by few short plays. None if not all jobs have room.
+    Both with slots, by few candidates. None if not all jobs have room.
     """
     levels = simulated_levels([name], {job.name: job.priority for job in scenario.jobs})
     problem = allocate(scenario, Budget(60), levels=levels)
     if problem.waiting or problem.places is None:
         return None
     search = Search(scenario, levels)
-    terms = SlotSearchOptions(levels=levels, quick=True)
+    terms = SlotSearchOptions(levels=levels, max_events=1)
     here = search.with_slots(problem.places, terms, Budget())[0].values[0]
     least = here
     for places in all_places(scenario):

@@ -1,4 +1,4 @@
-"""Delay as the second objective, strict order of weights, tolerance, and fronts."""
+"""Delay as the second objective, strict order of weights, max_loss, and fronts."""
 
 from __future__ import annotations
 
@@ -84,16 +84,16 @@ def test_delay_is_stated_and_checked() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
-def test_larger_tolerance_is_never_worse(seed: int) -> None:
+def test_larger_max_loss_is_never_worse(seed: int) -> None:
     trio, values = drawn(seed, 3), []
-    for tolerance in (None, "1%", "10%", "40%"):
-        result = minimum(trio, network="fair", tolerance=tolerance)
+    for max_loss in (None, "1%", "10%", "40%"):
+        result = minimum(trio, network="fair", max_loss=max_loss)
         assert_sound(result)
         values.append(result.objective or 0)
         assert result.simulated is not None
         assert result.schedule.expected_ms is not None
         for name, before in result.simulated.unshifted_ms.items():
-            most = 0.01 if name == "a" or tolerance is None else float(tolerance[:-1]) / 100
+            most = 0.01 if name == "a" or max_loss is None else float(max_loss[:-1]) / 100
             assert float(result.schedule.expected_ms[name]) <= before * (1 + most + CHANCE)
     assert values[0] == values[1]
     assert all(more <= less for less, more in pairwise(values))
@@ -145,7 +145,7 @@ def test_front_of_stored_jobs_is_true() -> None:
         (("delay", "slowdown"), {}, "slowdown or strict comes first"),
         (("strict", "delay"), {}, "a front of what is simulated is one of slowdown, delay"),
         (("slowdown", "delay"), {"time_limit": 0}, "time limit: too short to simulate"),
-        (("contention", "latency"), {"tolerance": "5%"}, "tolerance: is for slowdown alone"),
+        (("contention", "latency"), {"max_loss": "5%"}, "max_loss: is for slowdown alone"),
     ],
 )
 def test_fronts_are_refused_in_a_line(

@@ -51,9 +51,9 @@ def test_a_class_helps_the_heavy_job_where_slots_do_not() -> None:
 
 
 @pytest.mark.slow
-def test_lighter_jobs_lose_no_more_than_tolerance() -> None:
+def test_lighter_jobs_lose_no_more_than_max_loss() -> None:
     assert set((minimum(served(LIGHT, 4)).schedule.classes or {}).values()) == {0}
-    result = minimum(served(LIGHT, 4), tolerance="1/20")
+    result = minimum(served(LIGHT, 4), max_loss="1/20")
     assert result.schedule.classes == {"a": 1, "b": 0, "c": 0}
     assert result.simulated is not None
     assert result.schedule.expected_ms is not None

@@ -146,7 +146,7 @@ def test_printed_times_are_near_to_simulations_without_jitter(family: str) -> No
             conditions=Conditions(horizon_s=longest / 1000),
             enforce=False,
         ).jobs["iteration_mean_ms"]
-        gated = PlanSimulator(instance, (0,), noise=0.0)
+        gated = PlanSimulator(instance, (0,), jitter_factor=0.0)
         kept = gated.slowdowns(Plan.of(instance, schedule)) * periods
         for shown, played in ((times.before, free.to_numpy()), (times.after, kept)):
             off.append(np.abs([float(time) for time in shown.values()] / played - 1))

@@ -312,7 +312,7 @@ class _Group:
         )
 
     def change_costs(self, plan: Plan) -> Floats:
-        """Return by how much jobs are slower until the next change, as they wait for new windows."""
+        """Return by how much waits for new windows slow jobs down until the next job leaves."""
         waits = np.zeros(len(self.members))
         for number, index in enumerate(self.members):
             if not self.keeps(plan, index) and str(index) in plan.periods:
