@@ -24,6 +24,7 @@ from benchmarks.annealing import anneal
 from benchmarks.stored import SUITES
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
+from metronome_opt.cli.app import run_program
 from metronome_opt.documents import write_text
 from metronome_opt.instance import Instance
 from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
@@ -165,4 +166,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_program(main)

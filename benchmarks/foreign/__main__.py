@@ -12,6 +12,7 @@ import typer
 
 from benchmarks.foreign.decide import DATA_SETS, Outcome, decide, table
 from metronome_opt.bench.process import find_commit
+from metronome_opt.cli.app import run_program
 from metronome_opt.errors import InputError
 
 _PSCP = DATA_SETS["pscp"]
@@ -45,4 +46,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_program(main)

@@ -17,6 +17,7 @@ from benchmarks.step_times.compare import (
 from benchmarks.step_times.measurements import read_steps
 from benchmarks.step_times.prediction import TESTBEDS
 from metronome_opt.bench.process import find_commit
+from metronome_opt.cli.app import run_program
 from metronome_opt.documents import make_folder
 from metronome_opt.errors import InputError
 
@@ -48,4 +49,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_program(main)

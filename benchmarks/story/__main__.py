@@ -12,6 +12,7 @@ from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.story.story import story as tell
 from benchmarks.testbed.network import missing
+from metronome_opt.cli.app import run_program
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.plot.picture import save_figure
@@ -51,4 +52,4 @@ def story(
 
 
 if __name__ == "__main__":
-    typer.run(story)
+    run_program(story)

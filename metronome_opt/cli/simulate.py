@@ -34,7 +34,7 @@ def simulate(
         ),
     ],
     policy: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAMES",
             help="Separated by commas: of default, nearest, balanced, exclusive, cassini, mltcp, "
@@ -73,7 +73,7 @@ def simulate(
     ] = 1800.0,
     memory_limit: options.MemoryLimit = 4096,
     changes: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE,...",
@@ -90,7 +90,7 @@ def simulate(
         ),
     ] = None,
     cells: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME=VALUE,...",
             help="Only cells with these settings: load=0.8,mix=any.",
@@ -199,14 +199,14 @@ def _study(wanted: str) -> Study:
         return Study.of_scenario(Scenario.from_dict(document_of(store.state)))
 
 
-def _policies(study: Study, text: str | None) -> Sequence[str]:
+def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:
     from metronome_opt.simulate.policies import check_policy
 
-    if text is None:
+    if typed is None:
         return study.policies
-    names = read_names(text)
+    names = read_names(typed)
     if not names:
-        raise InputError(f"--policy: {quote(text)} names none")
+        raise InputError(f"--policy: {quote(','.join(typed))} names none")
     with naming("--policy"):
         for name in names:
             check_policy(name)

@@ -38,7 +38,7 @@ def solve(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     objectives: Annotated[
-        str,
+        list[str],
         typer.Option(
             metavar="NAMES",
             help="What to optimise: slowdown, or strict, heavier jobs first, with ,delay after it "
@@ -46,7 +46,7 @@ def solve(
             f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md; or a weighted sum, "
             "contention=1/2,wait=1/2.",
         ),
-    ] = SLOWDOWN,
+    ] = [SLOWDOWN],  # noqa: B006 (it is only read)
     stretch_limit: Annotated[
         str | None,
         typer.Option(
@@ -56,7 +56,7 @@ def solve(
         ),
     ] = None,
     network: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME[,NAME]",
             help=f"{options.NETWORKS} Of several the first counts; expected times of the others "
@@ -81,7 +81,7 @@ def solve(
     ] = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
-    sharing: options.Sharing = None,
+    sharing: Annotated[list[str] | None, typer.Option("--sharing", hidden=True)] = None,
 ) -> int:
     """Choose places, offsets and gated jobs; print iteration times.
 
@@ -89,7 +89,7 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    networks = read_names(options.network_of(network, sharing) or "")
+    networks = read_names(options.network_of(network, sharing) or ())
     for each in networks:
         check_network(each)
     source, moves = _read_moved(file, move_cost)
@@ -180,11 +180,11 @@ def _print_moves(moves: Sequence[Move], cost_s: float | None) -> None:
         typer.echo("no move pays (jobs that state no iterations stay)")
 
 
-def _objective(text: str) -> str | list[str] | dict[str, str]:
+def _objective(typed: Sequence[str]) -> str | list[str] | dict[str, str]:
     """Return one objective, several in order, or the weights of a sum."""
-    if "=" in text:
-        return dict(read_pairs("--objectives", text))
-    names = read_names(text)
+    if any("=" in text for text in typed):
+        return dict(read_pairs("--objectives", typed))
+    names = read_names(typed)
     return names[0] if len(names) == 1 else names
 
 
