@@ -13,9 +13,11 @@ TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as 
 if TYPE_CHECKING:
     from typing import Any
 
+    from metronome_opt.errors import CustomSolverError as CustomSolverError
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
+    from metronome_opt.errors import PluginError as PluginError
     from metronome_opt.errors import SolverError as SolverError
     from metronome_opt.instance import Instance as Instance
     from metronome_opt.instance import Job as Job
@@ -47,7 +49,14 @@ if TYPE_CHECKING:
     from metronome_opt.verify import evaluate as evaluate
 
 _HOME = {
-    "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
+    "errors": (
+        "CustomSolverError",
+        "InputError",
+        "MetronomeError",
+        "MissingBackendError",
+        "PluginError",
+        "SolverError",
+    ),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
     "multiobjective.front": ("Front",),

@@ -26,6 +26,7 @@ class Stop(StrEnum):
     TIME_LIMIT = "time limit"
     INTERRUPTED = "interrupted"
     RULE = "stopping rule"
+    ERROR = "error"  # of a solver of the user's
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,9 @@ def simulate(
     if interrupted:
         note(f"interrupted; {output} holds what is done, the same command with --resume goes on")
         return options.INTERRUPTED
+    if crashed := sum(record.kind == "crash" for record in records):
+        what = counted(crashed, "simulation")
+        note(f"{what} crashed; {output} holds what is done, the same command with --resume goes on")
     done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
 

@@ -14,7 +14,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
-from metronome_opt.errors import InputError, counted, naming
+from metronome_opt.errors import CustomSolverError, InputError, counted, naming
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
 from metronome_opt.result import Result, Stop
@@ -97,7 +97,7 @@ def solve(
     options.check_outputs(plot, claims)
     named = naming(file, ScenarioError)
     with live_line(f"{source.name}: {solver}", describe_event) as callback, named:
-        result = run_solver(
+        result, failure = _run(
             source,
             solver,
             objective,
@@ -139,6 +139,25 @@ def solve(
             export_claims(problem.instance, result.schedule, problem.deployment, claims)
         wrote(claims)
         note_missing_nodes(problem)
+    return _exit_status(result, failure, output)
+
+
+def _run(*arguments: Any, **options: Any) -> tuple[Result, CustomSolverError | None]:
+    """Return what `solve` returns, and the error after which a solver of the user's left it."""
+    try:
+        return run_solver(*arguments, **options), None
+    except CustomSolverError as error:
+        if error.result is None:
+            raise
+        return error.result, error
+
+
+def _exit_status(result: Result, failure: CustomSolverError | None, output: Path | None) -> int:
+    """Return the exit status; raise what a solver of the user's raised, and say what is kept."""
+    if failure is not None:
+        kept = "is printed; --output writes it" if output is None else f"is kept in {output}"
+        text = f"{failure}; its best schedule {kept}"
+        raise CustomSolverError(text, result) from failure.__cause__
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
