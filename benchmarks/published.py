@@ -15,7 +15,7 @@ import pandas as pd
 import typer
 import yaml
 
-from metronome_opt.cli.app import run_program
+from benchmarks.program import run_program
 from metronome_opt.scenario.published import PUBLISHED_FORMAT
 from metronome_opt.scenario.workload import data_folder
 

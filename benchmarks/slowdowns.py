@@ -21,10 +21,10 @@ from pydantic import Field
 from rich.progress import track
 
 from benchmarks.annealing import anneal
+from benchmarks.program import run_program
 from benchmarks.stored import SUITES
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.cli.app import run_program
 from metronome_opt.documents import write_text
 from metronome_opt.instance import Instance
 from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as

@@ -13,7 +13,6 @@ TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as 
 if TYPE_CHECKING:
     from typing import Any
 
-    from metronome_opt.errors import CustomSolverError as CustomSolverError
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from metronome_opt.instance import write_instance as write_instance
     from metronome_opt.model import Model as Model
     from metronome_opt.multiobjective.front import Front as Front
+    from metronome_opt.result import CustomSolverError as CustomSolverError
     from metronome_opt.result import Event as Event
     from metronome_opt.result import Level as Level
     from metronome_opt.result import Result as Result
@@ -49,18 +49,11 @@ if TYPE_CHECKING:
     from metronome_opt.verify import evaluate as evaluate
 
 _HOME = {
-    "errors": (
-        "CustomSolverError",
-        "InputError",
-        "MetronomeError",
-        "MissingBackendError",
-        "PluginError",
-        "SolverError",
-    ),
+    "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
     "multiobjective.front": ("Front",),
-    "result": ("Event", "Level", "Result", "Stop", "compare"),
+    "result": ("CustomSolverError", "Event", "Level", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),

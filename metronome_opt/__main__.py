@@ -23,8 +23,7 @@ def main(argv: list[str] | None = None) -> int:
 
     0: done; 1: no schedule or verification failed; 2: bad input or usage; 130: interrupted;
     141: standard output is no longer read. Any other error is one line on standard error; several
-    faults of one document are a line each, and a traceback comes before the line where code of the
-    user's raised.
+    faults of one document are a line each; a plug-in's comes with a traceback.
     """
     try:
         _interrupt_on_terminate()

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from metronome_opt.result import Result
 
 _MAX_QUOTED = 60
 
@@ -84,22 +80,6 @@ class SolverError(MetronomeError, RuntimeError):
 
 class PluginError(MetronomeError, RuntimeError):
     """A function of the user's or code of another package raised; ``__cause__`` is what."""
-
-
-class CustomSolverError(PluginError, SolverError):
-    """A solver of the user's raised; ``__cause__`` is what.
-
-    Parameters
-    ----------
-    message
-        The line.
-    result
-        What it had found before; None if nothing.
-    """
-
-    def __init__(self, message: str, result: Result | None = None) -> None:
-        super().__init__(message)
-        self.result = result
 
 
 def quote(value: object) -> str:

@@ -168,10 +168,8 @@ def solve(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     SolverError
-        If the solver fails before it has a schedule.
-    CustomSolverError
-        A SolverError, if a solver of your own raises: what it raised is the cause, and `result` has
-        the best schedule that it had offered.
+        If the solver fails before it has a schedule; a `CustomSolverError`, with what it had found
+        as `result`, if one of your own raises.
     """
     network = network or sharing
     source = _on_network(_source(problem), network)

@@ -11,8 +11,8 @@ import pandas as pd
 import typer
 
 from benchmarks.foreign.decide import DATA_SETS, Outcome, decide, table
+from benchmarks.program import run_program
 from metronome_opt.bench.process import find_commit
-from metronome_opt.cli.app import run_program
 from metronome_opt.errors import InputError
 
 _PSCP = DATA_SETS["pscp"]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.program import run_program
 from benchmarks.step_times.compare import (
     DEFAULT_DATA,
     forms_table,
@@ -17,7 +18,6 @@ from benchmarks.step_times.compare import (
 from benchmarks.step_times.measurements import read_steps
 from benchmarks.step_times.prediction import TESTBEDS
 from metronome_opt.bench.process import find_commit
-from metronome_opt.cli.app import run_program
 from metronome_opt.documents import make_folder
 from metronome_opt.errors import InputError
 

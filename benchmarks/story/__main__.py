@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.program import run_program
 from benchmarks.story.bed import bed
 from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.story.story import story as tell
 from benchmarks.testbed.network import missing
-from metronome_opt.cli.app import run_program
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.plot.picture import save_figure

@@ -60,27 +60,20 @@ class Command(typer.core.TyperCommand):
             value = values.get(option.name)
             if order.count(option) > 1 and not isinstance(value, list):
                 last = "" if option.is_flag else f", last as {quote(value)}"
-                message = f"given more than once{last}; give it once"
-                raise typer.BadParameter(message, ctx=ctx, param=option)
+                said = f"given more than once{last}; give it once"
+                raise typer.BadParameter(said, ctx=ctx, param=option)
         return rest
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class App(typer.Typer):
     """An application of such commands."""
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
         """Register a function as a command."""
         return super().command(name, **{"cls": Command, **settings})
-
-
-def run_program(function: Callable[..., Any]) -> None:
-    """Run a function as the only command of a program."""
-    program = App(add_completion=False)
-    program.command()(function)
-    program()
 
 
 class _Commands(Group):

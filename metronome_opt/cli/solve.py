@@ -14,10 +14,10 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
-from metronome_opt.errors import CustomSolverError, InputError, counted, naming
+from metronome_opt.errors import InputError, counted, naming
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
-from metronome_opt.result import Result, Stop
+from metronome_opt.result import CustomSolverError, Result, Stop
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import Problem, build_problem
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
@@ -153,11 +153,9 @@ def _run(*arguments: Any, **options: Any) -> tuple[Result, CustomSolverError | N
 
 
 def _exit_status(result: Result, failure: CustomSolverError | None, output: Path | None) -> int:
-    """Return the exit status; raise what a solver of the user's raised, and say what is kept."""
     if failure is not None:
         kept = "is printed; --output writes it" if output is None else f"is kept in {output}"
-        text = f"{failure}; its best schedule {kept}"
-        raise CustomSolverError(text, result) from failure.__cause__
+        raise CustomSolverError(f"{failure}; its best schedule {kept}") from failure.__cause__
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import (
-    CustomSolverError,
     InputError,
     MissingBackendError,
     SolverError,
@@ -25,7 +24,7 @@ from metronome_opt.errors import (
 )
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plugins import describe_failure, find_versions
-from metronome_opt.result import Result, Stop
+from metronome_opt.result import CustomSolverError, Result, Stop
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Run, Solver, find_solver
@@ -145,7 +144,10 @@ def custom_solver_error(
     solver: Solver, error: BaseException, result: Result | None = None
 ) -> CustomSolverError:
     """Return the error to raise, from what a solver of the user's raised."""
-    return CustomSolverError(f"solver {solver.name} failed ({describe_failure(error)})", result)
+    text = f"solver {solver.name} failed ({describe_failure(error)})"
+    failure = CustomSolverError(str(error) if isinstance(error, SolverError) else text)
+    failure.result = result
+    return failure
 
 
 @cache

@@ -16,8 +16,9 @@ import benchmarks.__main__
 import benchmarks.evaluation.__main__
 import benchmarks.slowdowns
 import benchmarks.testbed.__main__
+from benchmarks.program import run_program
 from metronome_opt.bench.simulations import FILE, SimulationRecord
-from metronome_opt.cli.app import Command, app, run_program
+from metronome_opt.cli.app import Command, app
 from metronome_opt.cli.options import read_names, read_pairs
 from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal

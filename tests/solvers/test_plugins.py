@@ -7,8 +7,8 @@ import traceback
 import pytest
 
 import metronome_opt
-from metronome_opt.errors import CustomSolverError, InputError, SolverError
-from metronome_opt.result import Stop
+from metronome_opt.errors import InputError, SolverError
+from metronome_opt.result import CustomSolverError, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import Search
 from metronome_opt.solvers.registry import Solver
