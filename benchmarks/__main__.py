@@ -30,10 +30,11 @@ from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.bench.suites import read_suite
+from metronome_opt.cli.app import App
 from metronome_opt.errors import InputError, counted
 from metronome_opt.plugins import find_versions
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.command("list")

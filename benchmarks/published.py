@@ -15,6 +15,7 @@ import pandas as pd
 import typer
 import yaml
 
+from benchmarks.program import run_program
 from metronome_opt.scenario.published import PUBLISHED_FORMAT
 from metronome_opt.scenario.workload import data_folder
 
@@ -117,4 +118,4 @@ def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_program(main)

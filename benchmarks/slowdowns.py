@@ -21,6 +21,7 @@ from pydantic import Field
 from rich.progress import track
 
 from benchmarks.annealing import anneal
+from benchmarks.program import run_program
 from benchmarks.stored import SUITES
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
@@ -170,4 +171,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_program(main)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
+    from metronome_opt.errors import PluginError as PluginError
     from metronome_opt.errors import SolverError as SolverError
     from metronome_opt.instance import Instance as Instance
     from metronome_opt.instance import Job as Job
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from metronome_opt.instance import write_instance as write_instance
     from metronome_opt.model import Model as Model
     from metronome_opt.multiobjective.front import Front as Front
+    from metronome_opt.result import CustomSolverError as CustomSolverError
     from metronome_opt.result import Event as Event
     from metronome_opt.result import Level as Level
     from metronome_opt.result import Result as Result
@@ -47,11 +49,11 @@ if TYPE_CHECKING:
     from metronome_opt.verify import evaluate as evaluate
 
 _HOME = {
-    "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
+    "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
     "multiobjective.front": ("Front",),
-    "result": ("Event", "Level", "Result", "Stop", "compare"),
+    "result": ("CustomSolverError", "Event", "Level", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),

@@ -6,10 +6,11 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from metronome_opt.errors import InputError, MetronomeError
+from metronome_opt.errors import InputError, MetronomeError, PluginError
 
 _INTERRUPTED = 130
 _BAD_INPUT = 2
@@ -22,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
 
     0: done; 1: no schedule or verification failed; 2: bad input or usage; 130: interrupted;
     141: standard output is no longer read. Any other error is one line on standard error; several
-    faults of one document are a line each.
+    faults of one document are a line each; a plug-in's comes with a traceback.
     """
     try:
         _interrupt_on_terminate()
@@ -33,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except MetronomeError as error:
-        return _fail(error.lines, error.exit_status)
+        return _fail_with(error)
     except KeyboardInterrupt:
         return _fail(["interrupted"], _INTERRUPTED)
     except MemoryError:
@@ -67,6 +68,12 @@ def _run(argv: list[str] | None) -> int:
         raise InputError(f"{error.format_message().strip()} (see {where} --help)") from None
     except typer.Abort:
         raise KeyboardInterrupt from None
+
+
+def _fail_with(error: MetronomeError) -> int:
+    if isinstance(error, PluginError):
+        traceback.print_exception(error.__cause__)
+    return _fail(error.lines, error.exit_status)
 
 
 def _fail(lines: Sequence[str], status: int) -> int:

@@ -78,6 +78,10 @@ class SolverError(MetronomeError, RuntimeError):
     """A back end failed or said something that is not understood."""
 
 
+class PluginError(MetronomeError, RuntimeError):
+    """A function of the user's or code of another package raised; ``__cause__`` is what."""
+
+
 def quote(value: object) -> str:
     """Return `value` quoted, printable and short, for a one-line message."""
     if isinstance(value, int) and abs(value) >= 10**_MAX_QUOTED:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
-from metronome_opt.errors import InputError, MetronomeError, quote, sanitize
+from metronome_opt.errors import InputError, MetronomeError, PluginError, quote, sanitize
 
 _MAX_REASON = 200
 _ALWAYS = ("metronome-opt", "numpy", "numba")
@@ -57,7 +57,7 @@ def load_plugin(point: EntryPoint, place: str) -> Any:
 
 @contextmanager
 def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
-    """Report failures in code of another package in one line.
+    """Report failures in code of another package.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
 
     Raises
     ------
-    InputError
+    PluginError
         If the code raises anything but an error of this package, or exits.
     """
     try:
@@ -78,7 +78,7 @@ def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if not foreign:
             raise
-        raise InputError(
+        raise PluginError(
             f"{what} failed ({describe_failure(error)}); mend or remove the package that adds it"
         ) from error
 

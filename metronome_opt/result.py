@@ -9,6 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from metronome_opt.errors import PluginError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import find_objective
 from metronome_opt.schedule import Schedule, Status
@@ -26,6 +27,7 @@ class Stop(StrEnum):
     TIME_LIMIT = "time limit"
     INTERRUPTED = "interrupted"
     RULE = "stopping rule"
+    ERROR = "error"  # of a solver of the user's
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,12 @@ class Result:
     def _repr_html_(self) -> str:
         head = html.escape(f"{self.instance.name}, {self.summary()}")
         return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.2f}'.format)}"
+
+
+class CustomSolverError(PluginError, SolverError):
+    """A solver of the user's raised ``__cause__``; `result` is what it had found, or None."""
+
+    result: Result | None = None
 
 
 def compare(results: Iterable[Result]) -> pd.DataFrame:

@@ -34,6 +34,7 @@ from metronome_opt.solvers.solve import (
     check_numbers,
     check_reserve,
     check_start,
+    custom_solver_error,
     interrupt_stops,
     load_kernels,
 )
@@ -167,7 +168,8 @@ def solve(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     SolverError
-        If the solver fails before it has a schedule.
+        If the solver fails before it has a schedule; a `CustomSolverError`, with what it had found
+        as `result`, if one of your own raises.
     """
     network = network or sharing
     source = _on_network(_source(problem), network)
@@ -224,7 +226,10 @@ def solve(
             _check_able(chosen, goal, stretching=instance.needs_stretch)
         arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
         result = run(arguments, cushion_slots=cushion_slots)
-    return _with_places(result, placed, network)
+    found = _with_places(result, placed, network)
+    if budget.failure is not None:
+        raise custom_solver_error(chosen, budget.failure, found) from budget.failure
+    return found
 
 
 def pareto(

@@ -23,6 +23,7 @@ from metronome_opt import (
     write_instance,
 )
 from metronome_opt.errors import InputError, SolverError
+from metronome_opt.result import CustomSolverError
 from metronome_opt.solvers import Search
 from metronome_opt.stopping import StoppingRule
 from metronome_opt.verify import check
@@ -199,7 +200,7 @@ APART: Instance = network(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
         (bounding("much"), "'much' was given as a lower bound"),
     ],
 )
-def test_solver_that_fails_is_one_line_and_keeps_its_schedule(fail: Any, said: str) -> None:
+def test_solver_that_fails_is_an_error_that_keeps_its_schedule(fail: Any, said: str) -> None:
     with pytest.raises(SolverError) as refusal:
         solve(APART, fail, "contention")
     assert str(refusal.value) == said.format("solver")
@@ -208,9 +209,13 @@ def test_solver_that_fails_is_one_line_and_keeps_its_schedule(fail: Any, said: s
         search.offer([0, 4])
         fail(search)
 
-    result = solve(APART, later, "contention")
+    with pytest.raises(CustomSolverError) as failure:
+        solve(APART, later, "contention")
+    assert str(failure.value) == said.format("later")
+    assert failure.value.__cause__ is not None
+    result = failure.value.result
+    assert result is not None
     assert result.offsets == {"a": 0, "b": 4}
-    assert f"stopped by an error: {said.format('later')}" in result.notes
     assert check(APART, result.schedule) == ()
 
 
@@ -228,13 +233,14 @@ def test_false_bound_is_not_stated() -> None:
         search.raise_bound(Fraction(11))
 
     for solver, value, source in ((before, 2, "before"), (after, 2, "after")):
-        result = solve(APART, solver, "contention")
+        with pytest.raises(CustomSolverError) as failure:
+            solve(APART, solver, "contention")
+        said = f"{source}: 3 is no lower bound: a schedule of contention 2 was offered"
+        assert str(failure.value) == said
+        result = failure.value.result
+        assert result is not None
         assert result.objective == value
         assert result.lower_bound is None
-        assert (
-            f"stopped by an error: {source}: 3 is no lower bound: a schedule of contention 2 was "
-            "offered"
-        ) in result.notes
         assert check(APART, result.schedule) == ()
     with pytest.raises(SolverError, match="11 is no lower bound: a schedule of contention 10 was"):
         solve(APART, above_unshifted, "contention")

@@ -29,11 +29,12 @@ from benchmarks.evaluation.recorded import (
 from benchmarks.evaluation.written import write_figures
 from metronome_opt.bench.simulations import FILE, SimulationRecord, latest
 from metronome_opt.bench.solver_runs import read_records
+from metronome_opt.cli.app import App
 from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal
 from metronome_opt.simulate.study import STUDIES, Cell, read_study
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 _ROUNDS = (1, 2, 5, 10, 15, 20)  # seeds that all parts have before any has more
 _console = Console(soft_wrap=True)
 

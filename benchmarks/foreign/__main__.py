@@ -11,6 +11,7 @@ import pandas as pd
 import typer
 
 from benchmarks.foreign.decide import DATA_SETS, Outcome, decide, table
+from benchmarks.program import run_program
 from metronome_opt.bench.process import find_commit
 from metronome_opt.errors import InputError
 
@@ -45,4 +46,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_program(main)

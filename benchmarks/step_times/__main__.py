@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.program import run_program
 from benchmarks.step_times.compare import (
     DEFAULT_DATA,
     forms_table,
@@ -48,4 +49,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_program(main)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.program import run_program
 from benchmarks.story.bed import bed
 from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
@@ -51,4 +52,4 @@ def story(
 
 
 if __name__ == "__main__":
-    typer.run(story)
+    run_program(story)

@@ -23,6 +23,7 @@ from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
+from metronome_opt.cli.app import App
 from metronome_opt.documents import make_folder
 from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.errors import InputError, MetronomeError, quote
@@ -39,7 +40,9 @@ _SPREADS = (0.1, 0.2, 0.3, 0.4)
 _NEWCOMERS = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0)
 _TABLE_MODES: tuple[Mode, ...] = ("free", "gated")
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+_USUAL: list[str] = [*USUAL]
+_MODES: list[str] = [*get_args(Mode)]
+app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()
@@ -54,7 +57,7 @@ def run(
     output: Annotated[Path, typer.Option(metavar="FILE", help="Records, JSON lines.")] = Path(
         "testbed.jsonl"
     ),
-    modes: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(USUAL),
+    modes: Annotated[list[str], typer.Option(help="Comma separated.")] = _USUAL,
     repeats: Annotated[int, typer.Option(min=1, help="How often each is run.")] = 3,
     side_by_side: Annotated[
         int, typer.Option(min=1, help="Networks at a time; too many disturb one another.")
@@ -216,7 +219,7 @@ def places(
 def lasting(
     records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")],
     cases: Annotated[Path, typer.Option(metavar="FILE", help="Where the cases stand.")] = JITTER,
-    modes: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(get_args(Mode)),
+    modes: Annotated[list[str], typer.Option(help="Comma separated.")] = _MODES,
 ) -> None:
     """Show free and gated jobs in the course of a run, and means by whether bursts fit."""
     chosen, wanted = read_cases(cases), _modes(modes)
@@ -316,12 +319,13 @@ def _for_queue(case: Case) -> TcpShares:
     return for_queue(case.burst_over_queue)
 
 
-def _modes(text: str) -> list[Mode]:
+def _modes(typed: Sequence[str]) -> list[Mode]:
     known: dict[str, Mode] = {mode: mode for mode in get_args(Mode)}
-    for name in text.split(","):
+    names = ",".join(typed).split(",")
+    for name in names:
         if name not in known:
             raise InputError(f"--modes: {name}: choose from {', '.join(known)}")
-    return [known[name] for name in text.split(",")]
+    return [known[name] for name in names]
 
 
 def main() -> int:

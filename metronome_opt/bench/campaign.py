@@ -41,7 +41,7 @@ class CaseRecord:
     seed, time_limit_s, memory_limit_mb
         How it ran; memory in 2**20 bytes, None for no limit.
     notes, error
-        Notes of the task; why it has no result.
+        Notes of the task, the traceback of one that crashed; why it has no result.
     runtime_s
         Seconds by the task's own clock, compiling and imports left out; None if it did not end by
         itself.
@@ -150,7 +150,7 @@ class Case(Generic[R]):
     def record(self, outcome: TaskOutcome) -> R:
         """Return the record of an outcome."""
         end = outcome.first("end")
-        notes = list(end.get("notes", ()))
+        notes = list((end or outcome.first("error")).get("notes", ()))
         if end and outcome.status != 0:
             notes.append(f"after its result: {outcome.describe(self.limits)}")
         return self.kind(

@@ -24,10 +24,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.bench.process import MARK, MESSAGES_FILE, TASK_FILE, kill_marked
-from metronome_opt.errors import InputError, SolverError
+from metronome_opt.errors import InputError, PluginError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Event
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _WARM_UP_S = 1.0
 _ERROR_LENGTH = 500
+_MAX_LINES = 50  # of a traceback, its last ones
 _WARM_UP_SCENARIO = Path(__file__).parent / "templates" / "warm.yaml"
 
 
@@ -73,7 +75,11 @@ def run_task(run: Callable[[dict[str, Any], Send], None]) -> int:
             return 1
         except Exception as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())
-            send("error", kind="crash", text=text[:_ERROR_LENGTH])
+            if isinstance(error, PluginError):
+                text = str(error)
+            lines = "".join(format_exception(error.__cause__ or error)).splitlines()
+            notes = [line[:_ERROR_LENGTH] for line in lines[-_MAX_LINES:]]
+            send("error", kind="crash", text=text[:_ERROR_LENGTH], notes=notes)
             return 1
     return 0
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+from metronome_opt.errors import quote
 
 # A command is the function of its name in the module of its name, a group is the `app` there.
 COMMANDS = {
@@ -44,6 +47,35 @@ class Group(typer.core.TyperGroup):
             formatter.write_dl([(name, self.summary(name)) for name in self.list_commands(ctx)])
 
 
+class Command(typer.core.TyperCommand):
+    """A command that refuses to be given an option twice, unless it collects the values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; a usage error for an option whose first value would be lost."""
+        given = list(args)
+        rest: list[str] = super().parse_args(ctx, args)
+        values, _, order = self.make_parser(ctx).parse_args(given)
+        option: Any
+        for option in order:
+            value = values.get(option.name)
+            if order.count(option) > 1 and not isinstance(value, list):
+                last = "" if option.is_flag else f", last as {quote(value)}"
+                said = f"given more than once{last}; give it once"
+                raise typer.BadParameter(said, ctx=ctx, param=option)
+        return rest
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class App(typer.Typer):
+    """An application of such commands."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+        """Register a function as a command."""
+        return super().command(name, **{"cls": Command, **settings})
+
+
 class _Commands(Group):
     """A group that knows the names of its commands and imports the one that is called."""
 
@@ -58,7 +90,7 @@ class _Commands(Group):
             return None
         name = "import_" if cmd_name == "import" else cmd_name
         module = import_module(f"metronome_opt.cli.{name}")
-        parent = typer.Typer(**_STYLE)
+        parent = App(**_STYLE)
         if hasattr(module, "app"):
             parent.add_typer(module.app, name=cmd_name)
         else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.app import Group
+from metronome_opt.cli.app import App, Group
 from metronome_opt.errors import InputError, counted, naming, quote
 from metronome_opt.solvers.registry import SOLVERS, find_solver
 from metronome_opt.solvers.solve import MAX_WORKERS
@@ -17,14 +18,15 @@ from metronome_opt.solvers.solve import MAX_WORKERS
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
 
-app = typer.Typer(cls=Group, help="Compare solvers on stored instances or on a folder of them.")
+app = App(cls=Group, help="Compare solvers on stored instances or on a folder of them.")
 
 
 _Split = Literal["test", "tune", "all"]
 _Suites = Annotated[
-    str,
+    list[str],
     typer.Option(
         "--suite",
+        metavar="NAMES",
         help="Names of stored suites, or folders of instances and scenarios, "
         "separated by commas, or all.",
     ),
@@ -35,12 +37,13 @@ _Suites = Annotated[
 def run(
     suite: _Suites,
     solvers: Annotated[
-        str,
+        list[str],
         typer.Option(
+            metavar="NAMES",
             help=f"Separated by commas, out of {', '.join(SOLVERS)}; or file.py:function of your "
-            "own, a function of one Search."
+            "own, a function of one Search.",
         ),
-    ] = "auto",
+    ] = ["auto"],  # noqa: B006 (it is only read)
     seeds: Annotated[
         int, typer.Option(min=1, help="0, 1, ... for solvers that take one; the others run once.")
     ] = 1,
@@ -97,7 +100,7 @@ def run(
     from metronome_opt.journal import Journal
 
     chosen = [find_solver(name) for name in _names(solvers)]
-    members = _members(suite, split)
+    members = _members(",".join(suite), split)
     if workers is None:
         one_by_one = dask is None and processes in (None, 1)
         workers = (os.cpu_count() or 1) if one_by_one else 1
@@ -155,10 +158,10 @@ def report(
     return 0
 
 
-def _names(text: str) -> list[str]:
-    names = list(dict.fromkeys(options.read_names(text)))
+def _names(typed: Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys(options.read_names(typed)))
     if not names:
-        raise InputError(f"--solvers: {quote(text)} names none")
+        raise InputError(f"--solvers: {quote(','.join(typed))} names none")
     return names
 
 

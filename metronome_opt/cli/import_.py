@@ -42,7 +42,7 @@ def import_(
         typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
     ] = None,
     tier_gbps: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="GBPS,...",
             help="The uplinks of switches of each tier, from the lowest up, that state none.",
@@ -77,7 +77,7 @@ def import_(
     if output is None and not as_json:
         raise InputError("--output: missing; name the file to write, or ask for --json")
     check_targets([path for path in files if path.is_file()], [output])
-    tiers = [] if tier_gbps is None else tier_gbps.split(",")
+    tiers = ",".join(tier_gbps).split(",") if tier_gbps else []
     choices = Choices(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -72,6 +73,8 @@ Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 
 NAMESPACE = "default"
 
+T = TypeVar("T")
+
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""
 
@@ -79,41 +82,43 @@ INTERRUPTED = 130
 # ------------------------------------------------------------------ what is typed
 
 
-def network_of(network: str | None, sharing: str | None) -> str | None:
+def network_of(network: T | None, sharing: T | None) -> T | None:
     """Return the network, by either of its options."""
     if network is not None and sharing is not None:
         raise InputError("--sharing: is the old name of --network; give one of the two")
     return sharing if network is None else network
 
 
-def read_names(text: str) -> list[str]:
-    """Return the names in ``a,b,c``; empty ones are left out."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+def read_names(typed: Sequence[str]) -> list[str]:
+    """Return the names in ``a,b,c``, of all times that an option is given; no empty ones."""
+    return [name.strip() for text in typed for name in text.split(",") if name.strip()]
 
 
-def read_pairs(option: str, text: str | None) -> dict[str, str]:
+def read_pairs(option: str, typed: Sequence[str] | None) -> dict[str, str]:
     """Return the values by name in ``a=1,b=2``, as text; nothing if the option is not given.
 
     Parameters
     ----------
     option
         Its name, with the dashes.
-    text
-        What was typed after it.
+    typed
+        What was typed after it, each time that it is given.
 
     Raises
     ------
     InputError
-        If a piece is not ``name=value``, or a name is given twice.
+        If a piece is not ``name=value``, or a name is given two values.
     """
     pairs: dict[str, str] = {}
-    for piece in () if text is None else text.split(","):
+    for piece in ",".join(typed).split(",") if typed else ():
         name, _, value = (part.strip() for part in piece.partition("="))
         if not name or not value:
             raise InputError(f"{option}: {quote(piece)} is not name=value; write name=value,...")
-        if name in pairs:
-            raise InputError(f"{option}: {quote(name)} is given twice; name each once")
-        pairs[name] = value
+        if pairs.setdefault(name, value) != value:
+            raise InputError(
+                f"{option}: {quote(name)} is given as {quote(pairs[name])} and as {quote(value)}; "
+                "give one of the two"
+            )
     return pairs
 
 

@@ -32,13 +32,13 @@ _POINT = re.compile(r"point-[0-9]{3,}\.json")
 def pareto(
     file: options.Problem,
     objectives: Annotated[
-        str,
+        list[str],
         typer.Option(
             metavar="NAMES",
             help="Two, separated by a comma: slowdown,delay; or of contention, latency, stretch, "
             "wait, moves.",
         ),
-    ] = "contention,latency",
+    ] = ["contention,latency"],  # noqa: B006 (it is only read)
     output: options.ResultsFolder = Path("front"),
     time_limit: options.TimeLimit = DEFAULT_FRONT_LIMIT,
     seed: options.Seed = 0,

@@ -141,14 +141,21 @@ def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str])
     both = sorted(set(down) & set(up))
     if both:
         raise InputError(f"--down, --up: node {quote(both[0])} is named in both")
-    changes: list[Change] = []
+    rates: dict[str, int] = {}
     for option in capacity:
         link, _, rate = option.rpartition("=")
         if not link or not (rate.isascii() and rate.isdigit() and len(rate) < 20):
             raise InputError(
                 f"--capacity: must be LINK=MBPS, a whole number of Mbit/s, got {quote(option)}"
             )
-        changes.append(CapacityChanged(link=link, capacity=int(rate)))
+        if rates.setdefault(link, int(rate)) != int(rate):
+            raise InputError(
+                f"--capacity: {quote(link)} is given as {rates[link]} and as {int(rate)}; "
+                "give one of the two"
+            )
+    changes: list[Change] = [
+        CapacityChanged(link=link, capacity=rate) for link, rate in rates.items()
+    ]
     changes += [NodeChanged(node=node, up=False) for node in down]
     changes += [NodeChanged(node=node, up=True) for node in up]
     return changes

@@ -71,11 +71,15 @@ class Watcher:
         self._task = bar.add_task("", total=total)
         self.kinds: Counter[str] = Counter()
         self.lost_cases = 0
+        self._tracebacks: set[tuple[str, ...]] = {()}
 
     def recorded(self, record: SolverRecord | SimulationRecord) -> None:
-        """Count and print a record."""
+        """Count and print a record, and each traceback once."""
         self.kinds[record.kind] += 1
         self._print(f"{record.title}: {record.outcome}", kept=not record.succeeded)
+        if record.kind == "crash" and record.notes not in self._tracebacks:
+            self._tracebacks.add(record.notes)
+            self._bar.console.print(*record.notes, sep="\n", soft_wrap=True)
 
     def lost(self, case: object, error: Exception) -> None:
         """Count and print a case that could not be run."""

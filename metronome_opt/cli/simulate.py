@@ -34,7 +34,7 @@ def simulate(
         ),
     ],
     policy: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAMES",
             help="Separated by commas: of default, nearest, balanced, exclusive, cassini, mltcp, "
@@ -73,7 +73,7 @@ def simulate(
     ] = 1800.0,
     memory_limit: options.MemoryLimit = 4096,
     changes: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE,...",
@@ -90,7 +90,7 @@ def simulate(
         ),
     ] = None,
     cells: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME=VALUE,...",
             help="Only cells with these settings: load=0.8,mix=any.",
@@ -178,6 +178,9 @@ def simulate(
     if interrupted:
         note(f"interrupted; {output} holds what is done, the same command with --resume goes on")
         return options.INTERRUPTED
+    if crashed := sum(record.kind == "crash" for record in records):
+        what = counted(crashed, "simulation")
+        note(f"{what} crashed; {output} holds what is done, the same command with --resume goes on")
     done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
 
@@ -199,14 +202,14 @@ def _study(wanted: str) -> Study:
         return Study.of_scenario(Scenario.from_dict(document_of(store.state)))
 
 
-def _policies(study: Study, text: str | None) -> Sequence[str]:
+def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:
     from metronome_opt.simulate.policies import check_policy
 
-    if text is None:
+    if typed is None:
         return study.policies
-    names = read_names(text)
+    names = read_names(typed)
     if not names:
-        raise InputError(f"--policy: {quote(text)} names none")
+        raise InputError(f"--policy: {quote(','.join(typed))} names none")
     with naming("--policy"):
         for name in names:
             check_policy(name)

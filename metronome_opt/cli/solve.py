@@ -17,7 +17,7 @@ from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError, counted, naming
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
-from metronome_opt.result import Result, Stop
+from metronome_opt.result import CustomSolverError, Result, Stop
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import Problem, build_problem
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
@@ -38,7 +38,7 @@ def solve(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     objectives: Annotated[
-        str,
+        list[str],
         typer.Option(
             metavar="NAMES",
             help="What to optimise: slowdown, or strict, heavier jobs first, with ,delay after it "
@@ -46,7 +46,7 @@ def solve(
             f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md; or a weighted sum, "
             "contention=1/2,wait=1/2.",
         ),
-    ] = SLOWDOWN,
+    ] = [SLOWDOWN],  # noqa: B006 (it is only read)
     stretch_limit: Annotated[
         str | None,
         typer.Option(
@@ -56,7 +56,7 @@ def solve(
         ),
     ] = None,
     network: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME[,NAME]",
             help=f"{options.NETWORKS} Of several the first counts; expected times of the others "
@@ -82,7 +82,7 @@ def solve(
     ] = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
-    sharing: options.Sharing = None,
+    sharing: Annotated[list[str] | None, typer.Option("--sharing", hidden=True)] = None,
 ) -> int:
     """Choose places, offsets and gated jobs; print iteration times.
 
@@ -90,7 +90,7 @@ def solve(
     where they run are placed. With stretch among the objectives periods are stretched as well.
     """
     objective = _objective(objectives)
-    networks = read_names(options.network_of(network, sharing) or "")
+    networks = read_names(options.network_of(network, sharing) or ())
     for each in networks:
         check_network(each)
     source, moves = _read_moved(file, move_cost)
@@ -98,7 +98,7 @@ def solve(
     options.check_outputs(plot, claims)
     named = naming(file, ScenarioError)
     with live_line(f"{source.name}: {solver}", describe_event) as callback, named:
-        result = run_solver(
+        result, failure = _run(
             source,
             solver,
             objective,
@@ -140,6 +140,23 @@ def solve(
             export_claims(problem.instance, result.schedule, problem.deployment, claims)
         wrote(claims)
         note_missing_nodes(problem)
+    return _exit_status(result, failure, output)
+
+
+def _run(*arguments: Any, **options: Any) -> tuple[Result, CustomSolverError | None]:
+    """Return what `solve` returns, and the error after which a solver of the user's left it."""
+    try:
+        return run_solver(*arguments, **options), None
+    except CustomSolverError as error:
+        if error.result is None:
+            raise
+        return error.result, error
+
+
+def _exit_status(result: Result, failure: CustomSolverError | None, output: Path | None) -> int:
+    if failure is not None:
+        kept = "is printed; --output writes it" if output is None else f"is kept in {output}"
+        raise CustomSolverError(f"{failure}; its best schedule {kept}") from failure.__cause__
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
@@ -181,11 +198,11 @@ def _print_moves(moves: Sequence[Move], cost_s: float | None) -> None:
         typer.echo("no move pays (jobs that state no iterations stay)")
 
 
-def _objective(text: str) -> str | list[str] | dict[str, str]:
+def _objective(typed: Sequence[str]) -> str | list[str] | dict[str, str]:
     """Return one objective, several in order, or the weights of a sum."""
-    if "=" in text:
-        return dict(read_pairs("--objectives", text))
-    names = read_names(text)
+    if any("=" in text for text in typed):
+        return dict(read_pairs("--objectives", typed))
+    names = read_names(typed)
     return names[0] if len(names) == 1 else names
 
 

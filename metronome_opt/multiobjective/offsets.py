@@ -92,7 +92,7 @@ class _AtPeriods:
     @property
     def _ended(self) -> bool:
         """Return True if the present schedule is to be returned."""
-        return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE)
+        return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE, Stop.ERROR)
 
     # ---------------------------------------------------------------- levels
 

@@ -39,6 +39,8 @@ class Budget:
     ----------
     slice
         Number of steps that `slices` allows until the clock is read again.
+    failure
+        What a solver of the user's raised after it had found a schedule.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Budget:
         self._parent = parent
         self._ended: Stop | None = None
         self._rate = 0.0
+        self.failure: BaseException | None = None
         self.slice = 1
 
     # ---------------------------------------------------------------- the clock
@@ -145,6 +148,12 @@ class Budget:
         self._ended = Stop.INTERRUPTED
         if self._parent is not None:
             self._parent.interrupt()
+
+    def fail(self, error: BaseException) -> None:
+        """End now because of an error, with all it is part of; what was found is kept."""
+        self._ended, self.failure = Stop.ERROR, error
+        if self._parent is not None:
+            self._parent.fail(error)
 
     # ---------------------------------------------------------------- work that is cut into slices
 

@@ -15,13 +15,19 @@ from numbers import Integral, Rational, Real
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import InputError, MetronomeError, SolverError, quote, reason
+from metronome_opt.errors import (
+    InputError,
+    MissingBackendError,
+    SolverError,
+    quote,
+    reason,
+)
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plugins import describe_failure, find_versions
-from metronome_opt.result import Result, Stop
+from metronome_opt.result import CustomSolverError, Result, Stop
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.registry import Solver, find_solver
+from metronome_opt.solvers.registry import Run, Solver, find_solver
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
@@ -72,14 +78,15 @@ def solve_contention(arguments: Arguments) -> Result:
     -------
     Result
         Always with a schedule: the rotation problem is never infeasible. A schedule that was found
-        before a solver failed is kept, with a note on the failure.
+        before a solver failed is kept; with a note on the failure, or `Budget.failure` if the
+        solver is the user's.
 
     Raises
     ------
     InputError, MissingBackendError
         If the solver cannot do what is asked, or its back end is not installed.
     SolverError
-        If the solver fails before it has found anything.
+        If the solver fails before it has found anything; a `CustomSolverError` if it is the user's.
     """
     from metronome_opt.solvers.search import Search  # with compiled kernels: only where it is used
 
@@ -100,25 +107,30 @@ def solve_contention(arguments: Arguments) -> Result:
         parent=budget,
         name=solver.name,
     )
+    run = solver.load()
     try:
-        _run(solver, search, start)
+        _run(solver, run, search, start)
     except KeyboardInterrupt:
         search.interrupt()
     except MemoryError as error:
         search.notes.append(f"stopped: {reason(error)}")
     except (Exception, SystemExit) as error:
-        failure = _failure(solver, error)
-        if failure is None:
+        found = search.found_by not in ("", _UNSHIFTED)
+        if solver.is_own:
+            if not (found and isinstance(error, SolverError)):
+                raise
+            search.notes.append(f"stopped by an error: {error}")
+        elif found:
+            search.fail(error)
+        elif isinstance(error, InputError | MissingBackendError):  # a refusal, not a fault
             raise
-        if search.found_by in ("", _UNSHIFTED):
-            raise failure from error
-        search.notes.append(f"stopped by an error: {failure}")
+        else:
+            raise custom_solver_error(solver, error) from error
     return _result(arguments, search)
 
 
-def _run(solver: Solver, search: Search, start: Schedule | None) -> None:
+def _run(solver: Solver, run: Run, search: Search, start: Schedule | None) -> None:
     jobs = search.instance.jobs
-    run = solver.load()
     if solver.exact:
         search.raise_to_loads()
     if start is not None:
@@ -128,15 +140,14 @@ def _run(solver: Solver, search: Search, start: Schedule | None) -> None:
         search.offer([job.unshifted for job in jobs], _UNSHIFTED)  # may refute the bound
 
 
-def _failure(solver: Solver, error: BaseException) -> MetronomeError | None:
-    """Return the error to report if a solver fails; None if it is a fault of this package."""
-    if isinstance(error, SolverError):
-        return error
-    if solver.is_own:
-        return None
-    if isinstance(error, MetronomeError):
-        return error
-    return SolverError(f"solver {solver.name} failed ({describe_failure(error)})")
+def custom_solver_error(
+    solver: Solver, error: BaseException, result: Result | None = None
+) -> CustomSolverError:
+    """Return the error to raise, from what a solver of the user's raised."""
+    text = f"solver {solver.name} failed ({describe_failure(error)})"
+    failure = CustomSolverError(str(error) if isinstance(error, SolverError) else text)
+    failure.result = result
+    return failure
 
 
 @cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 import metronome_opt
 from metronome_opt.errors import InputError, SolverError
-from metronome_opt.result import Stop
+from metronome_opt.result import CustomSolverError, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import Search
 from metronome_opt.solvers.registry import Solver
@@ -51,6 +53,34 @@ def test_met_bound_is_proof() -> None:
 def test_invalid_offer_is_refused(offsets: list[int]) -> None:
     with pytest.raises(SolverError, match="offered for"):
         solve(two_jobs(), lambda search: search.offer(offsets))
+
+
+def half_then_fails(search: Search) -> None:
+    half(search)
+    raise KeyError("table")
+
+
+@pytest.mark.parametrize("objective", ["contention", "latency"])
+def test_what_was_found_before_an_exception_is_kept(objective: str) -> None:
+    instance = hard_instance(4, 2)
+    with pytest.raises(CustomSolverError, match=r"solver half_then_fails failed \(KeyError") as end:
+        metronome_opt.solve(instance, half_then_fails, objective, workers=1)
+    assert isinstance(end.value, SolverError)
+    assert isinstance(end.value.__cause__, KeyError)
+    frames = traceback.extract_tb(end.value.__cause__.__traceback__)
+    assert frames[-1].name == "half_then_fails"
+    result = end.value.result
+    assert result is not None
+    assert result.stop is Stop.ERROR
+    assert check(result.instance, result.schedule) == ()
+    assert result.offsets == solve(instance, half, objective=[objective]).offsets
+
+
+def test_exception_before_any_schedule_has_no_result() -> None:
+    with pytest.raises(CustomSolverError, match="ZeroDivisionError") as end:
+        solve(two_jobs(), lambda _: 1 / 0)
+    assert end.value.result is None
+    assert isinstance(end.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("where", ["no_such_package:run", "metronome_opt.solvers.greedy:nothing"])
