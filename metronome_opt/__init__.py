@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from metronome_opt.schedule import read_schedule as read_schedule
     from metronome_opt.schedule import write_schedule as write_schedule
     from metronome_opt.solvers import SOLVERS as SOLVERS
+    from metronome_opt.solving import allocate as allocate
     from metronome_opt.solving import load as load
     from metronome_opt.solving import pareto as pareto
     from metronome_opt.solving import solve as solve
@@ -55,7 +56,7 @@ _HOME = {
     "scenario": ("build_scenario", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
-    "solving": ("load", "pareto", "solve"),
+    "solving": ("allocate", "load", "pareto", "solve"),
     "stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("check", "evaluate"),
 }

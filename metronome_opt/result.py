@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -98,9 +98,48 @@ class Simulated:
     unshifted_ms: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class PoolBound:
+    """Cost of chosen places in a joint model, and its lower bound over a pool of placements.
+
+    The cost is the weighted mean loss by pairs of jobs, as tables of them state it. It bounds
+    neither the slowdown that is simulated nor the cost of placements outside of the pool.
+
+    Attributes
+    ----------
+    cost, bound
+        Of the places; at least, where as little waits; None where no bound is known.
+    placements
+        The number of them in the pool, over all jobs.
+    """
+
+    cost: Fraction
+    bound: Fraction | None
+    placements: int
+
+    @property
+    def gap(self) -> Fraction | None:
+        """``(cost - bound) / cost``, 0 where both are 0, None without a bound."""
+        return relative_gap(self.cost, self.bound)
+
+    def over(self, total: int) -> PoolBound:
+        """Return the same with cost and bound divided by a sum of weights."""
+        bound = None if self.bound is None else self.bound / total
+        return replace(self, cost=self.cost / total, bound=bound)
+
+    def __str__(self) -> str:
+        proved = "no bound is known"
+        if self.bound is not None and self.gap is not None:
+            proved = f"at least {float(self.bound):.6f}, gap {float(self.gap):.1%}"
+        return (
+            f"joint model: the places cost {float(self.cost):.6f}, the weighted mean loss by pairs "
+            f"of jobs; over the {self.placements:,} placements of its pool {proved}"
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of `solve`.
+    """The outcome of `solve` or `allocate`.
 
     Attributes
     ----------
@@ -119,6 +158,8 @@ class Result:
         What was optimised, one after the other, and which of it is proved.
     simulated
         What only the simulation knows; None unless slowdown was minimised.
+    pool
+        What a joint model proves of the places; None without one.
     """
 
     instance: Instance
@@ -131,6 +172,7 @@ class Result:
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     simulated: Simulated | None = None
+    pool: PoolBound | None = None
 
     @property
     def evaluation(self) -> Evaluation:

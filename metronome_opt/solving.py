@@ -11,6 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+from metronome_opt.allocation.solvers import (
+    ALLOCATION_SOLVERS,
+    find_allocation_solver,
+    load_backend,
+)
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Sharing
 from metronome_opt.objectives import (
@@ -209,8 +214,7 @@ def solve(
         load_own()
         if not simulated:
             _load_for_places(source)
-    asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
-    budget = Budget(time_limit, watch=Watch(asked) if asked else None)
+    budget = _budget(time_limit, rules)
     threads = workers or os.cpu_count() or 1
     with interrupt_stops(budget):
         levels = simulated_levels(names, _weights(source)) if simulated else None
@@ -225,6 +229,103 @@ def solve(
         arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
         result = run(arguments, cushion_slots=cushion_slots)
     return _with_places(result, placed, network)
+
+
+def allocate(
+    scenario: Instance | Problem | Scenario | str | Path,
+    solver: str = "auto",
+    objective: str | JobObjective | Sequence[str | JobObjective] = SLOWDOWN,
+    *,
+    network: str | None = None,
+    stretch_limit: Exact | None = None,
+    max_loss: Exact | None = None,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    stop: StoppingRule | Sequence[StoppingRule] = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> Result:
+    """Choose where jobs run, which are gated, at which periods and when they send.
+
+    The slowdown is that of `solve`. Fewer waiting jobs, by weight times GPUs, come before it.
+
+    Parameters
+    ----------
+    scenario
+        As the problem of `solve`. Where all jobs have places, those are kept.
+    solver
+        ``greedy``: the nearest placement of one job after the other, then the rotation heuristic;
+        groups of jobs that gain by it are gated. ``cpsat`` and ``milp``: the placements of least
+        cost in a joint model of all jobs, which CP-SAT or HiGHS solves; `Result.pool` has the cost
+        and its bound. Slots there are chosen as by ``auto``, which decides places by the same costs
+        and by simulations. Nothing worse than by ``greedy`` is returned.
+    objective
+        ``slowdown`` or ``strict``, alone or with ``delay`` after it.
+    network, stretch_limit, time_limit, stop, seed
+        As of `solve`.
+    max_loss
+        The `tolerance` of `solve`.
+    threads
+        Its `workers`.
+
+    Returns
+    -------
+    Result
+        Its bound is one of the slowdown at any places; at places that were stated, one at these.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense, or as of `load`.
+    MissingBackendError
+        If the solver's back end is not installed; the text says what to install.
+    """
+    source = _on_network(_source(scenario), network)
+    chosen = find_allocation_solver(solver)
+    rules = [stop] if callable(stop) else list(stop)
+    time_limit = _time_limit(time_limit, rules)
+    check_numbers(time_limit, seed, threads, "threads")
+    names, _ = _names(objective)
+    if not are_simulated(names):
+        raise InputError(
+            f"objective: must be slowdown or strict, alone or with delay after it, got "
+            f"{','.join(names) or quote(objective)}; `solve` minimises others at given places"
+        )
+    from metronome_opt.allocation.greedy import rotate_greedily
+    from metronome_opt.slowdown.solve import is_better_result, load_player, solve_slowdown
+
+    if time_limit != 0:
+        load_player()
+        load_kernels(find_solver("greedy"))
+        load_backend(chosen)
+    budget = _budget(time_limit, rules)
+    cores = threads or os.cpu_count() or 1
+    levels = simulated_levels(names, _weights(source))
+
+    def run(by: Solver, only: bool) -> Result:
+        with _naming(scenario):
+            placed = _placed(source, budget, seed, levels, stretch_limit, by.name, cores)
+        instance = placed.instance
+        result = solve_slowdown(
+            Arguments(instance, chosen, budget, seed, cores, budget.note),
+            stretch_limit=stretch_limit,
+            network=network,
+            tolerance=max_loss,
+            names=names,
+            hyperperiod=_hyperperiod(source),
+            only=rotate_greedily(instance, budget) if only else None,
+        )
+        return replace(_with_places(result, placed, network), pool=placed.pool)
+
+    with interrupt_stops(budget):
+        baseline = run(ALLOCATION_SOLVERS["greedy"], only=True)
+        if solver == "greedy" or baseline.stop is Stop.PROVED or budget.stopped:
+            return baseline
+        result = run(chosen, only=False)
+    if is_better_result(baseline, result, levels):
+        schedule = baseline.schedule.model_copy(update={"runtime_s": result.schedule.runtime_s})
+        notes = (*baseline.notes, f"{solver} found nothing better than greedy")
+        return replace(baseline, schedule=schedule, stop=result.stop, notes=notes)
+    return replace(result, trajectory=(*baseline.trajectory, *result.trajectory))
 
 
 def pareto(
@@ -354,8 +455,8 @@ def _at_places(schedule: Schedule, placed: Problem, network: str | None) -> Sche
 
 def _notes_on(placed: Problem) -> tuple[str, ...]:
     """Return remarks on places that were chosen."""
-    waiting = [_WAITING] if placed.waiting else []
-    return (*([placed.comparison] if placed.comparison else []), *waiting)
+    texts = (placed.comparison, placed.pool, placed.waiting and _WAITING)
+    return tuple(str(text) for text in texts if text)
 
 
 def _on_places(placed: Problem) -> tuple[str, ...]:
@@ -426,6 +527,8 @@ def _placed(
     seed: int,
     levels: Levels | None,
     stretch_limit: Exact | None = None,
+    solver: str = "auto",
+    threads: int = 1,
 ) -> Problem:
     """Return the problem with all jobs placed, where means of slowdowns are small.
 
@@ -435,16 +538,25 @@ def _placed(
         Weights of jobs in these means; None for one mean by priority.
     stretch_limit
         As of `solve`.
+    solver, threads
+        As of `allocate`.
     """
     if isinstance(source, Problem):
         return source
     if source.is_placed:
         return build_scenario(source)
-    from metronome_opt.allocation.scenario import allocate
+    from metronome_opt.allocation.scenario import allocate as place_jobs
     from metronome_opt.solvers.solve import exact
 
-    limit = None if stretch_limit is None else exact("stretch_limit", stretch_limit)
-    return allocate(source, budget, seed=seed, levels=levels, stretch_limit=limit)
+    return place_jobs(
+        source,
+        budget,
+        seed=seed,
+        levels=levels,
+        stretch_limit=None if stretch_limit is None else exact("stretch_limit", stretch_limit),
+        solver=solver,
+        threads=threads,
+    )
 
 
 def _load_for_places(source: Problem | Scenario) -> None:
@@ -468,6 +580,12 @@ def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | N
     if limits and given != DEFAULT_TIME_LIMIT:
         raise InputError("time_limit: MaxRuntime says it already; give one of the two")
     return min(limits, default=given)
+
+
+def _budget(time_limit: float | None, rules: Sequence[StoppingRule]) -> Budget:
+    """Return a budget that rules may end."""
+    asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
+    return Budget(time_limit, watch=Watch(asked) if asked else None)
 
 
 def _names(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -47,14 +47,7 @@ def solve(
             "contention=1/2,wait=1/2.",
         ),
     ] = SLOWDOWN,
-    stretch_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="How much longer periods of gated jobs may become at most: 20%; 0 for no stretch.",
-            show_default="as far as it pays",
-        ),
-    ] = None,
+    stretch_limit: options.StretchLimit = None,
     network: Annotated[
         str | None,
         typer.Option(
@@ -76,9 +69,7 @@ def solve(
         ),
     ] = None,
     output: options.ScheduleOutput = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
-    ] = None,
+    plot: options.PlotOutput = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
     sharing: options.Sharing = None,
@@ -113,31 +104,61 @@ def solve(
     if moves and isinstance(source, Scenario):
         there = {"places": {job.name: job.nodes for job in source.jobs}}
         result = replace(result, schedule=result.schedule.model_copy(update=there))
+    outputs = Outputs(output, plot, claims, as_json)
+    return show_result(result, source, outputs, networks[1:], moves, move_cost)
+
+
+class Outputs(NamedTuple):
+    """Files that are asked for, and whether JSON is printed."""
+
+    schedule: Path | None
+    plot: Path | None
+    claims: Path | None
+    as_json: bool
+
+
+def show_result(
+    result: Result,
+    source: Scenario | Instance,
+    outputs: Outputs,
+    networks: Sequence[str] = (),
+    moves: Sequence[Move] = (),
+    move_cost: float | None = None,
+) -> int:
+    """Print and write a result; return the exit status.
+
+    Parameters
+    ----------
+    networks
+        Further ones, on which iteration times are printed.
+    moves, move_cost
+        Migrations of running jobs, and what one may cost in seconds; None if none are wanted.
+    """
     places = result.schedule.places
     problem = build_problem(source, places)
     problem = replace(problem, places=places)
     for each in problem.notes:
         note(each)
-    if output is not None:
-        write_schedule(result.schedule, output)
-    if plot is not None:
+    if outputs.schedule is not None:
+        write_schedule(result.schedule, outputs.schedule)
+    if outputs.plot is not None:
         from metronome_opt.plot import plot_result, save_figure
 
-        with live_line(f"drawing {plot}", str):
-            save_figure(plot_result(result), plot)
-    if as_json:
+        with live_line(f"drawing {outputs.plot}", str):
+            save_figure(plot_result(result), outputs.plot)
+    if outputs.as_json:
         print_json({**result.schedule.to_dict(), **_moves_document(moves, move_cost)})
     else:
         _print_moves(moves, move_cost)
-        _print_result(result, problem, source, networks[1:])
-    wrote(output, plot)
-    if claims is not None:
+        _print_result(result, problem, source, networks)
+    wrote(outputs.schedule, outputs.plot)
+    if outputs.claims is not None:
         from metronome_opt.cli.claims import note_missing_nodes
         from metronome_opt.kubernetes import export_claims
 
-        with live_line(f"writing {claims}", str):
-            export_claims(problem.instance, result.schedule, problem.deployment, claims)
-        wrote(claims)
+        with live_line(f"writing {outputs.claims}", str):
+            export_claims(problem.instance, result.schedule, problem.deployment, outputs.claims)
+        wrote(outputs.claims)
         note_missing_nodes(problem)
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 

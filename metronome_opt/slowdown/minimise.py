@@ -89,6 +89,8 @@ class Terms:
         How many traffic classes links serve in strict order; 1 for none.
     idle
         As of `Candidates`.
+    tries_start_only
+        Whether no plan is tried but `start`.
     """
 
     stretch_limit: Fraction | None = None
@@ -103,6 +105,7 @@ class Terms:
     quick: bool = False
     classes: int = 1
     idle: Sequence[float] = IDLE
+    tries_start_only: bool = False
 
     @property
     def cushion(self) -> int:
@@ -187,8 +190,9 @@ def minimise(
         links = [link.name for link in part.links]
         short = partial(is_short, instance, links, dict(periods), hyperperiod=terms.hyperperiod)
         time = budget.fraction(len(part.jobs) / left)
-        tolerant = terms.tolerance and len({job.weight for job in part.jobs}) > 1
-        strictly = replace(terms, tolerance=Fraction(0))
+        lighter = len({job.weight for job in part.jobs}) > 1
+        tolerant = lighter and terms.tolerance and not terms.tries_start_only
+        strictly = replace(terms, tolerance=Fraction(0)) if tolerant else terms
         plans = _minimise_part(part, strictly, short, time.fraction(1 / 2) if tolerant else time)
         if tolerant:  # from the slots on, so that neither a larger one nor more classes are worse
             slots = next(plan for plan in reversed(plans) if not plan.classes)
@@ -294,7 +298,8 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     if given and allowed and short(given.periods):
         walk.offer(given)
     slots = budget.fraction(1 / 2) if terms.classes > 1 else budget
-    for stretch, plan in _steps(part, longest, terms, short, slots):
+    others = () if terms.tries_start_only else _steps(part, longest, terms, short, slots)
+    for stretch, plan in others:
         if slots.stopped or judge.is_least(walk.values):
             break
         if plan is None:

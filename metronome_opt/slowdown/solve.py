@@ -15,6 +15,7 @@ from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, minimise, minimum_time
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
+from metronome_opt.slowdown.player import Values, is_better, mean_weights
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -36,6 +37,7 @@ def solve_slowdown(
     tolerance: Exact | None = None,
     names: Sequence[str] = (SLOWDOWN,),
     levels: Levels | None = None,
+    only: Plan | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
@@ -47,6 +49,8 @@ def solve_slowdown(
         Objectives that `are_simulated`.
     levels
         Weights in the means that are minimised instead of those of the objectives.
+    only
+        A plan that groups of jobs follow or not; None for a search.
     arguments, stretch_limit, network, cushion_slots, tolerance
         As of `metronome_opt.solve`.
 
@@ -69,11 +73,12 @@ def solve_slowdown(
         cushion_slots=cushion_slots,
         workers=arguments.workers,
         network=network,
-        start=None if start is None else Plan.of(instance.at_patterns(before), start),
+        start=only if start is None else Plan.of(instance.at_patterns(before), start),
         hyperperiod=hyperperiod,
         tolerance=_share("tolerance", tolerance or 0),
         levels=levels or simulated_levels(names, weights),
-        classes=instance.traffic_classes,
+        classes=instance.traffic_classes if only is None else 1,
+        tries_start_only=only is not None,
     )
     bound = slowdown_bound(instance)
     minimum = minimum_time(instance)
@@ -87,7 +92,7 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    if any(job.options for job in instance.jobs):
+    if only is None and any(job.options for job in instance.jobs):
         from metronome_opt.slowdown.options import choose_patterns  # few instances need it
 
         outcome = choose_patterns(instance, terms, budget, report, before)
@@ -216,6 +221,26 @@ def _simulated(
         notes=(*([_by_weight(instance, times)] if STRICT in names else []), *unknown),
         simulated=simulated,
     )
+
+
+def is_better_result(new: Result, old: Result, levels: Levels) -> bool:
+    """Return whether a result is better than another one, by means of simulated slowdowns.
+
+    One that was not simulated is not. Nor is one whose jobs are others.
+    """
+    if new.schedule.expected_ms is None or set(new.offsets) != set(old.offsets):
+        return False
+    if old.schedule.expected_ms is None:
+        return True
+    return is_better(_means(new, levels), _means(old, levels))
+
+
+def _means(result: Result, levels: Levels) -> Values:
+    instance, schedule = result.instance, result.schedule
+    times = instance.per_work(schedule.expected_ms or {}, schedule.patterns)
+    periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}
+    slowdowns = [float(times[name] / period) for name, period in periods.items()]
+    return tuple((mean_weights(instance, levels) @ slowdowns).tolist())
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
