@@ -13,6 +13,7 @@ TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as 
 if TYPE_CHECKING:
     from typing import Any
 
+    from metronome_opt.allocating import allocate as allocate
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from metronome_opt.schedule import read_schedule as read_schedule
     from metronome_opt.schedule import write_schedule as write_schedule
     from metronome_opt.solvers import SOLVERS as SOLVERS
-    from metronome_opt.solving import allocate as allocate
     from metronome_opt.solving import load as load
     from metronome_opt.solving import pareto as pareto
     from metronome_opt.solving import solve as solve
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from metronome_opt.verify import evaluate as evaluate
 
 _HOME = {
+    "allocating": ("allocate",),
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
@@ -56,7 +57,7 @@ _HOME = {
     "scenario": ("build_scenario", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
-    "solving": ("allocate", "load", "pareto", "solve"),
+    "solving": ("load", "pareto", "solve"),
     "stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("check", "evaluate"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -100,17 +100,16 @@ class Simulated:
 
 @dataclass(frozen=True)
 class PoolBound:
-    """Cost of chosen places in a joint model, and its lower bound over a pool of placements.
+    """Cost of places in a joint model, and its lower bound over a pool of placements.
 
-    The cost is the weighted mean loss by pairs of jobs, as tables of them state it. It bounds
-    neither the slowdown that is simulated nor the cost of placements outside of the pool.
+    It bounds neither the simulated slowdown nor the cost of other placements.
 
     Attributes
     ----------
     cost, bound
-        Of the places; at least, where as little waits; None where no bound is known.
+        Weighted mean loss by pairs of jobs; the bound holds where as little waits, None if unknown.
     placements
-        The number of them in the pool, over all jobs.
+        The number of placements in the pool, over all jobs.
     """
 
     cost: Fraction
@@ -121,20 +120,6 @@ class PoolBound:
     def gap(self) -> Fraction | None:
         """``(cost - bound) / cost``, 0 where both are 0, None without a bound."""
         return relative_gap(self.cost, self.bound)
-
-    def over(self, total: int) -> PoolBound:
-        """Return the same with cost and bound divided by a sum of weights."""
-        bound = None if self.bound is None else self.bound / total
-        return replace(self, cost=self.cost / total, bound=bound)
-
-    def __str__(self) -> str:
-        proved = "no bound is known"
-        if self.bound is not None and self.gap is not None:
-            proved = f"at least {float(self.bound):.6f}, gap {float(self.gap):.1%}"
-        return (
-            f"joint model: the places cost {float(self.cost):.6f}, the weighted mean loss by pairs "
-            f"of jobs; over the {self.placements:,} placements of its pool {proved}"
-        )
 
 
 @dataclass(frozen=True, repr=False)

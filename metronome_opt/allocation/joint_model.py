@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -20,12 +21,15 @@ from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import Room
+from metronome_opt.allocation.scenario import Places, places_of
+from metronome_opt.allocation.scenario import Search as PlacementSearch
 from metronome_opt.allocation.selection import lost
 from metronome_opt.compatible.models import Row, minimise
 from metronome_opt.errors import SolverError
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.result import PoolBound
+from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.network import Placement
 from metronome_opt.solvers.budget import Budget
@@ -37,6 +41,44 @@ MAX_OBJECTIVE = {"cpsat": 2**40, "milp": 2**30}
 _SHAPES = 12  # candidates of a job that are rotated
 _MAX_POOL = 96  # placements of a job
 _TOLERANCE = 1e-6  # of a bound, before it is rounded up to an integer
+_PACKED = "places are those that leave the least weight out, which no pool of the model has"
+_NO_MODEL = "time was too short for the joint model: places are those of greedy insertion"
+
+
+def choose_places(
+    search: PlacementSearch,
+    others: Sequence[Places],
+    solver: str,
+    budget: Budget,
+    seed: int,
+    threads: int,
+) -> Problem:
+    """Return the instance of a scenario at the placements of a joint model, which counts no slots.
+
+    Other choices are taken if they leave less weight waiting.
+    """
+    occupancy, _, pool = place_by_model(
+        search.free, search.occupancy(), solver, budget, seed=seed, threads=threads
+    )
+    places = places_of(occupancy)
+    if search.with_most([places, *others])[0] != places:
+        return search.problem(search.with_most(others)[0], _PACKED)
+    if pool is None:
+        return search.problem(places, _NO_MODEL)
+    total = sum(job.worth for job in search.jobs.values())
+    bound = None if pool.bound is None else pool.bound / total
+    pool = replace(pool, cost=pool.cost / total, bound=bound)
+    return replace(search.problem(places, _describe(pool)), pool=pool)
+
+
+def _describe(pool: PoolBound) -> str:
+    proved = "no bound is known"
+    if pool.bound is not None and pool.gap is not None:
+        proved = f"at least {float(pool.bound):.6f}, gap {float(pool.gap):.1%}"
+    return (
+        f"joint model: the places cost {float(pool.cost):.6f}, the weighted mean loss by pairs of "
+        f"jobs; over the {pool.placements:,} placements of its pool {proved}"
+    )
 
 
 def place_by_model(

@@ -53,8 +53,6 @@ _GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to comp
 _SIMULATED = 300
 _FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 _NEAREST = "jobs without nodes are at the nearest places"
-_PACKED = "places are those that leave the least weight out, which no pool of the model has"
-_NO_MODEL = "time was too short for the joint model: places are those of greedy insertion"
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
@@ -110,7 +108,9 @@ def allocate(
     if solver == "greedy":
         return search.problem(search.with_most(choices)[0], _NEAREST)
     if solver != "auto" and not budget.stopped:
-        return search.modelled(solver, choices, budget.fraction(_SEARCH), seed, threads)
+        from metronome_opt.allocation.joint_model import choose_places  # other solvers need none
+
+        return choose_places(search, choices, solver, budget.fraction(_SEARCH), seed, threads)
     if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
     choices = search.with_most(choices)
@@ -261,26 +261,6 @@ class Search:
             if placement is not None:
                 occupancy.add(Placed(job, placement))
         return places_of(occupancy)
-
-    def modelled(
-        self, solver: str, others: Sequence[Places], budget: Budget, seed: int, threads: int
-    ) -> Problem:
-        """Return the instance at the placements of a joint model, which counts no slots.
-
-        Other choices are taken if these leave out less.
-        """
-        from metronome_opt.allocation.joint_model import place_by_model  # other solvers need none
-
-        occupancy, _, pool = place_by_model(
-            self.free, self.occupancy(), solver, budget, seed=seed, threads=threads
-        )
-        places = places_of(occupancy)
-        if self.with_most([places, *others])[0] != places:
-            return self.problem(self.with_most(others)[0], _PACKED)
-        if pool is None:
-            return self.problem(places, _NO_MODEL)
-        total = sum(job.worth for job in self.jobs.values())
-        return replace(self.problem(places), pool=pool.over(total))
 
     def problem(self, places: Places, comparison: str = "") -> Problem:
         """Return the instance of the jobs at their places; the others wait."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from metronome_opt.allocating import allocate as run_solver
 from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import describe_event, live_line
@@ -15,7 +16,6 @@ from metronome_opt.documents import check_targets
 from metronome_opt.errors import naming
 from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
 from metronome_opt.solving import ScenarioError
-from metronome_opt.solving import allocate as run_solver
 
 
 def allocate(

@@ -15,7 +15,6 @@ from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
 from metronome_opt.slowdown.minimise import Outcome, Terms, minimise, minimum_time
 from metronome_opt.slowdown.plan import Plan, delay, expected_ms, mean_slowdown
-from metronome_opt.slowdown.player import Values, is_better, mean_weights
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -221,26 +220,6 @@ def _simulated(
         notes=(*([_by_weight(instance, times)] if STRICT in names else []), *unknown),
         simulated=simulated,
     )
-
-
-def is_better_result(new: Result, old: Result, levels: Levels) -> bool:
-    """Return whether a result is better than another one, by means of simulated slowdowns.
-
-    One that was not simulated is not. Nor is one whose jobs are others.
-    """
-    if new.schedule.expected_ms is None or set(new.offsets) != set(old.offsets):
-        return False
-    if old.schedule.expected_ms is None:
-        return True
-    return is_better(_means(new, levels), _means(old, levels))
-
-
-def _means(result: Result, levels: Levels) -> Values:
-    instance, schedule = result.instance, result.schedule
-    times = instance.per_work(schedule.expected_ms or {}, schedule.patterns)
-    periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}
-    slowdowns = [float(times[name] / period) for name, period in periods.items()]
-    return tuple((mean_weights(instance, levels) @ slowdowns).tolist())
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
