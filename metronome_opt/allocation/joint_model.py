@@ -24,7 +24,8 @@ from metronome_opt.allocation.places import Room
 from metronome_opt.allocation.scenario import Places, places_of
 from metronome_opt.allocation.scenario import Search as PlacementSearch
 from metronome_opt.allocation.selection import lost
-from metronome_opt.compatible.models import Row, minimise
+from metronome_opt.compatible.milp_process import minimise_in_process
+from metronome_opt.compatible.models import Row
 from metronome_opt.errors import SolverError
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.kernels.tables import Ints
@@ -119,7 +120,10 @@ def place_by_model(
     pools = [
         build_pool(occupancy.room, job, [] if placed is None else [placed.placement])
         for job, placed in zip(jobs, found, strict=True)
+        if not budget.stopped
     ]
+    if budget.stopped:
+        return start, waiting, None
     model = JointModel(
         jobs, occupancy, pools, MAX_OBJECTIVE[solver], budget, allows_waiting=bool(waiting)
     )
@@ -382,5 +386,5 @@ def _solve_by_milp(model: JointModel, budget: Budget) -> tuple[list[int] | None,
     one_each = [
         Row(tuple((sign, n) for n in group), sign) for group in model.groups for sign in signs
     ]
-    _, chosen, bound = minimise(budget, model.costs, [*one_each, *model.rows])
+    _, chosen, bound = minimise_in_process(budget, model.costs, [*one_each, *model.rows])
     return (None if chosen is None else model.indices(set(chosen))), bound
