@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from benchmarks.placement_models import assign_by_model, price
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.joint_model import place_by_model
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.scenario import Search, places_of
 from metronome_opt.bench.suites import read_suite
@@ -44,12 +45,27 @@ def _assign(jobs: Sequence[Demand], occupancy: Occupancy, budget: Budget) -> Ass
     return *assign(jobs, occupancy, budget), None
 
 
+def _model(solver: str, jobs: Sequence[Demand], occupancy: Occupancy, budget: Budget) -> Assigned:
+    threads = os.cpu_count() or 1
+    placed, left, pool = place_by_model(jobs, occupancy, solver, budget, threads=threads)
+    return placed, left, None if pool is None or pool.bound is None else float(pool.bound)
+
+
+def price(occupancy: Occupancy) -> float:
+    """Return the cost of all placed jobs, one after the other."""
+    others, total = occupancy.copy(), 0.0
+    for name, each in occupancy.placed.items():
+        others.remove(name)
+        total += others.start(each.job, each.placement).cost
+    return total
+
+
 METHODS: dict[str, Callable[[Sequence[Demand], Occupancy, Budget], Assigned]] = {
     "nearest": _nearest,
     "greedy": _greedy,
     "assign": _assign,
-    "cpsat": assign_by_model,
-    "milp": partial(assign_by_model, solver="milp"),
+    "cpsat": partial(_model, "cpsat"),
+    "milp": partial(_model, "milp"),
 }
 
 

@@ -96,7 +96,7 @@ def instances(family: str, split: str = "test") -> list[Instance]:
 def judge(instance: Instance, network: str = NETWORK) -> PlanSimulator:
     """Return a simulator whose seeds no search has seen."""
     return PlanSimulator(
-        instance, _FRESH, network=network, periods=_PERIODS, workers=os.cpu_count() or 1
+        instance, _FRESH, network=network, periods=_PERIODS, threads=os.cpu_count() or 1
     )
 
 
@@ -107,12 +107,12 @@ def read_best() -> BestSlowdowns:
 
 def search(instance: Instance, seconds: float, seed: int) -> Best:
     """Return the best of a long search, judged anew; nobody gated if that is no better."""
-    terms = SlotSearchOptions(stretch_limit=STRETCH, network=NETWORK, threads=os.cpu_count() or 1)
+    options = SlotSearchOptions(stretch_limit=STRETCH, network=NETWORK, threads=os.cpu_count() or 1)
     budget = Budget(seconds)
-    plan = search_plan(instance, terms, budget.fraction(_SOLVING)).plan
+    plan = search_plan(instance, options, budget.fraction(_SOLVING)).plan
     parts = list(groups(instance))
     for number, part in enumerate(parts):
-        better = _anneal(part, plan, terms, budget.fraction(1 / (len(parts) - number)), seed)
+        better = _anneal(part, plan, options, budget.fraction(1 / (len(parts) - number)), seed)
         others = {name: p for name, p in plan.periods.items() if name not in better.offsets}
         plan = Plan({**plan.offsets, **better.offsets}, {**others, **better.periods})
     player = judge(instance)
@@ -129,7 +129,7 @@ def search(instance: Instance, seconds: float, seed: int) -> Best:
 
 
 def _anneal(
-    part: Instance, plan: Plan, terms: SlotSearchOptions, budget: Budget, seed: int
+    part: Instance, plan: Plan, options: SlotSearchOptions, budget: Budget, seed: int
 ) -> Plan:
     """Return the plan of jobs that meet after annealing."""
     return anneal(

@@ -13,6 +13,7 @@ TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as 
 if TYPE_CHECKING:
     from typing import Any
 
+    from metronome_opt.allocating import allocate as allocate
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from metronome_opt.verify import evaluate as evaluate
 
 _HOME = {
+    "allocating": ("allocate",),
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),

@@ -100,9 +100,33 @@ class Simulated:
     unshifted_ms: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class PoolBound:
+    """Cost of places in a joint model, and its lower bound over a pool of placements.
+
+    It bounds neither the simulated slowdown nor the cost of other placements.
+
+    Attributes
+    ----------
+    cost, bound
+        Weighted mean loss by pairs of jobs; the bound holds where as little waits, None if unknown.
+    placements
+        The number of placements in the pool, over all jobs.
+    """
+
+    cost: Fraction
+    bound: Fraction | None
+    placements: int
+
+    @property
+    def gap(self) -> Fraction | None:
+        """``(cost - bound) / cost``, 0 where both are 0, None without a bound."""
+        return relative_gap(self.cost, self.bound)
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of `solve`.
+    """The outcome of `solve` or `allocate`.
 
     Attributes
     ----------
@@ -121,6 +145,8 @@ class Result:
         What was optimised, one after the other, and which of it is proved.
     simulated
         What only the simulation knows; None unless slowdown was minimised.
+    pool
+        What a joint model proves of the places; None without one.
     """
 
     instance: Instance
@@ -133,6 +159,7 @@ class Result:
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     simulated: Simulated | None = None
+    pool: PoolBound | None = None
 
     @property
     def evaluation(self) -> Evaluation:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Sharing
@@ -42,7 +41,7 @@ from metronome_opt.stopping import MaxRuntime, StoppingRule, Watch
 
 if TYPE_CHECKING:
     from metronome_opt.multiobjective.front import Front, FrontEvent
-    from metronome_opt.multiobjective.goals import Goal
+    from metronome_opt.slowdown.plan import Plan
 
 
 class ScenarioError(InputError):
@@ -172,64 +171,112 @@ def solve(
         as `result`, if one of your own raises.
     """
     network = network or sharing
-    source = _on_network(_source(problem), network)
+    source = find_source(problem, network)
     chosen = find_solver(solver)
-    rules = [stop] if callable(stop) else list(stop)
-    time_limit = _time_limit(time_limit, rules)
+    time_limit, watch = find_limits(time_limit, stop)
     check_numbers(time_limit, seed, workers)
-    names, weights = _names(objective)
-    simulated = are_simulated(names)
-    if simulated:
-        _check_solver(chosen)
-    else:
-        _refuse_terms(stretch_limit=stretch_limit, max_loss=max_loss)
-        _refuse_gated(network)
-        from metronome_opt.multiobjective.goals import make_goal
-
-        goal = make_goal(names, weights)
-    load_own: Callable[[], None]
-    run: Callable[..., Result]
-    # A run loads its own driver alone; what is loaded before the budget starts is not counted.
-    if simulated:
-        from metronome_opt.slowdown.solve import solve_slowdown, warm_up_engine
-
-        load_own = warm_up_engine
-        run = partial(
-            solve_slowdown,
-            stretch_limit=stretch_limit,
-            network=network,
-            max_loss=max_loss,
-            names=names,
-            hyperperiod=_hyperperiod(source),
-        )
-    else:
-        from metronome_opt.multiobjective.solve import solve_goal
-
-        load_own = partial(load_kernels, chosen)
-        run = partial(solve_goal, goal=goal)
-    if time_limit != 0:
-        load_own()
-        if not simulated:
-            _load_for_places(source)
-    asked = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
-    budget = Budget(time_limit, watch=Watch(asked) if asked else None)
+    names, weights = find_names(objective)
     threads = workers or os.cpu_count() or 1
+    # A run loads its own driver alone; what is loaded before the budget starts is not counted.
+    if are_simulated(names):
+        from metronome_opt.slowdown.solve import warm_up_engine
+
+        _check_solver(chosen)
+        if time_limit != 0:
+            warm_up_engine()
+        budget = Budget(time_limit, watch=watch)
+        with interrupt_stops(budget):
+            return run_slowdown(
+                problem,
+                source,
+                chosen,
+                budget,
+                levels=simulated_levels(names, weights_of(source)),
+                seed=seed,
+                threads=threads,
+                start=start,
+                network=network,
+                stretch_limit=stretch_limit,
+                max_loss=max_loss,
+                names=names,
+                cushion_slots=cushion_slots,
+            )
+    _refuse_terms(stretch_limit=stretch_limit, max_loss=max_loss)
+    _refuse_gated(network)
+    from metronome_opt.multiobjective.goals import check_able, make_goal
+    from metronome_opt.multiobjective.solve import solve_goal
+
+    goal = make_goal(names, weights)
+    if time_limit != 0:
+        load_kernels(chosen)
+        _load_for_places(source)
+    budget = Budget(time_limit, watch=watch)
     with interrupt_stops(budget):
-        levels = simulated_levels(names, _weights(source)) if simulated else None
         with _naming(problem):
-            placed = _placed(source, budget, seed, levels, stretch_limit)
+            placed = _placed(source, budget, seed, None)
         instance = placed.instance
-        check_start(instance, start, patterns=simulated)
+        check_start(instance, start)
         check_reserve(instance, cushion_slots)
-        if not simulated:
-            instance.check_hyperperiods(may_stretch=True)
-            _check_able(chosen, goal, stretching=instance.needs_stretch)
+        instance.check_hyperperiods(may_stretch=True)
+        check_able(chosen, goal, stretching=instance.needs_stretch)
         arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
-        result = run(arguments, cushion_slots=cushion_slots)
+        result = solve_goal(arguments, goal=goal, cushion_slots=cushion_slots)
     found = _with_places(result, placed, network)
     if budget.failure is not None:
         raise custom_solver_error(chosen, budget.failure, found) from budget.failure
     return found
+
+
+def run_slowdown(
+    problem: object,
+    source: Problem | Scenario,
+    solver: Solver,
+    budget: Budget,
+    *,
+    levels: Levels,
+    seed: int,
+    threads: int,
+    places_by: str = "auto",
+    plan: Callable[[Instance, Budget], Plan] | None = None,
+    start: Schedule | None = None,
+    cushion_slots: int = 0,
+    network: str | None = None,
+    stretch_limit: Exact | None = None,
+    **terms: Any,
+) -> Result:
+    """Place the jobs of a problem that have no places, then choose slots there.
+
+    Parameters
+    ----------
+    problem, source
+        As the user names it, and as it was read.
+    levels
+        Weights in the means that are minimised.
+    places_by
+        The solver of allocation that decides places.
+    plan
+        Returns the one plan that is tried instead of a search.
+    terms
+        Further arguments of `solve_slowdown`.
+    """
+    from metronome_opt.slowdown.solve import solve_slowdown
+
+    with _naming(problem):
+        placed = _placed(source, budget, seed, levels, stretch_limit, places_by, threads)
+    instance = placed.instance
+    check_start(instance, start, patterns=True)
+    check_reserve(instance, cushion_slots)
+    result = solve_slowdown(
+        Arguments(instance, solver, budget, seed, threads, budget.note, start),
+        cushion_slots=cushion_slots,
+        network=network,
+        stretch_limit=stretch_limit,
+        hyperperiod=_hyperperiod(source),
+        levels=levels,
+        only=plan and plan(instance, budget),
+        **terms,
+    )
+    return _with_places(result, placed, network)
 
 
 def pareto(
@@ -271,7 +318,7 @@ def pareto(
         If an argument makes no sense, or the objectives have no front.
     """
     network = network or sharing
-    source = _on_network(_source(problem), network)
+    source = find_source(problem, network)
     check_numbers(time_limit, seed, workers)
     if not are_simulated(objectives):
         from metronome_opt.multiobjective.pareto import pareto as find_front
@@ -295,7 +342,7 @@ def pareto(
         points = tuple(_at_places(point, placed, network) for point in front.points)
         return replace(front, points=points, notes=notes)
     from metronome_opt.slowdown.front import NAMES, slowdown_front
-    from metronome_opt.slowdown.solve import solve_slowdown, warm_up_engine
+    from metronome_opt.slowdown.solve import warm_up_engine
 
     if tuple(objectives) != NAMES:
         raise InputError(f"objectives: a front of what is simulated is one of {', '.join(NAMES)}")
@@ -304,22 +351,22 @@ def pareto(
     auto, threads = find_solver("auto"), workers or os.cpu_count() or 1
 
     def minimise(levels: Levels, part: Budget) -> Result:
-        with _naming(problem):
-            placed = _placed(source, part, seed, levels)
-        check_reserve(placed.instance, cushion_slots)
-        result = solve_slowdown(
-            Arguments(placed.instance, auto, part, seed, threads),
+        return run_slowdown(
+            problem,
+            source,
+            auto,
+            part,
+            levels=levels,
+            seed=seed,
+            threads=threads,
             cushion_slots=cushion_slots,
             network=network,
             max_loss=max_loss,
-            hyperperiod=_hyperperiod(source),
             names=NAMES,
-            levels=levels,
         )
-        return _with_places(result, placed, network)
 
     with interrupt_stops(budget):
-        return slowdown_front(_weights(source), minimise, budget, callback)
+        return slowdown_front(weights_of(source), minimise, budget, callback)
 
 
 def _with_places(result: Result, placed: Problem, network: str | None) -> Result:
@@ -343,6 +390,7 @@ def _with_places(result: Result, placed: Problem, network: str | None) -> Result
     stop = Stop.FINISHED if result.stop is Stop.PROVED and not is_best else result.stop
     return replace(
         result,
+        pool=placed.pool,
         schedule=schedule.model_copy(update=changes),
         levels=levels,
         stop=stop,
@@ -390,8 +438,9 @@ def check_network(network: str) -> None:
         )
 
 
-def _on_network(source: Problem | Scenario, network: str | None) -> Problem | Scenario:
-    """Return the problem with links shared in a given way, if there is one."""
+def find_source(problem: object, network: str | None) -> Problem | Scenario:
+    """Return the problem, with links shared in a given way if there is one."""
+    source = _source(problem)
     if network is not None:
         check_network(network)
     if network in (None, "gated"):
@@ -407,7 +456,7 @@ def _refuse_gated(network: str | None) -> None:
         raise InputError("network: gated is for slowdown alone; name another, or leave it out")
 
 
-def _weights(source: Problem | Scenario) -> Mapping[str, int]:
+def weights_of(source: Problem | Scenario) -> Mapping[str, int]:
     """Return the weights of the jobs, by name."""
     if isinstance(source, Scenario):
         return {job.name: job.priority for job in source.jobs}
@@ -431,6 +480,8 @@ def _placed(
     seed: int,
     levels: Levels | None,
     stretch_limit: Exact | None = None,
+    by: str = "auto",
+    threads: int = 1,
 ) -> Problem:
     """Return the problem with all jobs placed, where means of slowdowns are small.
 
@@ -440,16 +491,20 @@ def _placed(
         Weights of jobs in these means; None for one mean by priority.
     stretch_limit
         As of `solve`.
+    by, threads
+        The solver of allocation, and threads of its back end.
     """
     if isinstance(source, Problem):
         return source
     if source.is_placed:
         return build_scenario(source)
-    from metronome_opt.allocation.scenario import allocate
+    from metronome_opt.allocation.scenario import allocate as place_jobs
     from metronome_opt.solvers.solve import exact
 
     limit = None if stretch_limit is None else exact("stretch_limit", stretch_limit)
-    return allocate(source, budget, seed=seed, levels=levels, stretch_limit=limit)
+    return place_jobs(
+        source, budget, seed=seed, levels=levels, stretch_limit=limit, solver=by, threads=threads
+    )
 
 
 def _load_for_places(source: Problem | Scenario) -> None:
@@ -467,15 +522,19 @@ def _hyperperiod(source: Problem | Scenario) -> int | None:
     return hyperperiod
 
 
-def _time_limit(given: float | None, rules: Sequence[StoppingRule]) -> float | None:
-    """Return the time limit, that of rules if there is one."""
+def find_limits(
+    time_limit: float | None, stop: StoppingRule | Sequence[StoppingRule]
+) -> tuple[float | None, Watch | None]:
+    """Return the time limit, that of rules if there is one, and what watches the other rules."""
+    rules = [stop] if callable(stop) else list(stop)
     limits = [rule.seconds for rule in rules if isinstance(rule, MaxRuntime)]
-    if limits and given != DEFAULT_TIME_LIMIT:
+    if limits and time_limit != DEFAULT_TIME_LIMIT:
         raise InputError("time_limit: MaxRuntime says it already; give one of the two")
-    return min(limits, default=given)
+    others = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
+    return min(limits, default=time_limit), Watch(others) if others else None
 
 
-def _names(
+def find_names(
     objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact],
 ) -> tuple[tuple[str, ...], Mapping[str, Exact] | None]:
     """Return the objectives, and their weights if they are added up."""
@@ -502,31 +561,3 @@ def _check_solver(solver: Solver) -> None:
             f"{solver.name} does not minimise slowdown; name an objective: "
             f"{', '.join(solver.objectives)} (solvers of slowdown: {able})"
         )
-
-
-def _check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
-    """Refuse a goal that a solver cannot minimise, and name the solvers that can.
-
-    `stretching` says whether jobs have to be stretched, asked for or not.
-    """
-    if _can(solver, goal, stretching):
-        return
-    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
-    wish = ", ".join(dict.fromkeys((*goal.objectives, *(["stretch"] if stretching else []))))
-    raise InputError(
-        f"objectives: {wish}: solver {solver.name} cannot; it optimises "
-        f"{', '.join(solver.objectives)}"
-        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
-        f"those that can: {', '.join(able) or 'none'}"
-    )
-
-
-def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
-    held = () if goal.prices else goal.objectives[:-1]
-    if SLOWDOWN in solver.objectives:  # it minimises all there are, those of other packages too
-        return True
-    return (
-        set(goal.objectives) <= set(solver.objectives)
-        and set(held) <= set(solver.holds)
-        and not stretching
-    )

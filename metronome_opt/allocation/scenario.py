@@ -45,6 +45,7 @@ _IMPROVING = 0.4  # of the rest, for those that are simulated
 _GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
 _SIMULATED = 300
 _FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
+_NEAREST = "jobs without nodes are at the nearest places"
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 Places = Mapping[str, tuple[str, ...]]
@@ -57,19 +58,26 @@ def allocate(
     seed: int = 0,
     levels: Levels | None = None,
     stretch_limit: Fraction | None = None,
+    solver: str = "auto",
+    threads: int = 1,
 ) -> Problem:
     """Return the instance of a scenario, whose jobs without nodes are given some.
 
-    Nodes that jobs name are kept. What `assign` finds is compared by simulation with the nearest
-    placements, with no job gated, and the better of the two is taken: less weight waits, or else
-    iterations are shorter. Some jobs are then moved, judged in the same way. At last slots are
-    chosen at these places, at the nearest ones, and at those whose prices are low with slots, and
-    the best is taken in simulations that no search has seen.
+    Nodes that jobs name are kept. By ``auto``, what `assign` finds is compared by simulation with
+    the nearest placements, with no job gated, and the better of the two is taken: less weight
+    waits, or else iterations are shorter. Some jobs are then moved, judged in the same way. At last
+    slots are chosen at these places, at the nearest ones, and at those whose prices are low with
+    slots, and the best is taken in simulations that no search has seen.
+
+    By ``cpsat`` or ``milp``, a joint model of all jobs decides, by ``greedy`` the nearest
+    placement of one job after the other.
 
     Parameters
     ----------
     scenario
         Jobs that find no room wait; they are no part of the instance.
+    threads
+        Of the solver of a joint model.
     levels
         Weights of jobs in means of slowdowns that are minimised, one after the other; None for
         their priorities, in one mean.
@@ -90,6 +98,12 @@ def allocate(
     choices = [near]
     if len(near) < len(scenario.jobs):
         choices.append(search.packed())
+    if solver == "greedy":
+        return search.problem(search.with_most(choices)[0], _NEAREST)
+    if solver != "auto" and not budget.stopped:
+        from metronome_opt.allocation.joint_model import choose_places  # other solvers need none
+
+        return choose_places(search, choices, solver, budget.fraction(_SEARCH), seed, threads)
     if _has_time(budget, _PRICED * (budget.elapsed - began)):
         choices.append(search.assigned(budget.fraction(_SEARCH), seed))
     choices = search.with_most(choices)
@@ -103,10 +117,8 @@ def allocate(
         options = SlotSearchOptions(stretch_limit=stretch_limit, levels=levels, classes=classes)
         best, comparison = search.gated([near, best, kept], options, budget.fraction(_GATING))
     elif best == near:
-        comparison = "jobs without nodes are at the nearest places"
-    problem = build_scenario(scenario.at(best), search.traffic)
-    waiting = tuple(job.name for job in scenario.jobs if job.name not in best)
-    return replace(problem, places=best, waiting=waiting, comparison=comparison)
+        comparison = _NEAREST
+    return search.problem(best, comparison)
 
 
 def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
@@ -129,7 +141,7 @@ def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
 
 def nearest(scenario: Scenario) -> Problem:
     """Return the instance of a scenario at the nearest placements, one job after the other."""
-    return allocate(scenario, Budget(0.0))
+    return allocate(scenario, Budget(0.0), solver="greedy")
 
 
 @dataclass(frozen=True)
@@ -242,6 +254,12 @@ class Search:
             if placement is not None:
                 occupancy.add(Placed(job, placement))
         return places_of(occupancy)
+
+    def problem(self, places: Places, comparison: str = "") -> Problem:
+        """Return the instance of the jobs at their places; the others wait."""
+        problem = build_scenario(self.scenario.at(places), self.traffic)
+        waiting = tuple(job.name for job in self.scenario.jobs if job.name not in places)
+        return replace(problem, places=places, waiting=waiting, comparison=comparison)
 
     def packed(self) -> Places:
         """Return the nodes that hold the jobs that run together, as far as links allow them."""

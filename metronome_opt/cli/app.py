@@ -15,6 +15,7 @@ from metronome_opt.errors import quote
 COMMANDS = {
     "init": "Write a small, complete scenario to FILE, to be changed.",
     "validate": "Check FILE and describe its contents.",
+    "allocate": "Choose where jobs run, which are gated and when they send.",
     "solve": "Choose places, offsets and gated jobs; print iteration times.",
     "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
     "fit": "Decide whether all jobs of FILE can keep slots.",

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from metronome_opt.scenario.build import Problem as Read
     from metronome_opt.schedule import Schedule
 
-_FILE = (
+FILE = (
     "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "
     "cluster's state."
 )
-Problem = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
-InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help=_FILE)]
+Problem = Annotated[Path, typer.Argument(metavar="FILE", help=FILE)]
+InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help=FILE)]
 ScheduleFile = Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule file.")]
 State = Annotated[
     Path, typer.Argument(metavar="STATE", help="Folder that holds the state of a cluster.")
@@ -68,6 +68,18 @@ MaxLoss = Annotated[
     ),
 ]
 Tolerance = Annotated[str | None, typer.Option("--tolerance", hidden=True)]
+StretchLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="How much longer periods of gated jobs may become at most: 20%; 0 for no stretch.",
+        show_default="as far as it pays",
+    ),
+]
+PlotOutput = Annotated[
+    Path | None,
+    typer.Option("--plot", help="Draw before and after here (.svg, .png or .pdf)."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,7 +13,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
-from metronome_opt.errors import InputError, counted, naming
+from metronome_opt.errors import counted, naming
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, find_objective
 from metronome_opt.result import CustomSolverError, Result, Stop
@@ -28,7 +27,7 @@ from metronome_opt.solving import solve as run_solver
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    from metronome_opt.allocation.moves import Move
+    from metronome_opt.cli.moves import Moves
 
 
 def solve(
@@ -47,14 +46,7 @@ def solve(
             "contention=1/2,wait=1/2.",
         ),
     ] = [SLOWDOWN],  # noqa: B006 (it is only read)
-    stretch_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="How much longer periods of gated jobs may become at most: 20%; 0 for no stretch.",
-            show_default="as far as it pays",
-        ),
-    ] = None,
+    stretch_limit: options.StretchLimit = None,
     network: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,9 +69,7 @@ def solve(
         ),
     ] = None,
     output: options.ScheduleOutput = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
-    ] = None,
+    plot: options.PlotOutput = None,
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
     sharing: Annotated[list[str] | None, typer.Option("--sharing", hidden=True)] = None,
@@ -93,7 +83,12 @@ def solve(
     networks = read_names(options.network_of(network, sharing) or ())
     for each in networks:
         check_network(each)
-    source, moves = _read_moved(file, move_cost)
+    moves = None
+    if move_cost is not None:
+        from metronome_opt.cli.moves import Moves
+
+        moves = Moves.read(file, move_cost)
+    source = options.read_source(file) if moves is None else moves.source
     check_targets([file], [output, plot])
     options.check_outputs(plot, claims)
     named = naming(file, ScenarioError)
@@ -111,36 +106,62 @@ def solve(
             max_loss=max_loss or tolerance,
             cushion_slots=cushion_slots,
         )
-    if moves and isinstance(source, Scenario):
-        there = {"places": {job.name: job.nodes for job in source.jobs}}
+    if moves is not None and moves.moves:
+        there = {"places": {job.name: job.nodes for job in moves.source.jobs}}
         result = replace(result, schedule=result.schedule.model_copy(update=there))
+    outputs = Outputs(output, plot, claims, as_json)
+    status = show_result(result, source, outputs, networks[1:], moves)
+    if failure is not None:
+        kept = "is printed; --output writes it" if output is None else f"is kept in {output}"
+        raise CustomSolverError(f"{failure}; its best schedule {kept}") from failure.__cause__
+    return status
+
+
+class Outputs(NamedTuple):
+    """Files that are asked for, and whether JSON is printed."""
+
+    schedule: Path | None
+    plot: Path | None
+    claims: Path | None
+    as_json: bool
+
+
+def show_result(
+    result: Result,
+    source: Scenario | Instance,
+    outputs: Outputs,
+    networks: Sequence[str] = (),
+    moves: Moves | None = None,
+) -> int:
+    """Print and write a result, with times on further networks; return the exit status."""
     places = result.schedule.places
     problem = build_problem(source, places)
     problem = replace(problem, places=places)
     for each in problem.notes:
         note(each)
-    if output is not None:
-        write_schedule(result.schedule, output)
-    if plot is not None:
+    if outputs.schedule is not None:
+        write_schedule(result.schedule, outputs.schedule)
+    if outputs.plot is not None:
         from metronome_opt.plot import plot_result, save_figure
 
-        with live_line(f"drawing {plot}", str):
-            save_figure(plot_result(result), plot)
-    if as_json:
-        print_json({**result.schedule.to_dict(), **_moves_document(moves, move_cost)})
+        with live_line(f"drawing {outputs.plot}", str):
+            save_figure(plot_result(result), outputs.plot)
+    if outputs.as_json:
+        print_json({**result.schedule.to_dict(), **(moves.to_dict() if moves else {})})
     else:
-        _print_moves(moves, move_cost)
-        _print_result(result, problem, source, networks[1:])
-    wrote(output, plot)
-    if claims is not None:
+        if moves is not None:
+            moves.print()
+        _print_result(result, problem, source, networks)
+    wrote(outputs.schedule, outputs.plot)
+    if outputs.claims is not None:
         from metronome_opt.cli.claims import note_missing_nodes
         from metronome_opt.kubernetes import export_claims
 
-        with live_line(f"writing {claims}", str):
-            export_claims(problem.instance, result.schedule, problem.deployment, claims)
-        wrote(claims)
+        with live_line(f"writing {outputs.claims}", str):
+            export_claims(problem.instance, result.schedule, problem.deployment, outputs.claims)
+        wrote(outputs.claims)
         note_missing_nodes(problem)
-    return _exit_status(result, failure, output)
+    return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
 def _run(*arguments: Any, **options: Any) -> tuple[Result, CustomSolverError | None]:
@@ -151,51 +172,6 @@ def _run(*arguments: Any, **options: Any) -> tuple[Result, CustomSolverError | N
         if error.result is None:
             raise
         return error.result, error
-
-
-def _exit_status(result: Result, failure: CustomSolverError | None, output: Path | None) -> int:
-    if failure is not None:
-        kept = "is printed; --output writes it" if output is None else f"is kept in {output}"
-        raise CustomSolverError(f"{failure}; its best schedule {kept}") from failure.__cause__
-    return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
-
-
-def _read_moved(file: Path, cost_s: float | None) -> tuple[Scenario | Instance, list[Move]]:
-    """Return the problem, and the moves of jobs that run if these may cost so much."""
-    if cost_s is None:
-        return options.read_source(file), []
-    if not file.is_dir():
-        raise InputError(f"--move-cost: {file} is no folder of a cluster's state; leave it out")
-    from metronome_opt.cluster.scenario import read_moved
-
-    return read_moved(file, cost_s, time.time())
-
-
-def _moves_document(moves: Sequence[Move], cost_s: float | None) -> dict[str, Any]:
-    """Return moves as JSON, nothing if none are wanted."""
-    rows = [
-        {
-            "job": move.job,
-            "from": list(move.before.nodes),
-            "to": list(move.after.nodes),
-            "saves_s": round(move.saves_ms / 1000, 3),
-            "costs_s": cost_s,
-        }
-        for move in moves
-    ]
-    return {} if cost_s is None else {"moves": rows}
-
-
-def _print_moves(moves: Sequence[Move], cost_s: float | None) -> None:
-    from metronome_opt.report.tables import on_nodes
-
-    for move in moves:
-        typer.echo(
-            f"move {move.job}: {on_nodes(move.before.nodes)} -> {on_nodes(move.after.nodes)}: "
-            f"saves {move.saves_ms / 1000:.0f} s, costs {cost_s:g} s"
-        )
-    if cost_s is not None and not moves:
-        typer.echo("no move pays (jobs that state no iterations stay)")
 
 
 def _objective(typed: Sequence[str]) -> str | list[str] | dict[str, str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.objectives import CUSHION, DEFAULT_ORDER, STRETCH, check_names
+from metronome_opt.objectives import CUSHION, DEFAULT_ORDER, SLOWDOWN, STRETCH, check_names
 from metronome_opt.result import Event, Level, Stop
+from metronome_opt.solvers.registry import SOLVERS, Solver
 from metronome_opt.solvers.solve import Exact, exact
 
 
@@ -75,3 +76,31 @@ class Solution:
     build_s: float = 0.0
     trajectory: tuple[Event, ...] = ()
     notes: list[str] = field(default_factory=list)
+
+
+def check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
+    """Refuse a goal that a solver cannot minimise, and name the solvers that can.
+
+    `stretching` says whether jobs have to be stretched, asked for or not.
+    """
+    if _can(solver, goal, stretching):
+        return
+    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
+    wish = ", ".join(dict.fromkeys((*goal.objectives, *(["stretch"] if stretching else []))))
+    raise InputError(
+        f"objectives: {wish}: solver {solver.name} cannot; it optimises "
+        f"{', '.join(solver.objectives)}"
+        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
+        f"those that can: {', '.join(able) or 'none'}"
+    )
+
+
+def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
+    held = () if goal.prices else goal.objectives[:-1]
+    if SLOWDOWN in solver.objectives:  # it minimises all there are, those of other packages too
+        return True
+    return (
+        set(goal.objectives) <= set(solver.objectives)
+        and set(held) <= set(solver.holds)
+        and not stretching
+    )

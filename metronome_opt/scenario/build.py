@@ -13,6 +13,7 @@ from typing import Any
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.records import read_as
+from metronome_opt.result import PoolBound
 from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import find_room
 from metronome_opt.scenario.collectives import TrainingStep
@@ -55,6 +56,8 @@ class Problem:
         the jobs that found no room, which are no part of the instance.
     comparison
         Text on how these places compare with the nearest ones; empty if nothing is known.
+    pool
+        What a joint model proves of these places; None without one.
     """
 
     instance: Instance
@@ -63,6 +66,7 @@ class Problem:
     places: Mapping[str, tuple[str, ...]] | None = None
     waiting: tuple[str, ...] = ()
     comparison: str = ""
+    pool: PoolBound | None = None
 
     @cached_property
     def deployment(self) -> Deployment:

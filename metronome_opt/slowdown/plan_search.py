@@ -88,6 +88,8 @@ class SlotSearchOptions:
     max_events
         Events to simulate for a group before no further candidates are tried; None for no limit.
         The candidates are compared in any case.
+    tries_start_only
+        Whether no plan is tried but `start`.
     """
 
     stretch_limit: Fraction | None = None
@@ -103,6 +105,7 @@ class SlotSearchOptions:
     lives_ms: Mapping[str, float] | None = None
     patterns: Mapping[str, Pattern] | None = None
     max_events: int | None = None
+    tries_start_only: bool = False
 
     @property
     def cushion(self) -> int:
@@ -289,6 +292,8 @@ def _search_group(
         budget = budget.fraction(max(0.0, 1.0 - _LAST_VALUES * took))
     search = _GroupSearch(part, options, short, evaluator, [free])
     search.try_start()
+    if options.tries_start_only:
+        return search.plans
     slots = budget.fraction(1 / 2) if options.classes > 1 else budget
     search.gate_all(slots)
     search.gate_some(slots)

@@ -42,6 +42,7 @@ def solve_slowdown(
     max_loss: Exact | None = None,
     names: Sequence[str] = (SLOWDOWN,),
     levels: Levels | None = None,
+    only: Plan | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
@@ -53,6 +54,8 @@ def solve_slowdown(
         Objectives that `are_simulated`.
     levels
         Weights in the means that are minimised instead of those of the objectives.
+    only
+        A plan that groups of jobs follow or not; None for a search.
     arguments, stretch_limit, network, cushion_slots, max_loss
         As of `metronome_opt.solve`.
 
@@ -75,11 +78,12 @@ def solve_slowdown(
         cushion_slots=cushion_slots,
         threads=arguments.workers,
         network=network,
-        start=None if start is None else Plan.of(instance.at_patterns(before), start),
+        start=only if start is None else Plan.of(instance.at_patterns(before), start),
         hyperperiod=hyperperiod,
         max_loss=_share("max_loss", MAX_LOSS if max_loss is None else max_loss),
         levels=levels or simulated_levels(names, weights),
-        classes=instance.traffic_classes,
+        classes=instance.traffic_classes if only is None else 1,
+        tries_start_only=only is not None,
     )
     bound = slowdown_bound(instance)
     minimum = minimum_time(instance)
@@ -93,7 +97,7 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    if any(job.options for job in instance.jobs):
+    if only is None and any(job.options for job in instance.jobs):
         from metronome_opt.slowdown.options import choose_patterns  # few instances need it
 
         outcome = choose_patterns(instance, options, budget, report, before)

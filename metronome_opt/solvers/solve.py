@@ -226,17 +226,19 @@ def check_instance(instance: object) -> None:
         )
 
 
-def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> None:
-    """Refuse values that are no time limit, seed or number of workers.
+def check_numbers(
+    time_limit: float | None, seed: int, workers: int | None, name: str = "workers"
+) -> None:
+    """Refuse values that are no time limit, seed or number of workers, by its name.
 
     Raises
     ------
     InputError
         With the name, the value and what it must be.
     """
-    for name, number in (("seed", seed), ("workers", workers)):
+    for which, number in (("seed", seed), (name, workers)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
-            raise InputError(f"{name}: must be an integer, got {quote(number)}")
+            raise InputError(f"{which}: must be an integer, got {quote(number)}")
     known = time_limit is None or isinstance(time_limit, Real)
     if not known or (time_limit is not None and not 0 <= time_limit < math.inf):
         raise InputError(
@@ -245,7 +247,7 @@ def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> N
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
-        raise InputError(f"workers: must be from 1 to {MAX_WORKERS}, got {workers}")
+        raise InputError(f"{name}: must be from 1 to {MAX_WORKERS}, got {workers}")
 
 
 def exact(place: str, value: Exact) -> Fraction:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchmarks.placement_models import price
+from benchmarks.allocation import price
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed

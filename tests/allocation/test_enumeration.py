@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import Literal
 
 import pytest
 
-from benchmarks.placement_models import assign_by_model, price
+from benchmarks.allocation import price
 from metronome_opt.allocation.occupancy import Placed
 from metronome_opt.allocation.scenario import Search
-from metronome_opt.solvers.budget import Budget
 from tests.allocation.enumeration import (
     all_places,
     cheapest,
@@ -60,18 +58,3 @@ def test_places_that_alike_nodes_make_equal_cost_the_same() -> None:
         lost, lowest = cheapest(search.free, search.occupancy())
         assert lost == 0
         assert min(prices) == pytest.approx(lowest)
-
-
-@pytest.mark.parametrize("solver", ["cpsat", "milp"])
-def test_models_prove_a_bound_between_the_best_of_all_places_and_what_they_find(
-    solver: Literal["cpsat", "milp"],
-) -> None:
-    for seed in range(6):
-        search = Search(draw_scenario(seed))
-        jobs = search.free
-        found, left, bound = assign_by_model(jobs, search.occupancy(), Budget(20), solver)
-        fewest, lowest = cheapest(jobs, search.occupancy())
-        if sum(job.worth for job in left) == fewest:
-            assert lowest <= price(found) + 1e-9
-            assert bound == pytest.approx(price(found), abs=1e-4)
-            assert set(found.placed) == {job.name for job in jobs} - {job.name for job in left}

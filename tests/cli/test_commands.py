@@ -12,7 +12,7 @@ from metronome_opt.cli.app import COMMANDS
 from metronome_opt.instance import write_instance
 from metronome_opt.schedule import read_schedule
 from tests.builders import job, network
-from tests.cli.typed import Captured, metronome, printed, row
+from tests.cli.typed import Captured, error_of, metronome, printed, row
 
 pytestmark = pytest.mark.usefixtures("two")
 GREEDY = "--solver greedy --objectives contention"
@@ -90,6 +90,30 @@ def test_names_that_look_like_markup_are_printed_as_they_are(capsys: Captured) -
     for text in (*names, "contention 0.104104"):
         assert text in out
     assert error == "wrote odd [x].json\n"
+
+
+# ------------------------------------------------------------------ allocate
+
+
+@pytest.mark.parametrize("solver", ["greedy", "cpsat"])
+def test_allocate_writes_a_schedule_that_verify_accepts(solver: str, capsys: Captured) -> None:
+    options = f"--solver {solver} --time-limit 20 --threads 1 --max-loss 2% --output s.json"
+    assert metronome(f"allocate eight-nodes {options}") == 0
+    out, error = capsys.readouterr()
+    assert f"{solver}: feasible, slowdown 1.0" in out
+    assert ("joint model: the places cost" in error) == (solver == "cpsat")
+    schedule = read_schedule("s.json")
+    assert schedule.places is not None
+    assert len(schedule.places) == 6
+    assert metronome("verify eight-nodes s.json") == 0
+    document = json.loads("".join(printed(capsys, f"allocate eight-nodes {options} --json")))
+    assert document["places"] == {job: list(nodes) for job, nodes in schedule.places.items()}
+
+
+def test_allocate_of_an_instance_chooses_slots_alone(capsys: Captured) -> None:
+    lines = printed(capsys, "allocate two.json --solver greedy")
+    assert lines[-2].startswith("2 of 2 jobs gated: ")
+    assert "is not known; choose from auto" in error_of(capsys, "allocate two.json --solver local")
 
 
 # ------------------------------------------------------------------ verify, claims, export, fit

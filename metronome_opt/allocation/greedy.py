@@ -1,0 +1,26 @@
+"""The greedy rotation of all jobs at their places, as a plan of slots: the baseline."""
+
+from __future__ import annotations
+
+from metronome_opt.instance import Instance
+from metronome_opt.presolve.components import components
+from metronome_opt.presolve.reductions import simplify_links
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.search import Search
+
+
+def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
+    """Gate jobs at their own periods, each at its cheapest offset after higher-weight jobs.
+
+    Jobs whose links have hyperperiods above the limit are not shifted, nor those that meet nobody.
+    """
+    offsets, periods = dict(instance.unshifted), dict[str, int]()
+    for part in components(simplify_links(instance).instance):
+        if part.links and not part.needs_stretch:
+            search = Search(part, time_limit=None, seed=0, workers=1, parent=budget)
+            greedy.run(search)
+            offsets |= search.named() or {}
+            periods |= {job.name: job.period for job in part.jobs}
+    return Plan(offsets, periods)

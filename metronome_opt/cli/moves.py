@@ -1,0 +1,58 @@
+"""Migrations of running jobs, which ``metronome solve --move-cost`` chooses."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from metronome_opt.allocation.moves import Move
+from metronome_opt.cluster.scenario import read_moved
+from metronome_opt.errors import InputError
+from metronome_opt.report.tables import on_nodes
+from metronome_opt.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Moves:
+    """A cluster's state after migrations, each of which may cost some seconds."""
+
+    source: Scenario
+    moves: list[Move]
+    cost_s: float
+
+    @classmethod
+    def read(cls, folder: Path, cost_s: float) -> Moves:
+        """Read the state of a cluster, and choose the migrations that pay."""
+        if not folder.is_dir():
+            raise InputError(
+                f"--move-cost: {folder} is no folder of a cluster's state; leave it out"
+            )
+        return cls(*read_moved(folder, cost_s, time.time()), cost_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the migrations as JSON."""
+        rows = [
+            {
+                "job": move.job,
+                "from": list(move.before.nodes),
+                "to": list(move.after.nodes),
+                "saves_s": round(move.saves_ms / 1000, 3),
+                "costs_s": self.cost_s,
+            }
+            for move in self.moves
+        ]
+        return {"moves": rows}
+
+    def print(self) -> None:
+        """Print a line for each migration."""
+        for move in self.moves:
+            typer.echo(
+                f"move {move.job}: {on_nodes(move.before.nodes)} -> {on_nodes(move.after.nodes)}: "
+                f"saves {move.saves_ms / 1000:.0f} s, costs {self.cost_s:g} s"
+            )
+        if not self.moves:
+            typer.echo("no move pays (jobs that state no iterations stay)")
