@@ -32,6 +32,7 @@ REPLICATIONS = 8
 """Replications between two decisions."""
 
 _LOOKS = 24  # decisions at most
+_STATED = 4  # as many replications as for so many decisions are enough to state a mean
 _CONFIDENCE = 0.98  # of each limit, by Student's distribution
 _PENALTY = 10.0  # for each unit of slowdown beyond the limit, in local search
 _REMEMBERED = 256  # plans; a search tries thousands, and asks again for the last ones alone
@@ -129,8 +130,12 @@ class PlanEvaluator:
         return np.asarray(self._replicate(plan, 1).mean(axis=0))
 
     def estimate(self, plan: Plan) -> Floats:
-        """Return the slowdown of each job in all replications of a plan, shape (jobs,)."""
-        return np.asarray(self._replicate(plan, max(1, len(self._kept(plan)))).mean(axis=0))
+        """Return the slowdown of each job in all replications of a plan, shape (jobs,).
+
+        There are enough of them to state it, if there is time.
+        """
+        looks = 1 if self._budget.stopped else _STATED
+        return np.asarray(self._replicate(plan, max(looks, len(self._kept(plan)))).mean(axis=0))
 
     def means(self, plan: Plan) -> Values:
         """Return the weighted mean slowdowns in the first replications."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(Candidates, "_fitting"), (Candidates, "_roomiest"), (PlanEvaluator, "is_harmless")],
+    [(Candidates, "_fitting"), (Candidates, "_roomiest"), (PlanEvaluator, "best")],
 )
 def test_ctrl_c_is_noticed_at_any_step(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
@@ -120,23 +121,23 @@ def test_short_time_limits_are_kept(seconds: float) -> None:
 def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = Budget()
     judged = []
-    real = PlanEvaluator.is_harmless
+    real = PlanEvaluator.best
 
-    def last(judge: PlanEvaluator, plan: Plan) -> bool:
+    def last(evaluator: PlanEvaluator, plan: Plan, others: Sequence[Plan]) -> Plan:
         judged.append(plan)
         budget.end(Stop.TIME_LIMIT)
-        return real(judge, plan)
+        return real(evaluator, plan, others)
 
-    monkeypatch.setattr(PlanEvaluator, "is_harmless", last)
+    monkeypatch.setattr(PlanEvaluator, "best", last)
     terms = SlotSearchOptions(network="fair")
     assert search_plan(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
     assert len(judged) == 1
 
 
 def test_no_job_is_changed_after_time_limit() -> None:
-    judge = PlanEvaluator(ALTERNATING, range(1))
+    evaluator = PlanEvaluator(ALTERNATING, 0, periods=40)
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
-    moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0)
-    assert descend(judge, told, Budget(), moves) != told
-    assert descend(judge, told, Budget(0), moves) == told
+    moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0, evaluator.slowdowns)
+    assert descend(evaluator, told, lambda: False, moves)
+    assert descend(evaluator, told, lambda: True, moves) == []

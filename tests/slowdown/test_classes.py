@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance, read_instance, write_instance
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.schedule import Schedule, read_schedule, write_schedule
-from metronome_opt.slowdown.descent import in_order, urgency, weight
+from metronome_opt.slowdown.classes import class_orders, follows_weights, in_order, urgency, weight
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.slowdown.simulator import PlanSimulator
@@ -84,11 +84,22 @@ def test_more_classes_are_never_worse(seed: int) -> None:
 def test_classes_by_weight_leave_none_out() -> None:
     weights = {"a": 5, "b": 9, "c": 2, "d": 5}
     crowd = network(*(job(name, 20, (0, 2, 9), weight=each) for name, each in weights.items()))
-    plan = Plan(crowd.unshifted)
-    chosen = [dict(in_order(plan, crowd.jobs, count, weight).classes) for count in (2, 3, 8)]
-    assert chosen == [{"b": 1}, {"b": 2, "a": 1, "d": 1}, {"b": 2, "a": 1, "d": 1}]
+    chosen = [dict(in_order(crowd.jobs, count, weight)) for count in (2, 3, 8)]
+    three = {"a": 1, "b": 2, "c": 0, "d": 1}
+    assert chosen == [{"a": 0, "b": 1, "c": 0, "d": 0}, three, three]
     alike = network(*(job(name, 20, (0, 2, 9)) for name in "ab"))
-    assert in_order(Plan(alike.unshifted), alike.jobs, 8, weight).classes == {}
+    assert in_order(alike.jobs, 8, weight) == {"a": 0, "b": 0}
+
+
+def test_all_orders_of_few_jobs_those_by_weight_first() -> None:
+    """Three jobs have 13 weak orders, all but one of more than one class, six of them of two."""
+    trio = network(
+        *(job(name, 20, (0, 2, 9), weight=w) for name, w in (("a", 2), ("b", 1), ("c", 1)))
+    )
+    assert [len(list(class_orders(trio, count))) for count in (1, 2, 3, 8)] == [0, 6, 12, 12]
+    orders = [follows_weights(trio.jobs, classes) for classes in class_orders(trio, 3)]
+    assert orders == sorted(orders, reverse=True)
+    assert sum(orders) == 5  # with both of "b" and "c" below "a" three, with one beside it two
 
 
 def test_short_bursts_are_urgent() -> None:
@@ -98,8 +109,7 @@ def test_short_bursts_are_urgent() -> None:
         job("b", 40, (0, 3, 9), weight=9),
         job("c", 40, (0, 3, 9), weight=4),
     )
-    chosen = in_order(Plan(trio.unshifted), trio.jobs, 3, urgency)
-    assert chosen.classes == {"b": 2, "a": 1}
+    assert in_order(trio.jobs, 3, urgency) == {"a": 1, "b": 2, "c": 0}
 
 
 def test_gated_jobs_go_first_within_their_class() -> None:

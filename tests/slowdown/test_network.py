@@ -23,8 +23,8 @@ from tests.slowdown.cases import assert_harmless, assert_sound, gated_jobs, mini
 MEETING = network(*(job(name, 42, (0, 16, 40_000)) for name in "ab"), capacity=50_000)
 """Two jobs of 210 ms, which send for 80 ms at 40 Gbit/s on a link of 50.
 
-From one beginning on each gets 25 Gbit/s, and takes 258 ms as long as they meet wholly; computing
-times that vary by 2 % part them now and then. Over TCP they part for good.
+From one beginning on each gets 25 Gbit/s, and takes 258 ms as long as they meet wholly; where they
+begin is not known. Over TCP they part for good.
 """
 
 Captured = pytest.CaptureFixture[str]
@@ -41,9 +41,11 @@ def test_jobs_that_meet_are_gated_where_links_are_shared_fairly() -> None:
     assert_sound(result)
     assert_harmless(result)
     assert gated_jobs(result) == "a b"
-    assert unshifted_ms() == pytest.approx(236.7, rel=0.02)
+    # A burst that begins d slots after the other takes 9.6 - 0.6 d slots longer, as does the other.
+    # The mean of that over all d, from 0 to 42, is 3.66 slots.
+    assert unshifted_ms() == pytest.approx(210 + 5 * 3.66, rel=0.02)
     for expected in (result.schedule.expected_ms or {}).values():
-        assert float(expected) == pytest.approx(211.3, abs=0.5)
+        assert float(expected) == pytest.approx(212, abs=1)
 
 
 def test_jobs_that_part_by_themselves_are_not_gated_over_tcp() -> None:
@@ -69,7 +71,7 @@ def test_times_are_those_of_the_network() -> None:
     fair, tcp = (iteration_times(MEETING, plan, each)["a"] for each in ("fair", "tcp"))
     assert iteration_times(MEETING, plan)["a"] == fair
     assert iteration_times(MEETING.replace(network="tcp"), plan)["a"] == tcp
-    assert float(fair) > 230
+    assert float(fair) > 220
     assert float(tcp) < 212
     schedule = solve(MEETING, objective="contention", network="tcp").schedule
     assert Times.simulated(MEETING, schedule).before["a"] == tcp
@@ -121,7 +123,7 @@ def test_further_networks_are_columns(file: str, capsys: Captured, tmp_path: Pat
     *_, unshifted, expected = map(float, shown[1].split())
     fair = float(shown[2])
     assert expected == unshifted == pytest.approx(210.3, abs=0.5)
-    assert fair > 230
+    assert fair > 220
     assert read_schedule(out).network == "tcp"
     assert main(["verify", file, str(out)]) == 0
 

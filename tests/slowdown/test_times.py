@@ -63,8 +63,8 @@ def test_very_different_periods_shorten_simulation(
         jobs = job("a", longest, (0, 20, 60)), job("b", 4, (0, 2, 60))
         instance = network(*jobs, capacity=100)
         iteration_times(instance, Plan(instance.unshifted))
-    # 50 periods of the longest and 4 seeds; a burst is 2 events, of which b has one in 4 slots.
-    assert played[0] == 50 * 4 * 2 * (1 + 40 / 4)
+    # 50 periods of the longest and 16 seeds; a burst is 2 events, of which b has one in 4 slots.
+    assert played[0] == 50 * 16 * 2 * (1 + 40 / 4)
     assert played[1] == (10 + 19) * 4 * 2 * (1 + 4000 / 4)  # 19 of 40: 200,000 of 400,400
     assert played[2] == (10 + 5) * 4 * 2 * (1 + 16000 / 4)
 
