@@ -123,6 +123,7 @@ class Engine:
         start = self.now if at is None else at
         loop.enter(self._world, job, start)
         self.assign(job, slot, start)
+        self._world.jobs[job]["retry"] = 0.0  # it begins in its slot
 
     def move(
         self, job: int, links: Mapping[str, int], *, at: float, pattern: Pattern | None = None

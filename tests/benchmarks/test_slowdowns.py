@@ -11,7 +11,7 @@ from tests.slowdown.cases import NESTED, TIGHT
 
 
 def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
-    judge = PlanEvaluator(NESTED, range(2))
+    judge = PlanEvaluator(NESTED, 0, periods=40)
     start = Plan(NESTED.unshifted)
     found = anneal(
         judge,
