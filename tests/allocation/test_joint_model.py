@@ -79,7 +79,7 @@ def test_the_least_weight_waits(solver: str) -> None:
     found, left, pool = place_by_model(search.free, search.occupancy(), solver, Budget(20))
     assert [job.name for job in left] == ["light"]
     assert pool is not None
-    assert (pool.cost, pool.bound, pool.gap) == (0, 0, 0)  # each of the others has a node
+    assert pool.cost == pool.bound == pool.gap == 0  # each of the others has a node
     assert {len(set(each.placement.nodes)) for each in found.placed.values()} == {1}
 
 

@@ -15,7 +15,7 @@ def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
     start = Plan(NESTED.unshifted)
     found = anneal(
         judge,
-        PlanEvaluator(NESTED, range(1, 2)),
+        PlanEvaluator(NESTED, 100, periods=15),
         start,
         {"a": 42, "b": 20},
         Budget(1),

@@ -159,7 +159,11 @@ def test_what_cannot_be_placed_is_one_line(
     ("line", "changes", "said"),
     [
         # A cluster without links that are used: all jobs on one node.
-        ("--time-limit 4", {"cluster": {**SWITCH, "links": [{"name": "n", "capacity": 1}]}}, "slowdown 1.0000;"),
+        (
+            "--time-limit 4",
+            {"cluster": {**SWITCH, "links": [{"name": "n", "capacity": 1}]}},
+            "slowdown 1.0000;",
+        ),
         # The best place of the sixth job that is free, or the nearest, where 4 x 80 want 100: 780.
         ("--time-limit 4 --stretch-limit 0", {}, "slowdown 1.037"),
         ("--time-limit 0", {}, "slowdown 1.074"),

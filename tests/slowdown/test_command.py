@@ -79,8 +79,9 @@ def test_loading_does_not_use_time_limit(tmp_path: Path) -> None:
 def test_most_affected_of_many_jobs_are_printed(tmp_path: Path, capsys: Captured) -> None:
     # In groups of two; only those of the last group meet unshifted, so that slots change them most.
     jobs = [
-        job(f"j{n}", 20, (0, 6, 100), links={f"l{n // 2}": 1}, ready=10 * (n % 2) if n < 40 else 0, jitter=0.0)
+        job(f"j{n}", 20, (0, 6, 100), links={f"l{n // 2}": 1}, ready=ready, jitter=0.0)
         for n in range(42)
+        for ready in [10 * (n % 2) if n < 40 else 0]
     ]
     many = network(*jobs, **{f"l{n}": 100 for n in range(21)})
     lines = solved(capsys, file_of(many, tmp_path), "--objectives", "contention")
