@@ -60,7 +60,7 @@ def allocate(
         and its bound. Slots there are chosen as by ``auto``, which decides places by the same costs
         and by simulations. Nothing worse than by ``greedy`` is returned.
     objective
-        ``slowdown`` or ``strict``, alone or with ``delay`` after it.
+        ``slowdown`` or ``strict``, alone or with ``delay`` after it, or ``completion``.
     network, stretch_limit, time_limit, stop, seed
         As of `solve`.
     max_loss
@@ -87,7 +87,7 @@ def allocate(
     names, _ = find_names(objective)
     if not are_simulated(names):
         raise InputError(
-            f"objective: must be slowdown or strict, alone or with delay after it, got "
+            f"objective: must be slowdown, strict or completion, got "
             f"{','.join(names) or quote(objective)}; `solve` minimises others at given places"
         )
     if time_limit != 0:

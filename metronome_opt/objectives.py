@@ -29,6 +29,7 @@ MIXTURE = "weighted sum"
 SLOWDOWN = "slowdown"
 DELAY = "delay"
 STRICT = "strict"
+COMPLETION = "completion"
 
 Levels = tuple[Mapping[str, int], ...]
 """Weights of jobs by name, for each of several means that are minimised one after the other."""
@@ -273,6 +274,15 @@ class _Slowdown(SimulatedObjective):
         return (weights,)
 
 
+class _Completion(SimulatedObjective):
+    """Mean time until jobs leave, weighted by priority, as mean slowdown until then."""
+
+    name, unit = COMPLETION, "iteration time over the best"
+
+    def levels(self, weights: Mapping[str, int]) -> Levels:
+        return (weights,)
+
+
 class _Delay(SimulatedObjective):
     """Mean time by which iterations take longer than the best ones, all jobs alike."""
 
@@ -299,7 +309,18 @@ class _Mixture(Objective):
     name, unit = MIXTURE, ""
 
 
-_ALL = (_Slowdown, _Delay, _Strict, _Contention, _Latency, _Stretch, _Wait, _Moves, _Cushion)
+_ALL = (
+    _Slowdown,
+    _Completion,
+    _Delay,
+    _Strict,
+    _Contention,
+    _Latency,
+    _Stretch,
+    _Wait,
+    _Moves,
+    _Cushion,
+)
 BY_NAME: dict[str, Objective] = {objective.name: objective() for objective in _ALL}
 _SUM = _Mixture()
 _GIVEN: dict[str, JobObjective] = {}
@@ -385,7 +406,7 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
 
 
 def are_simulated(names: Sequence[str]) -> bool:
-    """Return whether objectives are simulated: slowdown or strict, and perhaps delay after it.
+    """Return whether objectives are simulated: slowdown, completion, or strict, or with delay.
 
     Raises
     ------
@@ -395,9 +416,11 @@ def are_simulated(names: Sequence[str]) -> bool:
     simulated = [name for name, objective in BY_NAME.items() if objective.simulated]
     if not names or any(name not in simulated for name in names):
         return False
-    if names[0] == DELAY or list(names[1:]) not in ([], [DELAY]):
+    second = [] if names[0] == COMPLETION else [DELAY]
+    if names[0] == DELAY or list(names[1:]) not in ([], second):
         raise InputError(
-            f"objectives: {','.join(names)}: slowdown or strict comes first, alone or before delay"
+            f"objectives: {','.join(names)}: slowdown or strict comes first, alone or before "
+            "delay; completion stands alone"
         )
     return True
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Sharing
 from metronome_opt.objectives import (
+    COMPLETION,
     SLOWDOWN,
     JobObjective,
     Levels,
@@ -119,7 +120,8 @@ def solve(
         divided by their natural size (see `metronome_opt.objectives.normal`). ``"all"`` stands
         for contention, stretch, latency, cushion, wait, moves. Every solver minimises contention or
         latency, ``auto`` all objectives. What is simulated is not mixed with others: ``slowdown``,
-        or ``strict``, the slowdown of the jobs of the largest weight, then of the next, and so on;
+        or ``completion``, the weighted mean time until jobs leave, where a scenario states their
+        iterations; or ``strict``, the slowdown of the jobs of the largest weight, then of the next;
         ``delay`` may come second, the mean time by which iterations are longer than periods, all
         jobs alike. Jobs are stretched only if ``stretch`` is among the objectives, or if
         hyperperiods are too long without, or, for slowdown, as far as it pays.
@@ -274,9 +276,25 @@ def run_slowdown(
         hyperperiod=_hyperperiod(source),
         levels=levels,
         only=plan and plan(instance, budget),
+        lives_ms=_lives_ms(placed) if COMPLETION in terms.get("names", ()) else None,
         **terms,
     )
     return _with_places(result, placed, network)
+
+
+def _lives_ms(placed: Problem) -> Mapping[str, float]:
+    """Return how long each job runs at its best iteration, in ms."""
+    specs = {entry.traffic.job.name: entry.traffic.job for entry in placed.traffic}
+    lives = {}
+    for index, job in enumerate(placed.instance.jobs):
+        iterations = specs[job.name].iterations if job.name in specs else None
+        if iterations is None:
+            raise InputError(
+                f"jobs[{index}]: {job.name}: its number of iterations is not known, which "
+                "completion needs; state it in the scenario, or minimise slowdown"
+            )
+        lives[job.name] = float(iterations * placed.instance.best_ms(job))
+    return lives
 
 
 def pareto(

@@ -14,6 +14,7 @@ from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.cli.solve import Outputs, show_result
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import naming
+from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
 from metronome_opt.solving import ScenarioError
 
@@ -22,6 +23,9 @@ def allocate(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help=options.FILE)],
     solver: Annotated[str, typer.Option(help=f"One of {', '.join(ALLOCATION_SOLVERS)}.")] = "auto",
     time_limit: options.TimeLimit = DEFAULT_TIME_LIMIT,
+    objective: Annotated[
+        str, typer.Option(help="What to minimise: slowdown, strict, or completion.")
+    ] = SLOWDOWN,
     seed: options.Seed = 0,
     threads: options.Workers = None,
     network: options.Network = None,
@@ -45,6 +49,7 @@ def allocate(
         result = run_solver(
             source,
             solver,
+            objective,
             network=network,
             stretch_limit=stretch_limit,
             max_loss=max_loss,

@@ -40,8 +40,9 @@ def solve(
         list[str],
         typer.Option(
             metavar="NAMES",
-            help="What to optimise: slowdown, or strict, heavier jobs first, with ,delay after it "
-            "for the delay of all jobs alike; or, most important first and separated by commas, of "
+            help="What to optimise: slowdown; completion, until jobs leave; or strict, heavier "
+            "jobs first, with ,delay after it for the delay of all jobs alike; or, most important "
+            "first and separated by commas, of "
             f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md; or a weighted sum, "
             "contention=1/2,wait=1/2.",
         ),

@@ -99,10 +99,10 @@ class _Use(NamedTuple):
         return max(share for _, share in self.bursts)
 
 
-def slowdown_bound(instance: Instance) -> Bound:
+def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bound:
     """Return the best bound that loads and pairs prove, but for rounding.
 
-    It is at least that of all jobs alone.
+    It is at least that of all jobs alone, and no more if jobs leave.
     """
     none: Mapping[_Place, Fraction] = FrozenDict()
     alone = {
@@ -115,7 +115,7 @@ def slowdown_bound(instance: Instance) -> Bound:
     weights = {job.name: own[job.name] * instance.over_best(job) for job in instance.jobs}
     # A job of weight 0 may be as slow as one likes.
     fastest = {name: 1 / alone[name] if weight else Fraction(0) for name, weight in weights.items()}
-    constraints = _constraints(instance, fastest)
+    constraints = {} if until_jobs_leave else _constraints(instance, fastest)
     candidates = (none, _prices(weights, fastest, constraints))
     return max(
         (_proved(weights, sum(own.values()), alone, constraints, each) for each in candidates),

@@ -9,7 +9,7 @@ from functools import cache
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.objectives import DELAY, SLOWDOWN, STRICT, Levels, simulated_levels
+from metronome_opt.objectives import COMPLETION, DELAY, SLOWDOWN, STRICT, Levels, simulated_levels
 from metronome_opt.records import FrozenDict
 from metronome_opt.result import Event, Level, Result, Simulated, Stop
 from metronome_opt.slowdown.bound import Bound, slowdown_bound
@@ -31,6 +31,11 @@ from metronome_opt.solvers.solve import (
 )
 from metronome_opt.verify import Evaluation, evaluate
 
+_UNTIL_JOBS_LEAVE = (
+    "iteration times and slowdown are means until each job leaves, after its iterations; what is "
+    "minimised is the weighted mean time until then"
+)
+
 
 def solve_slowdown(
     arguments: Arguments,
@@ -43,6 +48,7 @@ def solve_slowdown(
     names: Sequence[str] = (SLOWDOWN,),
     levels: Levels | None = None,
     only: Plan | None = None,
+    lives_ms: Mapping[str, float] | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
@@ -56,6 +62,8 @@ def solve_slowdown(
         Weights in the means that are minimised instead of those of the objectives.
     only
         A plan that groups of jobs follow or not; None for a search.
+    lives_ms
+        How long jobs run at their best iterations, for completion; None for other objectives.
     arguments, stretch_limit, network, cushion_slots, max_loss
         As of `metronome_opt.solve`.
 
@@ -84,8 +92,9 @@ def solve_slowdown(
         levels=levels or simulated_levels(names, weights),
         classes=instance.traffic_classes if only is None else 1,
         tries_start_only=only is not None,
+        lives_ms=lives_ms,
     )
-    bound = slowdown_bound(instance)
+    bound = slowdown_bound(instance, until_jobs_leave=lives_ms is not None)
     minimum = minimum_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
         return _not_simulated(arguments, options, bound, math.ceil(minimum))
@@ -209,7 +218,7 @@ def _simulated(
         expected_ms=expected,
         patterns=outcome.patterns,
     )
-    stated = [SLOWDOWN if name == STRICT else name for name in names]
+    stated = [name if name == DELAY else SLOWDOWN for name in names]
     simulated = Simulated(
         unshifted_ms={
             job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
@@ -225,7 +234,11 @@ def _simulated(
         solve_s=schedule.runtime_s,
         trajectory=tuple(trajectory),
         levels=tuple(Level(name, schedule.objectives[name], proved) for name in stated),
-        notes=(*([_by_weight(instance, times)] if STRICT in names else []), *unknown),
+        notes=(
+            *([_by_weight(instance, times)] if STRICT in names else []),
+            *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
+            *unknown,
+        ),
         simulated=simulated,
     )
 
