@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 
+from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import COMPLETION, DELAY, SLOWDOWN, STRICT, Levels, simulated_levels
@@ -21,6 +22,7 @@ from metronome_opt.slowdown.plan_search import (
     minimum_time,
     search_plan,
 )
+from metronome_opt.slowdown.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     Arguments,
@@ -31,6 +33,8 @@ from metronome_opt.solvers.solve import (
 )
 from metronome_opt.verify import Evaluation, evaluate
 
+_ROBUSTNESS_SEEDS = range(400_000, 400_008)  # that no search uses
+_MAX_JITTER = 0.3  # of which computing times stay above 0
 _UNTIL_JOBS_LEAVE = (
     "iteration times and slowdown are means until each job leaves, after its iterations; what is "
     "minimised is the weighted mean time until then"
@@ -237,10 +241,39 @@ def _simulated(
         notes=(
             *([_by_weight(instance, times)] if STRICT in names else []),
             *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
+            *_robustness(instance.at_patterns(outcome.patterns), plan, options, arguments.budget),
             *unknown,
         ),
         simulated=simulated,
     )
+
+
+def _robustness(
+    instance: Instance, plan: Plan, options: SlotSearchOptions, budget: Budget
+) -> list[str]:
+    """Return up to which jitter a plan pays, as text; nothing without windows, classes or time."""
+    if not (plan.periods or plan.classes) or budget.stopped:
+        return []
+    free, pays = Plan(instance.unshifted), 1.0
+    largest = max(jitter_or_default(job.jitter) for job in instance.jobs)
+    for factor in (2.0, 4.0):
+        simulator = PlanSimulator(
+            instance,
+            _ROBUSTNESS_SEEDS,
+            network=options.network,
+            jitter_factor=factor,
+            threads=options.threads,
+            levels=options.levels,
+        )
+        enough = budget.remaining is None or budget.remaining > 2 * simulator.events / EVENTS_PER_S
+        if not enough or factor * largest > _MAX_JITTER:
+            break
+        gated, ungated = (simulator.value(simulator.slowdowns(each)) for each in (plan, free))
+        if gated >= ungated:
+            text = f"this pays up to {pays:g} times the stated jitter; at {factor:g} times the "
+            return [f"{text}slowdown is {gated:.4f}, with no job gated {ungated:.4f}"]
+        pays = factor
+    return [f"this pays up to {pays:g} times the stated jitter at least"] if pays > 1 else []
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
