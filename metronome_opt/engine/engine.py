@@ -153,8 +153,11 @@ class Engine:
             When the next iteration is planned to begin, in ms.
         """
         row = self._world.jobs[job]
+        is_held = row["stage"] == world.HELD
         if slot is None:
             row["period"] = 0.0
+            if is_held:
+                loop.wait_for(self._world, job, self.now)
             return
         row["period"] = slot.period_ms
         waits = row["stage"] == world.WAITING
@@ -171,6 +174,20 @@ class Engine:
         row["retry"] = -1.0
         if waits:
             loop.wait_for(self._world, job, max(self.now, start))
+        if is_held:
+            self._hold(job)
+
+    def _hold(self, job: int) -> None:
+        """Let a burst that waits begin in the first of new slots that it is not late for."""
+        row = self._world.jobs[job]
+        segment = self._world.segments[int(row["first_segment"] + row["segment"])]
+        begin = float(row["due"] + (segment["due"] if row["paced"] else 0.0))
+        missed = math.ceil((self.now - row["cushion"] - begin) / row["period"])
+        passed = max(0, missed) * float(row["period"])
+        row["due"] += passed
+        row["planned"] += passed
+        row["retry"] = 0.0
+        loop.wait_for(self._world, job, max(self.now, begin + passed))
 
     def classify(self, job: int, traffic_class: int) -> None:
         """Let a job send in a traffic class from its next burst on."""
@@ -215,6 +232,8 @@ class Engine:
         left += float((rest["volume"][bursts] / rest["rate"][bursts]).sum())
         if row["stage"] == world.COMPUTING:
             return float(row["key"]) + left - float(rest["compute"][0])
+        if row["stage"] == world.HELD:
+            return self.now + left - float(rest["compute"][0])
         left -= float(rest["compute"][0] + rest["volume"][0] / rest["rate"][0])
         under_way = row["left"] - max(row["rate"], 0.0) * (self.now - row["since"])
         return self.now + left + float(under_way / rest["rate"][0])

@@ -1,8 +1,9 @@
 """Simulation of plans: iteration times of the jobs of an instance.
 
-Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. A job that is
-not gated begins anywhere in its period: where bursts of free jobs fall is not known, and where
-their computing times hardly vary they stay there for hundreds of iterations.
+Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. A job begins
+anywhere in its period: where bursts of free jobs fall is not known, and where their computing times
+hardly vary they stay there for hundreds of iterations. Gated jobs are told their slots a period of
+the longest job later: slots that jobs do not find into from where they are bring little.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ Values = tuple[float, ...]
 
 _CLOCK_MS = 1.0
 """By up to this the clock of a job is wrong; NTP in a local network keeps within it."""
+
+FIRST_CUSHION = 0.02
+"""The share of its period by which a job may be late for its first slot and yet take it."""
 
 _MIN_ITERATIONS = 5  # of a job that leaves, in a simulation
 _MAX_SLOWDOWN = 20.0  # of a job that leaves: what takes longer is broken off
@@ -211,20 +215,30 @@ class PlanSimulator:
         draw = np.random.default_rng(seed)
         wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(runners))
         phases = draw.uniform(0.0, 1.0, len(runners))
+        slots: list[tuple[int, float, Slot]] = []
         for index, job in enumerate(self.instance.jobs):
             slot, at = None, float(plan.offsets[job.name] * slot_ms)
             if job.name in plan.periods:
                 at = max(0.0, at + self.jitter_factor * wrong[index])
+                period_ms = float(plan.periods[job.name] * slot_ms)
                 bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
                 slot = Slot(
-                    period_ms=float(plan.periods[job.name] * slot_ms),
-                    cushion_ms=0.0,
+                    period_ms,
+                    cushion_ms=FIRST_CUSHION * period_ms,
                     lateness=Lateness.YIELD,  # as real jobs do
                     bursts_ms=tuple(bursts),
                 )
-            elif runners[index].pattern.jitter:
+            if runners[index].pattern.jitter:
+                if slot is not None:
+                    slots.append((index, at, slot))
+                    slot = None
                 at += phases[index] * self._own[index]
             engine.enter(index, job.links, at=at, slot=slot)
+        if slots:  # jobs run when they are told their slots
+            engine.run(float(self._own.max()))
+        for index, at, slot in slots:
+            ready = engine.can_start(index)
+            engine.assign(index, slot, ready + (at - ready) % slot.period_ms)
         return engine
 
 

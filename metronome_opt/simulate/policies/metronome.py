@@ -27,10 +27,10 @@ from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, Trai
 from metronome_opt.slowdown.evaluator import MAX_LOSS
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import PERIODS, SlotSearchOptions, search_plan
+from metronome_opt.slowdown.simulator import FIRST_CUSHION
 from metronome_opt.solvers.budget import Budget
 
 _MAX_EVENTS = 1_000_000  # simulated in the search for a plan: about two seconds
-_TOLERANCE = 0.02  # of a period: by so much a job may be late for its first window
 _FIRST_SEED = 300_000  # that no search uses
 
 
@@ -180,7 +180,7 @@ class Metronome(Default):
                 self._windows[index] = period, start
                 slot = Slot(
                     period_ms=float(period * SLOT_MS),
-                    cushion_ms=_TOLERANCE * period * SLOT_MS,
+                    cushion_ms=FIRST_CUSHION * period * SLOT_MS,
                     lateness=Lateness.YIELD,
                     bursts_ms=group.bursts_ms(index),
                 )
