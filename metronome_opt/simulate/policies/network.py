@@ -32,13 +32,13 @@ class Mltcp(Nearest):
     of windows at once, in proportion, as the paper's own analysis has it, and in 16 steps over an
     iteration. A burst that meets no other sends as under the other policies.
 
+    Source: MLTCP (arXiv 2402.09589, HotNets 2024); the constants are those of an author's model of
+    it in ns-3.
+
     Parameters
     ----------
     slope, intercept
         Share of a burst, as `Growth` has it.
-
-    Source: MLTCP (arXiv 2402.09589, HotNets 2024); the constants are those of an author's model of
-    it in ns-3.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Crux(Nearest):
     traffic needs on its slowest link. It is corrected by `first_gain` over the job that sends for
     the longest time. Jobs have a class of their own each as far as there are enough.
 
+    Source: Crux (SIGCOMM 2024, doi 10.1145/3651890.3672239). Left out: paths, since there is one,
+    and profiling.
+
     Parameters
     ----------
     levels
         Traffic classes.
-
-    Source: Crux (SIGCOMM 2024, doi 10.1145/3651890.3672239). Left out: paths, since there is one,
-    and profiling.
     """
 
     def __init__(self, seed: int, *, levels: Annotated[int, Field(ge=1, le=1024)] = 8) -> None:
