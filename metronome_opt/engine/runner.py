@@ -109,7 +109,6 @@ def alone_ms(instance: Instance, job: Job) -> Fraction:
 class Lateness(IntEnum):
     """Behaviour of a late job, mostly beyond its cushion; see `kernels.fluid.slots`."""
 
-    SLIDE = world.SLIDE
     HOLD = world.HOLD
     YIELD = world.YIELD
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.instance import Instance, Job
-from metronome_opt.simulate.policies.network import Mltcp
+from metronome_opt.simulate.policies.network import GROWTH
 from tests.simulate.runs import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHARINGS = st.sampled_from(("fair", "strict", "weighted", "tcp"))
-GROWTHS = st.sampled_from((None, Mltcp.growth))
+GROWTHS = st.sampled_from((None, GROWTH))
 DRAWN = assigned(crowded(fixed=False))
 ITERATIONS = 3
 SLACK = 1e-9

@@ -50,7 +50,7 @@ def test_clock_is_set_when_off_by_more_than_the_cushion(seed: int) -> None:
         (times,) = finish(engine)
         return engine, times
 
-    _, free = drifting(math.inf, 3)
+    _, free = drifting(10.0, 3)
     drift = 120 / free[0] - 1
     engine, times = drifting(1.0, 200)
     begins = [sum(times[:index]) for index in range(len(times))]
@@ -117,9 +117,8 @@ def test_bursts_wait_for_slots_and_iterations_do_not(lateness: Lateness) -> None
 @pytest.mark.parametrize(
     ("lateness", "times"),
     [
-        (Lateness.SLIDE, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
         (Lateness.YIELD, [100, 120, 130, 130, 130]),  # all made up for
-        (Lateness.HOLD, [100, 126, 130, 130, 130]),
+        (Lateness.HOLD, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
     ],
 )
 def test_late_job_catches_up_in_idle_time(lateness: Lateness, times: list[float]) -> None:

@@ -42,12 +42,11 @@ def test_schedule_of_another_instance_is_refused(
 @pytest.mark.parametrize(
     ("slot", "of_a", "of_c"),
     [
-        # In slots of 110: late by 10 for the second, on time for the third, at 220.
-        (Slot(110, 30, Lateness.YIELD), [120, 100, 110, 110, 100], [110] * 4 + [100]),
+        # In slots of 110: late by 10 for the second, on time for the third, at 220, early by 10 for
+        # the fourth; by 20 for the fifth, which waits. c is early by 10 and 20, and so on.
+        (Slot(110, 10, Lateness.YIELD), [120, 100, 100, 120, 100], [100, 120, 100, 120, 100]),
         # Ends at 120, 20 after its slot: the next begins at 200.
         (Slot(100, 10, Lateness.YIELD), [200, 100, 100, 100, 100], [100] * 5),
-        # From 120 on every 110 ms, rather than catching up.
-        (Slot(110, 5, Lateness.SLIDE), [120, 110, 110, 110, 100], [110] * 4 + [100]),
         # a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150.
         (Slot(100, 10, Lateness.HOLD), [120, 100, 100, 100, 100], [120, 100, 100, 100, 100]),
     ],
@@ -70,6 +69,13 @@ def test_late_job_follows_its_lateness_rule(
         iterations=[5, 5, 1],
     )
     assert finish(engine)[:2] == [of_a, of_c]
+
+
+def test_early_job_waits_only_beyond_its_cushion() -> None:
+    """Of 103 ms it needs 100: 3 and 6 ms early it begins at once, of 9 ms it waits for all."""
+    pattern = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)
+    slot = Slot(103, 7, Lateness.HOLD)
+    assert finish(running(pattern, slots=[slot], iterations=7)) == [[100, 100, 109] * 2 + [100]]
 
 
 def test_iterations_with_jitter_begin_in_their_slots() -> None:

@@ -54,7 +54,7 @@ def grow(world: World, job: int) -> None:
     end = segment.before + segment.volume
     step = world.segments[row.first_segment + row.segments - 1].before / STEPS
     row.step = max(row.step, int((end - still_left(world, job)) / step))
-    row.share = row.base * (clock.slope * row.step / STEPS + clock.intercept)
+    row.share = row.base * (clock.slope * (row.step + 0.5) / STEPS + clock.intercept)
     row.left_then = end - (row.step + 1) * step
 
 

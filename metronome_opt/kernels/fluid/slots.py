@@ -1,11 +1,10 @@
 """Rules by which a job keeps its slot, or finds another if it has lost it.
 
-A job with a slot begins its iterations at planned times, one period apart. One that is early waits.
-It goes by its own clock, which may be fast or slow; the controller sees by the true one when it
-really begins. Off by no more than its cushion, it is left alone. If it is early by more, its clock
-is set, and it waits. If it is late by more, it is re-phased in one of three latenesses:
+A job with a slot begins its iterations at planned times, one period apart. It goes by its own
+clock, which may be fast or slow; the controller sees by the true one when it really begins. Off by
+no more than its cushion, it is left alone and begins when it is ready. If it is early by more, it
+waits, and its clock is set. If it is late by more, it is re-phased by one of two rules:
 
-- ``SLIDE``: it begins at once, and its plan moves with it, away from those of the others;
 - ``HOLD``: it begins at once, and its whole group's plan moves with it: the others wait once, so
   that all keep in step;
 - ``YIELD``: it stops and waits for its next slot, so that no other job is disturbed.
@@ -28,7 +27,7 @@ from __future__ import annotations
 import math
 
 from metronome_opt.kernels.compiling import inner
-from metronome_opt.kernels.fluid.world import HOLD, YIELD, World
+from metronome_opt.kernels.fluid.world import YIELD, World
 
 LATEST = 0.25
 """The share of a period beyond which a late job that yields lets go of its slots."""
@@ -48,8 +47,8 @@ def next_start(world: World, job: int) -> float:
     row.planned += row.period
     if row.paced:
         return now
-    _take_part(world, job, 0.0)
-    start: float = max(now, row.due)
+    _take_part(world, job, -row.cushion)  # a job that is early by no more does not wait
+    start: float = now if row.due - now <= row.cushion else row.due
     off = start - row.planned
     if abs(off) <= row.cushion:
         return start
@@ -59,9 +58,8 @@ def next_start(world: World, job: int) -> float:
         row.due = row.planned
         start = max(now, row.planned)
     else:
-        if row.lateness == HOLD:
-            world.shifts[row.group] += off
-            row.seen = world.shifts[row.group]
+        world.shifts[row.group] += off
+        row.seen = world.shifts[row.group]
         row.planned = start
         row.due = start
     return start
@@ -89,9 +87,8 @@ def burst_start(world: World, job: int, at: float) -> float:
     late = start - (row.planned + at) - row.cushion
     if late <= 0.0:
         return start
-    if row.lateness == HOLD:
-        world.shifts[row.group] += late
-        row.seen = world.shifts[row.group]
+    world.shifts[row.group] += late
+    row.seen = world.shifts[row.group]
     row.planned += late
     row.due = row.planned
     return start

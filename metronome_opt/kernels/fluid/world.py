@@ -22,7 +22,7 @@ AWAY, WAITING, COMPUTING, BURSTING, HELD = range(5)
 """Stages of a job: not in the cluster, held back for its slot, computing, sending, held back with a
 burst that is ready."""
 
-SLIDE, HOLD, YIELD = range(3)
+HOLD, YIELD = range(2)
 """What a job does that is late beyond its cushion; `slots.py` says what they mean."""
 
 _I, _F = np.int64, np.float64

@@ -16,7 +16,7 @@ from metronome_opt.verify import evaluate
 
 _CANDIDATES = 12  # placements that CASSINI evaluates
 
-_DRIFT = 0.05  # of a period: deviation that CASSINI does not correct
+_DRIFT = Fraction(1, 20)  # of a period: deviation that CASSINI does not correct
 _EFFORT = 1  # rounds of its search on each link
 
 
@@ -139,8 +139,15 @@ class Cassini(Default):
     Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
     mean is over the links that the new job shares. No priorities.
 
+    A shift delays one iteration of a job, which then runs freely. A job that is early by more than
+    5 % of its period waits; one that is late by more gets a new shift, as do all that were shifted
+    with it. They wait once, by as much as it is late. If it waited for its next turn instead, that
+    would cost nearly an iteration each time. Jobs run without shifts if the best ones leave more
+    than 5 % of the capacity of a link unserved: there, they would be late in every iteration.
+
     Source: CASSINI (arXiv 2308.00852), algorithm 2. Not of the paper: the candidates, which are
-    those of the other policies here; and at most 24 jobs around the new one are shifted together.
+    those of the other policies here; idle time for common periods; the limit of what shifts leave
+    unserved; and at most 24 jobs around the new one are shifted together.
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
@@ -156,25 +163,29 @@ class Cassini(Default):
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Shift all jobs around those that came, and around those that left."""
-        groups = (ContentionGroup.of(state, members) for members in state.changed(came, left))
-        return [order for rivals in groups if rivals is not None for order in _shift(state, rivals)]
+        orders = []
+        for members in state.changed(came, left):
+            shifted = _shift(state, ContentionGroup.of(state, members))
+            orders += [shifted.get(i, Order(i, None, state.can_start(i))) for i in members]
+        return orders
 
 
-def _shift(state: SimState, rivals: ContentionGroup) -> list[Order]:
-    shifts = shifts_of(rivals.instance, _EFFORT)
-    offsets = [shifts.offsets[job.name] for job in rivals.instance.jobs]
-    reports = evaluate(rivals.instance, shifts.offsets).links
-    # A late job goes back to its slot, but not where bursts have to overlap: jobs are usually late
-    # there, and to wait for the next slot each time would cost more than the overlap.
-    compatible = all(report.score == 1 for report in reports if report.jobs > 1)
-    lateness = Lateness.YIELD if compatible else Lateness.SLIDE
+def _shift(state: SimState, rivals: ContentionGroup | None) -> dict[int, Order]:
+    """Return orders by index; none if shifts do not make the jobs compatible."""
+    if rivals is None:
+        return {}
+    shifts = shifts_of(rivals.instance, _EFFORT).offsets
+    reports = evaluate(rivals.instance, shifts).links
+    if any(report.score < 1 - _DRIFT for report in reports if report.jobs > 1):
+        return {}
     group = state.engine.new_group()
-    orders = []
-    starts = rivals.starts(offsets)
-    for member, job, start in zip(rivals.members, rivals.instance.jobs, starts, strict=True):
+    orders = {}
+    jobs = rivals.instance.jobs
+    starts = rivals.starts([shifts[job.name] for job in jobs])
+    for member, job, start in zip(rivals.members, jobs, starts, strict=True):
         period_ms = float(job.period * rivals.instance.slot_ms)
-        slot = Slot(period_ms, cushion_ms=_DRIFT * period_ms, lateness=lateness, group=group)
-        orders.append(Order(member, slot, start))
+        slot = Slot(period_ms, float(_DRIFT * period_ms), Lateness.HOLD, group)
+        orders[member] = Order(member, slot, start)
     return orders
 
 
