@@ -9,7 +9,7 @@ import pytest
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
-from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.engine.conditions import JITTER
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.nodes import Resources
@@ -29,7 +29,7 @@ def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
     free.free[:, 1] = 2, 2, 1, 0
     each = Resources(cpu_millicores=1)
     one, new = (Demand(name, 2, each, lambda _: pattern(10, 90), 100.0) for name in ("one", "new"))
-    occupancy = Occupancy(free, [], Meetings("fair"), Outlook())
+    occupancy = Occupancy(free, [], Meetings("fair"))
     occupancy.add(Placed(one, free.placement(["node-00", "node-01"], one)))
     best = occupancy.best(new)
     assert best is not None
