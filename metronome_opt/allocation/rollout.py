@@ -67,7 +67,8 @@ class Arrivals:
         """Draw jobs to come, each with the time until then, in order.
 
         Jobs and times between two of them are drawn with replacement; none from fewer than two.
-        Times are longer if jobs would ask for more than some GPUs can do for ever.
+        Their mean is as unsure as that of so many times between jobs that come at random, and no
+        shorter than some GPUs need for what jobs ask.
         """
         draw = random.Random(f"{seed} {len(self._seen)}")  # noqa: S311 (nothing is kept secret)
         times = sorted(at for at, _ in self._seen)
@@ -75,11 +76,12 @@ class Arrivals:
         if not gaps:
             return []
         asked = fmean(job.gpus * self.length_ms(job) for _, job in self._seen)
-        can_do = gpus * fmean(gaps)
-        factor = max(1.0, asked / can_do) if can_do else 1.0
+        rate = draw.gammavariate(len(gaps), 1) / len(gaps)  # of so few gaps a mean is not sure
+        mean = max(fmean(gaps) / rate, asked / max(1, gpus))
+        factor = mean / fmean(gaps) if sum(gaps) else 0.0
         found, now = list[tuple[float, Demand]](), 0.0
         while len(found) < _MAX_ARRIVALS:
-            now += factor * draw.choice(gaps)
+            now += factor * draw.choice(gaps) if factor else mean
             if now > until_ms:
                 break
             _, job = draw.choice(self._seen)
@@ -88,10 +90,10 @@ class Arrivals:
 
 
 class Choice(NamedTuple):
-    """A choice for a job: its placement now, or the job whose departure it waits for."""
+    """A choice for a job: its placement, and the job whose departure it waits for; None: now."""
 
-    placement: Placement | None = None
-    waits_for: str = _ANY
+    placement: Placement
+    waits_for: str | None = None
 
 
 class Rollouts:
@@ -129,7 +131,7 @@ class Rollouts:
         A choice has to gain more than `MIN_GAIN`, by a one-sided limit of 95 %. Hopeless ones are
         dropped after a few samples.
         """
-        met = {placed for each in choices if each.placement for placed in self._met(each.placement)}
+        met = {name for each in choices for name in self._met(each.placement)}
         self._start.know_losses(met)
         least = MIN_GAIN * self._job.worth * self._length(self._job)
         gains: dict[int, list[float]] = {index: [] for index in range(1, len(choices))}
@@ -160,13 +162,12 @@ class Rollouts:
     def _value(self, choice: Choice, number: int) -> float:
         """Return the weighted sum of the ends of all jobs under a choice in one sample."""
         world = self._start.copy()
-        world.queue = [_Queued(job, _ANY, index) for index, job in enumerate(self._before)]
-        if choice.placement is None:
-            world.queue.append(_Queued(self._job, choice.waits_for, len(world.queue)))
-        else:
+        waiting = [_Queued(job, _ANY) for job in self._before]
+        if choice.waits_for is None:
             world.place(Placed(self._job, choice.placement))
-        first = len(world.queue)
-        world.queue += [_Queued(job, None, first + index) for index, job in enumerate(self._after)]
+        else:
+            waiting.append(_Queued(self._job, choice.waits_for, choice.placement))
+        world.queue = [*waiting, *(_Queued(job) for job in self._after)]
         gpus = int(world.occupancy.room.total[:, 0].sum())
         arrivals = self._arrivals.sample(f"{self._seed} {number}", self._length(self._job), gpus)
         return world.run(arrivals)
@@ -174,11 +175,21 @@ class Rollouts:
 
 @dataclass
 class _Queued:
-    """A waiting job, and the departure that it waits for; None if it starts once it fits."""
+    """A waiting job.
+
+    Attributes
+    ----------
+    waits_for
+        The job whose departure it waits for; None if it starts once it fits.
+    placement
+        Where it starts then, if there is still room; at its nearest place otherwise.
+    fits_since_ms
+        Since when it could have started.
+    """
 
     job: Demand
-    waits_for: str | None
-    number: int
+    waits_for: str | None = None
+    placement: Placement | None = None
     fits_since_ms: float | None = None
 
 
@@ -255,14 +266,13 @@ class _World:
     def run(self, arrivals: Sequence[tuple[float, Demand]]) -> float:
         """Return the sum of weight times end over all jobs."""
         self._start_queued()
-        coming, number = deque(arrivals), len(self.queue)
+        coming = deque(arrivals)
         for _ in range(_MAX_EVENTS):
             end = self._next_end()
             if coming and coming[0][0] <= end:
                 self._now, job = coming.popleft()
-                number += 1
-                self.queue.append(_Queued(job, None, number))
-                self.queue.sort(key=lambda each: (-each.job.weight, each.number))
+                self.queue.append(_Queued(job))
+                self.queue.sort(key=lambda each: -each.job.weight)
                 self._start_queued(job)
             elif math.isfinite(end):
                 self._leave()
@@ -323,7 +333,10 @@ class _World:
         That is for as long, until the next departure, as what the start costs: who knows nothing
         of the future never pays more than twice what is best ("ski rental").
         """
-        job, room = waiting.job, self.occupancy.room
+        job, room, placement = waiting.job, self.occupancy.room, waiting.placement
+        if placement is not None and room.holds(placement.nodes, job.each):
+            self.place(Placed(job, placement))
+            return True
         placement = room.nearest(job) if room.may_hold(job) else None
         if placement is None:
             return False

@@ -99,9 +99,9 @@ def decide_starts(
     return decisions
 
 
-def _nearest(job: Demand, occupancy: Occupancy, after_ms: float = 0.0) -> Start | None:
+def _nearest(job: Demand, occupancy: Occupancy) -> Start | None:
     placement = occupancy.room.nearest(job) if occupancy.room.may_hold(job) else None
-    return None if placement is None else occupancy.start(job, placement, after_ms)
+    return None if placement is None else occupancy.start(job, placement)
 
 
 def _choices(
@@ -118,7 +118,7 @@ def _choices(
     return [
         (now, Choice(now.placement)),
         *((start, Choice(start.placement)) for start in places[:_PLACES]),
-        *((start, Choice(waits_for=name)) for start, name in later[:_DEPARTURES]),
+        *((start, Choice(start.placement, name)) for start, name in later[:_DEPARTURES]),
     ]
 
 
@@ -136,7 +136,7 @@ def _places(job: Demand, occupancy: Occupancy) -> list[Start]:
 def _later(
     job: Demand, occupancy: Occupancy, limit: float | None = None
 ) -> Iterator[tuple[Start, str]]:
-    """Yield the nearest places after each of the next departures, with the job that leaves last.
+    """Yield the cheapest places after each of the next departures, with the job that leaves last.
 
     None that costs `limit` for the wait alone.
     """
@@ -147,6 +147,6 @@ def _later(
         if limit is not None and job.worth * after_ms >= limit:
             return
         later.remove(each.job.name)
-        start = _nearest(job, later, after_ms)
+        start = later.best(job, after_ms) if later.room.may_hold(job) else None
         if start is not None:
             yield start, each.job.name
