@@ -78,8 +78,8 @@ class Room:
     def take(self, nodes: Iterable[str], each: Resources, sign: int = -1) -> None:
         """Take the resources of tasks on nodes."""
         vector = sign * np.array(each.vector, dtype=np.int64)
-        for node in nodes:
-            self.free[self._index[node]] += vector
+        for node, count in Counter(nodes).items():
+            self.free[self._index[node]] += count * vector
 
     def release(self, nodes: Iterable[str], each: Resources) -> None:
         """Give the resources of tasks on nodes back."""
@@ -168,14 +168,19 @@ class Room:
         room = self._usable(job)
         rooms = np.bincount(self._rack_of, room)
         whole = [at for at in np.argsort(rooms, kind="stable") if rooms[at] >= job.tasks]
-        places = [
-            _fewest({self._names[node]: int(room[node]) for node in self._racks[at]}, job.tasks)
-            for at in whole[:_WHOLE_RACKS]
-        ]
-        for nodes in sorted(places, key=lambda nodes: len(set(nodes))):
-            placement = self.allowed(tuple(sorted(nodes)), job)
-            if placement is not None:
-                return placement
+        best: Sequence[str] = ()
+        fewest = job.tasks + 1
+        for at in whole[:_WHOLE_RACKS]:
+            counts = room[self._racks[at]].tolist()
+            if -(-job.tasks // max(counts)) >= fewest:
+                continue
+            names = (self._names[node] for node in self._racks[at])
+            nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
+            if len(set(nodes)) < fewest:
+                best, fewest = nodes, len(set(nodes))
+        placement = self.allowed(tuple(sorted(best)), job) if best else None
+        if placement is not None:
+            return placement
         return min(self.candidates(job), key=distance, default=None)
 
     def candidates(self, job: Demand, limit: int = 64) -> list[Placement]:

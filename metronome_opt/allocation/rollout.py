@@ -33,7 +33,7 @@ MIN_GAIN = 0.005
 _STAGES = {6: 2.015, 12: 1.796, 24: 1.714}  # samples: quantile 0.95 of Student's t
 _MAX_SEEN = 256  # the last jobs
 _MAX_ARRIVALS = 12  # of a sample
-_MAX_EVENTS = 200  # of a sample, departures included
+_MAX_EVENTS = 100  # of a sample, departures included
 _FIRST_TO_LEAVE = 16  # jobs whose losses count from the beginning, beside those met
 _ANY = ""  # departure
 
@@ -110,6 +110,8 @@ class Rollouts:
         decided about later.
     arrivals
         The jobs seen so far.
+    may_wait
+        Whether later jobs wait for better places.
     """
 
     def __init__(
@@ -120,10 +122,12 @@ class Rollouts:
         after: Sequence[Demand],
         arrivals: Arrivals,
         seed: int,
+        *,
+        may_wait: bool,
     ) -> None:
         self._job, self._before, self._after = job, before, after
         self._arrivals, self._seed = arrivals, seed
-        self._start = _World(occupancy, arrivals.expected_ms)
+        self._start = _World(occupancy, arrivals.expected_ms, may_wait=may_wait)
 
     def best(self, choices: Sequence[Choice]) -> int:
         """Return the index of the best choice: the first, unless another one is surely better.
@@ -210,9 +214,9 @@ class _Progress:
 class _World:
     """A cluster whose jobs progress as a fluid."""
 
-    def __init__(self, occupancy: Occupancy, unknown_ms: float) -> None:
+    def __init__(self, occupancy: Occupancy, unknown_ms: float, *, may_wait: bool) -> None:
         self.occupancy = occupancy
-        self._unknown_ms = unknown_ms
+        self._unknown_ms, self._may_wait = unknown_ms, may_wait
         self.queue: list[_Queued] = []
         self._now = self._total = 0.0
         self._progress = {
@@ -348,7 +352,7 @@ class _World:
         for name, (own, others) in losses.items():
             together = min(length, self._progress[name].end_ms - self._now)
             cost += together * (job.worth * own + self.occupancy.placed[name].job.worth * others)
-        if job.worth * (self._next_end() - waiting.fits_since_ms) < cost:
+        if self._may_wait and job.worth * (self._next_end() - waiting.fits_since_ms) < cost:
             return False
         self.place(placed, losses)
         return True

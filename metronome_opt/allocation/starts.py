@@ -16,9 +16,9 @@ from metronome_opt.allocation.occupancy import Occupancy, Placed, Start
 from metronome_opt.allocation.rollout import MIN_GAIN, Arrivals, Choice, Rollouts
 from metronome_opt.scenario.network import Placement
 
-_PLACES, _DEPARTURES = 3, 3  # choices that are compared with the nearest place now
+_PLACES, _DEPARTURES = 2, 2  # choices that are compared with the nearest place now
 _PATIENCE = 20  # a wait over the cost of a start, from which on a job starts
-_LEAVING = 8  # next departures after which places are looked at
+_LEAVING = 4  # next departures after which places are looked at
 
 
 class Decision(NamedTuple):
@@ -88,7 +88,7 @@ def decide_starts(
             is_patient = may_wait and job.worth * waited_ms < _PATIENCE * now.cost
             choices = _choices(job, with_starts, now, may_wait=is_patient)
             if len(choices) > 1:
-                rollouts = Rollouts(job, with_starts, *others, arrivals, seed)
+                rollouts = Rollouts(job, with_starts, *others, arrivals, seed, may_wait=may_wait)
                 best = rollouts.best([choice for _, choice in choices])
                 decision = Decision(choices[best][0], now)
         decisions[job.name] = decision

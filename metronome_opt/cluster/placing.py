@@ -199,7 +199,11 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
         )
         for claim in state.claims.values()
     ]
-    return Occupancy(room, placed, meetings(state.cluster.network))
+    return Occupancy(
+        room,
+        placed,
+        meetings(state.cluster.network, classes=state.cluster.traffic_classes),
+    )
 
 
 def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:

@@ -122,7 +122,9 @@ class Metronome(Default):
     def _occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         if self._meetings is None:
-            self._meetings = Meetings(self._network or state.sharing)
+            self._meetings = Meetings(
+                self._network or state.sharing, classes=state.room.cluster.traffic_classes
+            )
         placed = [
             Placed(self._demand(each.job, state.left_ms(index)), each.placement)
             for index, each in state.running.items()
