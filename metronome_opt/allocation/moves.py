@@ -1,8 +1,7 @@
 """Moves of running jobs: checkpoint and restart elsewhere, where that saves more than it costs.
 
-Prices have to expect other jobs to come, as those of starts do: without that, moves lengthened
-completion in simulations, because jobs that came next waited for longer. But what is expected of
-those alone is no reason to move.
+A job moves to no place that is farther than its own: in simulations that lengthened completion,
+because jobs that came next met more others.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.places import distance
 from metronome_opt.scenario.network import Placement
 
 
@@ -22,8 +22,7 @@ class Move(NamedTuple):
     before, after
         Its placements.
     saves_ms
-        Time that it saves itself and the jobs that it meets, theirs by weight over its own; what
-        jobs that come later would cost is left out.
+        Time that it saves itself and the jobs that it meets, theirs by weight over its own.
     worth
         The weight of its time.
     """
@@ -72,18 +71,14 @@ def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | No
     each = occupancy.remove(name)
     job, here = each.job, each.placement
     cost = job.worth * cost_ms
-    if kept is None:
-        before = occupancy.start(job, here)
-        now, prospect = before.cost, before.prospect
-    else:
-        now, prospect = job.worth * job.expected_ms * kept, 0.0
+    now = occupancy.start(job, here).cost if kept is None else job.worth * job.expected_ms * kept
     start = occupancy.best(job) if now > cost else None
     if start is not None:
         start = occupancy.exchanged(job, start)
     occupancy.add(each)
     if start is None or sorted(start.placement.nodes) == sorted(here.nodes):
         return None  # where it is a job needs no move to give up its slots
-    saved = (now - prospect) - (start.cost - start.prospect)
-    if min(now - start.cost, saved) <= cost:
+    saved = now - start.cost
+    if saved <= cost or distance(start.placement) > distance(here):
         return None
     return Move(name, here, start.placement, saved / job.worth, job.worth)

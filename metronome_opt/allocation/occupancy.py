@@ -11,16 +11,19 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.places import Room, distance
+from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.network import Placement
 
 CANDIDATES = 24
 """Placements of a job that are priced."""
 
+_FAR = 1e-4  # of its length: price of another rack or switch, which decides between equals
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 _EXCHANGED = 8192  # placements that are tried for that, times tasks: it takes a while
 
@@ -32,6 +35,16 @@ class Placed:
     job: Demand
     placement: Placement
 
+    @cached_property
+    def pattern(self) -> Pattern:
+        """Its iteration there."""
+        return self.job.traffic(self.placement.transport)
+
+    @cached_property
+    def loss(self) -> float:
+        """The share by which that is longer than its best one."""
+        return self.job.loss(self.placement)
+
 
 class Start(NamedTuple):
     """A placement of a job, and when it begins there.
@@ -42,8 +55,6 @@ class Start(NamedTuple):
         Time until then; 0 for now.
     cost
         Weighted ms that it costs, its wait included.
-    prospect
-        The part of these that jobs which come later are expected to cost.
     delays
         By what share of its best iteration each job is expected to be slower because of this start,
         the job itself included; those that are not are left out.
@@ -52,28 +63,7 @@ class Start(NamedTuple):
     placement: Placement
     after_ms: float
     cost: float
-    prospect: float
     delays: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """Slowdown expected from jobs that come later; left out, in a full cluster.
-
-    Attributes
-    ----------
-    exposure
-        Of a job all of whose nodes have free GPUs.
-    rack
-        For each rack of a tier but the first, whose uplinks later jobs cross as well.
-    """
-
-    exposure: float = 0.3
-    rack: float = 0.2
-
-    def at(self, load: float) -> Outlook:
-        """Return the outlook of a cluster of which so large a share is taken."""
-        return Outlook(load * self.exposure, load * self.rack)
 
 
 class Occupancy:
@@ -87,8 +77,6 @@ class Occupancy:
         Jobs that run.
     meetings
         What pairs of jobs cost each other.
-    outlook
-        What is expected of jobs that come later.
     candidates
         How many placements of a job are priced; 1 for the nearest one alone.
     """
@@ -98,12 +86,11 @@ class Occupancy:
         room: Room,
         placed: Iterable[Placed],
         meetings: Meetings,
-        outlook: Outlook,
         candidates: int = CANDIDATES,
     ) -> None:
         self.room, self.candidates = room, candidates
         self.placed = {each.job.name: each for each in placed}
-        self.meetings, self._outlook = meetings, outlook
+        self.meetings = meetings
         self._users: dict[str, dict[str, None]] = {}
         for each in self.placed.values():
             self._cross(each)
@@ -111,7 +98,7 @@ class Occupancy:
     def copy(self) -> Occupancy:
         """Return an occupancy of its own."""
         room, placed = self.room.copy(), self.placed.values()
-        return Occupancy(room, placed, self.meetings, self._outlook, self.candidates)
+        return Occupancy(room, placed, self.meetings, self.candidates)
 
     def add(self, each: Placed) -> None:
         """Place a job."""
@@ -171,46 +158,53 @@ class Occupancy:
 
     def start(self, job: Demand, placement: Placement, after_ms: float = 0.0) -> Start:
         """Return the start of a job at a placement, with what it costs."""
-        own = job.loss(placement)
-        later = 0.0
-        if placement.links:
-            later += self._outlook.exposure * self.room.shared(placement)
-            later += self._outlook.rack * sum(span - 1 for span in placement.spans)
-        prospect = job.worth * job.expected_ms * later
-        cost = job.worth * (after_ms + job.expected_ms * own) + prospect
+        placed = Placed(job, placement)
+        own = placed.loss
+        far = _FAR * (sum(placement.spans) - len(placement.spans)) if placement.links else 0.0
+        cost = job.worth * (after_ms + job.expected_ms * (own + far))
         delays = {job.name: own}
-        for other in self._met(placement):
-            mine, theirs = self._meet(job, placement, other)
-            mine *= 1 + own
-            theirs *= 1 + other.job.loss(other.placement)
-            together = min(job.expected_ms, max(0.0, other.job.expected_ms - after_ms))
-            cost += together * (job.worth * mine + other.job.worth * theirs)
+        for name, (mine, theirs) in self.pair_losses(placed).items():
+            other = self.placed[name].job
+            together = min(job.expected_ms, max(0.0, other.expected_ms - after_ms))
+            cost += together * (job.worth * mine + other.worth * theirs)
             delays[job.name] += mine
-            delays[other.job.name] = theirs
+            delays[name] = theirs
         delays = {name: by for name, by in delays.items() if by > 0}
-        return Start(placement, after_ms, cost, prospect, delays)
+        return Start(placement, after_ms, cost, delays)
 
-    def _met(self, placement: Placement) -> Iterator[Placed]:
+    def pair_losses(self, each: Placed) -> dict[str, tuple[float, float]]:
+        """Return what a job and each one that it meets lose by one another, by name of the other.
+
+        Shares of their best iterations, first of the job. It may be placed or not.
+        """
+        losses = {}
+        for other in self.met(each.placement):
+            if other.job.name != each.job.name:
+                mine, theirs = self._meet(each, other)
+                losses[other.job.name] = mine * (1 + each.loss), theirs * (1 + other.loss)
+        return losses
+
+    def met(self, placement: Placement) -> Iterator[Placed]:
         """Yield the jobs on the links of a placement."""
         names: dict[str, None] = {}
         for link in placement.links:
             names |= self._users.get(link, {})
         return (self.placed[name] for name in names)
 
-    def _meet(self, job: Demand, placement: Placement, other: Placed) -> tuple[float, float]:
-        """Return by what share a job and one that is placed slow each other down."""
+    def _meet(self, one: Placed, two: Placed) -> tuple[float, float]:
+        """Return by what share two jobs slow each other down."""
         mine = theirs = 0.0
-        one = job.traffic(placement.transport)
-        two = other.job.traffic(other.placement.transport)
-        capacities = self.room.cluster.capacities
+        capacities, its = self.room.cluster.capacities, two.placement.links
         alike = {  # links that they share in one way cost the same
-            (flows, other.placement.links[link], capacities[link])
-            for link, flows in placement.links.items()
-            if link in other.placement.links
+            (flows, its[link], capacities[link])
+            for link, flows in one.placement.links.items()
+            if link in its
         }
         for flows, its_flows, capacity in sorted(alike):
             slower = self.meetings.slowdowns(
-                (one, flows, job.worth), (two, its_flows, other.job.worth), capacity
+                (one.pattern, flows, one.job.worth),
+                (two.pattern, its_flows, two.job.worth),
+                capacity,
             )
             mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
         return mine, theirs

@@ -18,6 +18,7 @@ from metronome_opt.scenario.network import ANY_COST, Cluster, Placement
 from metronome_opt.scenario.nodes import Resources
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
+_MAX_KNOWN = 10_000  # placements
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
 
 _Rack = Mapping[str, int]  # tasks that there is room for, by node
@@ -55,12 +56,16 @@ class Room:
         for index, node in enumerate(cluster.nodes):
             racks.setdefault(node.rack, []).append(index)
         self._racks = list(racks.values())
+        self._rack_of: Ints = np.zeros(len(self._names), dtype=np.int64)
+        for at, nodes in enumerate(self._racks):
+            self._rack_of[nodes] = at
         carries = cluster.capacities
         self._linked = np.array(
             [min(carries[rail] for rail in node.rails) > 0 for node in cluster.nodes]
         )
         self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
         self._tiers = _tiers([cluster.ways[rack] for rack in racks], carries)
+        self._known: dict[object, Placement] = {}  # they are asked for again and again
         self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
 
     def copy(self) -> Room:
@@ -73,8 +78,8 @@ class Room:
     def take(self, nodes: Iterable[str], each: Resources, sign: int = -1) -> None:
         """Take the resources of tasks on nodes."""
         vector = sign * np.array(each.vector, dtype=np.int64)
-        for node in nodes:
-            self.free[self._index[node]] += vector
+        for node, count in Counter(nodes).items():
+            self.free[self._index[node]] += count * vector
 
     def release(self, nodes: Iterable[str], each: Resources) -> None:
         """Give the resources of tasks on nodes back."""
@@ -132,8 +137,14 @@ class Room:
         if self._has_rails:
             used = {node: self._index[node] for node in nodes}
             used = {node: int(self.total[at, 0] - self.free[at, 0]) for node, at in used.items()}
-            rails = self.cluster.next_rails(nodes, each, Counter(used))
-        return self.cluster.placement(nodes, job.algorithm, each=each, rails=rails)
+            rails = tuple(self.cluster.next_rails(nodes, each, Counter(used)))
+        key = (tuple(nodes), job.algorithm, each, rails)
+        if key not in self._known:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            found = self.cluster.placement(nodes, job.algorithm, each=each, rails=rails)
+            self._known[key] = found
+        return self._known[key]
 
     def spread(self, job: Demand) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.
@@ -145,8 +156,31 @@ class Room:
             return None
         return self.placement(most_free(room, job.tasks), job)
 
+    def may_hold(self, job: Demand) -> bool:
+        """Return whether there is room for the tasks of a job, wherever."""
+        return job.gpus <= self.free_gpus and int(self.tasks(job.each).sum()) >= job.tasks
+
     def nearest(self, job: Demand) -> Placement | None:
-        """Return the placement with the fewest racks, then nodes, that is found."""
+        """Return the placement with the fewest racks, then nodes, that is found.
+
+        The fullest racks that hold the whole job come first; several racks are the last resort.
+        """
+        room = self._usable(job)
+        rooms = np.bincount(self._rack_of, room)
+        whole = [at for at in np.argsort(rooms, kind="stable") if rooms[at] >= job.tasks]
+        best: Sequence[str] = ()
+        fewest = job.tasks + 1
+        for at in whole[:_WHOLE_RACKS]:
+            counts = room[self._racks[at]].tolist()
+            if -(-job.tasks // max(counts)) >= fewest:
+                continue
+            names = (self._names[node] for node in self._racks[at])
+            nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
+            if len(set(nodes)) < fewest:
+                best, fewest = nodes, len(set(nodes))
+        placement = self.allowed(tuple(sorted(best)), job) if best else None
+        if placement is not None:
+            return placement
         return min(self.candidates(job), key=distance, default=None)
 
     def candidates(self, job: Demand, limit: int = 64) -> list[Placement]:
@@ -158,8 +192,7 @@ class Room:
         that do not carry what each of its tasks needs at least are not used, nor places between
         which costs are higher than it tolerates.
         """
-        room = self.tasks(job.each)
-        room = np.where(self._linked | (room >= job.tasks), room, 0)
+        room = self._usable(job)
         racks = [
             {self._names[node]: int(room[node]) for node in nodes if room[node]}
             for nodes in self._racks
@@ -187,6 +220,11 @@ class Room:
             if len(allowed) == limit:
                 break
         return sorted(allowed, key=lambda placement: placement.spans)
+
+    def _usable(self, job: Demand) -> Ints:
+        """Return how many tasks of a job each node takes, none where the others cannot be met."""
+        room = self.tasks(job.each)
+        return np.where(self._linked | (room >= job.tasks), room, 0)
 
     def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
         """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""

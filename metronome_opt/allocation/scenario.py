@@ -18,7 +18,7 @@ import numpy as np
 from metronome_opt.allocation.assign import assign, rearranged
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
-from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.engine.runner import Pattern
@@ -38,7 +38,6 @@ from metronome_opt.slowdown.simulator import EVENTS_PER_S, PlanSimulator, Values
 from metronome_opt.solvers.budget import Budget
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
-_NEAR = Outlook(exposure=0.0, rack=1e-4)  # no job comes later; racks decide between equals
 _PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
 _SEARCH = 0.5  # of the time, for places by prices
 _IMPROVING = 0.4  # of the rest, for those that are simulated
@@ -200,9 +199,8 @@ class Search:
     def occupancy(self, *, gated: bool = False) -> Occupancy:
         """Return the cluster with the jobs that name their nodes, priced with or without slots."""
         empty = Room(self.scenario.cluster)
-        occupancy = Occupancy(
-            empty.copy(), [], Meetings(self.scenario.cluster.network, gated=gated), _NEAR
-        )
+        meetings = Meetings(self.scenario.cluster.network, gated=gated)
+        occupancy = Occupancy(empty.copy(), [], meetings)
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
                 room = occupancy.room.tasks(job.each).tolist()

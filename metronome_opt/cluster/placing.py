@@ -17,8 +17,9 @@ import numpy as np
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
-from metronome_opt.allocation.occupancy import Occupancy, Outlook, Placed
+from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import Room
+from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario import allocate
 from metronome_opt.allocation.starts import Decision, Waiting, decide_starts
 from metronome_opt.cluster.gang import Gang, Reservation
@@ -105,7 +106,10 @@ class Place:
 
 
 def decide(
-    state: ClusterState, waiting: Sequence[tuple[Gang, float]], now_s: float | None = None
+    state: ClusterState,
+    waiting: Sequence[tuple[Gang, float]],
+    now_s: float | None = None,
+    arrivals: Arrivals | None = None,
 ) -> Mapping[str, Decision]:
     """Decide which gangs start, and where: nowhere too slow for the hyperperiod.
 
@@ -115,14 +119,31 @@ def decide(
         Gangs, the most urgent ones first, and for how many ms each has waited.
     now_s
         Unix time, by which it is known how long jobs still run; None if nothing is known.
+    arrivals
+        The gangs seen so far, to which these are added; those that run if None.
     """
+    arrivals = arrivals_of(state) if arrivals is None else arrivals
     asked = []
     for gang, waited_ms in waiting:
-        job, count = _demand(state, gang, None), gang.iterations
-        length_ms = None if count is None else count * job.best_ms
-        check = partial(is_short, state, gang)
-        asked.append(Waiting(replace(job, length_ms=length_ms, is_short=check), waited_ms))
-    return decide_starts(asked, occupancy_of(state, now_s))
+        job = replace(_whole(state, gang), is_short=partial(is_short, state, gang))
+        arrivals.note(job, 1000 * (now_s or 0.0) - waited_ms)
+        asked.append(Waiting(job, waited_ms))
+    return decide_starts(asked, occupancy_of(state, now_s), arrivals)
+
+
+def arrivals_of(state: ClusterState) -> Arrivals:
+    """Return the running gangs of which it is known when they began, as they came."""
+    arrivals = Arrivals()
+    for claim in state.claims.values():
+        if claim.started is not None:
+            arrivals.note(_whole(state, claim.gang), 1000.0 * claim.started)
+    return arrivals
+
+
+def _whole(state: ClusterState, gang: Gang) -> Demand:
+    """Return a gang with all its iterations to run."""
+    job, count = _demand(state, gang, None), gang.iterations
+    return replace(job, length_ms=None if count is None else count * job.best_ms)
 
 
 def place_job(
@@ -168,13 +189,8 @@ def place_job(
     return Place(gang, claim, best_ms, alone_ms, expected_ms, placement, worst_first)
 
 
-def occupancy_of(
-    state: ClusterState, now_s: float | None = None, outlook: Outlook | None = None
-) -> Occupancy:
-    """Return the jobs of a state as allocation sees them, on links as they are.
-
-    The outlook is that of a cluster as full as it is, if None is given.
-    """
+def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
+    """Return the jobs of a state as allocation sees them, on links as they are."""
     room = Room(_present(state), state.free - state.others, state.up)
     placed = [
         Placed(
@@ -184,7 +200,9 @@ def occupancy_of(
         for claim in state.claims.values()
     ]
     return Occupancy(
-        room, placed, meetings(state.cluster.network), outlook or Outlook().at(room.busy)
+        room,
+        placed,
+        meetings(state.cluster.network, classes=state.cluster.traffic_classes),
     )
 
 

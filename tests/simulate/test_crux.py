@@ -117,7 +117,7 @@ def test_levels_follow_priorities(jobs: int, levels: int, random: Random) -> Non
 
     def lost(division: Sequence[int]) -> float:
         return sum(
-            losses[i, j]
+            float(losses[i, j])
             for i, j in itertools.combinations(range(jobs), 2)
             if division[i] == division[j]
         )

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.moves import decide_moves, moved
-from metronome_opt.cluster.placing import at_place, decide, place_job
+from metronome_opt.cluster.placing import arrivals_of, at_place, decide, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.waiting import Wait
 from metronome_opt.errors import InputError, MetronomeError
@@ -101,6 +101,7 @@ class Controller:
         self._claims_read: float | None = None
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
         # By job: requests without a place, and until when they are not looked at again.
+        self._arrivals = arrivals_of(state)
         self._refused: dict[str, tuple[tuple[Gang, int, bytes], float]] = {}
         # By job: where it goes, and until when its pods have to be there again.
         self._moving: dict[str, tuple[tuple[str, ...], float]] = {}
@@ -341,7 +342,7 @@ class Controller:
             (gang, 1000 * max(0.0, now_s - _unix_time(members.created, now_s)))
             for gang, members in waiting
         ]
-        decisions = decide(self.state, waited, now_s)
+        decisions = decide(self.state, waited, now_s, self._arrivals)
         for gang, members in waiting:
             start = partial(self._start, gang, decisions[gang.name], now_s, asked[members.job])
             self._attempt(members, start)

@@ -14,8 +14,9 @@ import numpy as np
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.moves import decide_moves
-from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Outlook, Placed
-from metronome_opt.allocation.starts import PATIENCE, Patience, Waiting, decide_starts
+from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Placed
+from metronome_opt.allocation.rollout import Arrivals
+from metronome_opt.allocation.starts import Waiting, decide_starts
 from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.instance import Instance, Sharing
 from metronome_opt.kernels.fluid.world import Floats
@@ -57,10 +58,6 @@ class Metronome(Default):
         What slots and classes minimise: the weighted mean slowdown, or completion.
     max_loss
         The share by which a job may be slower than with no job gated; none for any.
-    departures, ageing
-        As of `Patience`.
-    exposure, rack
-        As of `Outlook`.
     """
 
     def __init__(
@@ -76,17 +73,12 @@ class Metronome(Default):
         mltcp: bool = False,
         objective: Literal["slowdown", "completion"] = "slowdown",
         max_loss: float | Literal["none"] = float(MAX_LOSS),
-        departures: int = PATIENCE.departures,
-        ageing: float = PATIENCE.ageing,
-        exposure: float = Outlook.exposure,
-        rack: float = Outlook.rack,
     ) -> None:
         super().__init__(seed)
         self._places, self._slots, self._network = places, slots, network
         self._lengths = lengths
         self.growth = GROWTH if mltcp else None
-        self._patience = Patience(departures if waits else 0, ageing)
-        self._outlook = Outlook(exposure, rack)
+        self._waits, self._arrivals = waits, Arrivals()
         self._objective = objective
         self._options = SlotSearchOptions(
             stretch_limit=None if periods else Fraction(0),
@@ -101,12 +93,15 @@ class Metronome(Default):
     def starts(
         self, waiting: Sequence[TrainingJob], state: SimState
     ) -> Iterator[tuple[TrainingJob, Placement]]:
-        """Yield the jobs whose cheapest start is now."""
-        occupancy = self._occupancy(state)
-        asked = [
-            Waiting(self._demand(job), state.now - 1000 * job.work.arrival_s) for job in waiting
-        ]
-        decisions = decide_starts(asked, occupancy, self._seed, self._patience)
+        """Yield the jobs that start now."""
+        asked = []
+        for job in waiting:
+            demand, arrival_ms = self._demand(job), 1000 * job.work.arrival_s
+            self._arrivals.note(demand, arrival_ms)
+            asked.append(Waiting(demand, state.now - arrival_ms))
+        decisions = decide_starts(
+            asked, self._occupancy(state), self._arrivals, self._seed, may_wait=self._waits
+        )
         for job in waiting:
             placement = decisions[job.name].placement
             if placement is not None:
@@ -131,16 +126,17 @@ class Metronome(Default):
         return {move.job: move.after for move in moves}
 
     def _occupancy(self, state: SimState) -> Occupancy:
-        """Return the jobs that run, for prices that expect others to come."""
+        """Return the jobs that run, with losses of pairs on links that they share."""
         if self._meetings is None:
-            self._meetings = Meetings(self._network or state.sharing)
+            self._meetings = Meetings(
+                self._network or state.sharing, classes=state.room.cluster.traffic_classes
+            )
         placed = [
             Placed(self._demand(each.job, state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         ]
-        outlook = self._outlook.at(state.room.busy)
         candidates = CANDIDATES if self._places else 1
-        return Occupancy(state.room, placed, self._meetings, outlook, candidates)
+        return Occupancy(state.room, placed, self._meetings, candidates)
 
     def _demand(self, job: TrainingJob, left_ms: float | None = None) -> Demand:
         """Return a job as it is known, of which so much is left; all of it if None."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster import Store
 from metronome_opt.cluster.gang import Gang, Reservation
@@ -121,10 +122,13 @@ def test_search_without_result_is_repeated_only_after_a_change(
     searched: list[str] = []
 
     def search(
-        state: ClusterState, waiting: Sequence[tuple[Gang, float]], now_s: float
+        state: ClusterState,
+        waiting: Sequence[tuple[Gang, float]],
+        now_s: float,
+        arrivals: Arrivals,
     ) -> Mapping[str, Decision]:
         searched.extend(gang.name for gang, _ in waiting)
-        return decide(state, waiting, now_s)
+        return decide(state, waiting, now_s, arrivals)
 
     monkeypatch.setattr("metronome_opt.kubernetes.controller.reconcile.decide", search)
     bed.cluster.submit("a", 9)

@@ -98,7 +98,7 @@ class Known(SimState):
 def simulated(day: Story) -> Iterator[Places]:
     """Yield the places after each event, as the policy of the simulator chooses them."""
     policy, jobs = Metronome(0), training_jobs(day.scenario)
-    policy._meetings = meetings("fair")
+    policy._meetings = meetings("fair", classes=1)
     state = Known(Room(SPEC), engine=None)  # type: ignore[arg-type]
     state.lengths_known, state.began = day.lengths_known, {}
     by_name = {job.name: job for job in jobs}

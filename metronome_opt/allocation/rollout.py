@@ -1,0 +1,358 @@
+"""Rollouts: what a choice leads to, simulated with jobs to come that are like those seen so far.
+
+Jobs progress as a fluid: at a rate of 1 / (1 + loss), with the losses of pairs that share links
+added up. A job that comes starts at its nearest place as soon as it fits, the most important ones
+first. All choices meet the same jobs to come, so that their difference is known much better than
+their values.
+
+References
+----------
+D. Bertsekas, J. Tsitsiklis, C. Wu, "Rollout algorithms for combinatorial optimization", Journal of
+Heuristics 3, 1997 (a choice followed by a base policy is no worse than the base policy).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from metronome_opt.allocation.demand import UNKNOWN_MS, Demand
+from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.scenario.network import Placement
+
+MIN_GAIN = 0.005
+"""Smaller gains, as a share of the weighted length of the job, do not count."""
+
+_STAGES = {6: 2.015, 12: 1.796, 24: 1.714}  # samples: quantile 0.95 of Student's t
+_MAX_SEEN = 256  # the last jobs
+_MAX_ARRIVALS = 12  # of a sample
+_MAX_EVENTS = 100  # of a sample, departures included
+_FIRST_TO_LEAVE = 16  # jobs whose losses count from the beginning, beside those met
+_ANY = ""  # departure
+
+
+class Arrivals:
+    """Jobs as they came, from which those to come are drawn."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, Demand]] = deque(maxlen=_MAX_SEEN)
+        self._names: set[str] = set()
+
+    def note(self, job: Demand, at_ms: float) -> None:
+        """Take down that a job came at a time; once, however often it is told."""
+        if job.name not in self._names:
+            if len(self._seen) == _MAX_SEEN:
+                self._names.discard(self._seen[0][1].name)
+            self._names.add(job.name)
+            self._seen.append((at_ms, job))
+
+    @property
+    def expected_ms(self) -> float:
+        """The length of a job that does not state it: the mean of those that do."""
+        stated = [job.length_ms for _, job in self._seen if job.length_ms is not None]
+        return fmean(stated) if stated else UNKNOWN_MS
+
+    def length_ms(self, job: Demand) -> float:
+        """Return how long a job is expected to run."""
+        return self.expected_ms if job.length_ms is None else job.length_ms
+
+    def sample(self, seed: object, until_ms: float, gpus: int) -> list[tuple[float, Demand]]:
+        """Draw jobs to come, each with the time until then, in order.
+
+        Jobs and times between two of them are drawn with replacement; none from fewer than two.
+        Their mean is as unsure as that of so many times between jobs that come at random, and no
+        shorter than some GPUs need for what jobs ask.
+        """
+        draw = random.Random(f"{seed} {len(self._seen)}")  # noqa: S311 (nothing is kept secret)
+        times = sorted(at for at, _ in self._seen)
+        gaps = [after - before for before, after in pairwise(times)]
+        if not gaps:
+            return []
+        asked = fmean(job.gpus * self.length_ms(job) for _, job in self._seen)
+        rate = draw.gammavariate(len(gaps), 1) / len(gaps)  # of so few gaps a mean is not sure
+        mean = max(fmean(gaps) / rate, asked / max(1, gpus))
+        factor = mean / fmean(gaps) if sum(gaps) else 0.0
+        found, now = list[tuple[float, Demand]](), 0.0
+        while len(found) < _MAX_ARRIVALS:
+            now += factor * draw.choice(gaps) if factor else mean
+            if now > until_ms:
+                break
+            _, job = draw.choice(self._seen)
+            found.append((now, replace(job, name=f"sample {len(found)}")))
+        return found
+
+
+class Choice(NamedTuple):
+    """A choice for a job: its placement, and the job whose departure it waits for; None: now."""
+
+    placement: Placement
+    waits_for: str | None = None
+
+
+class Rollouts:
+    """Comparison of choices for a waiting job.
+
+    Parameters
+    ----------
+    job
+        The job that is decided about.
+    occupancy
+        The jobs that run.
+    before, after
+        Other waiting jobs: those that wait by choice until the next departure, and those that are
+        decided about later.
+    arrivals
+        The jobs seen so far.
+    may_wait
+        Whether later jobs wait for better places.
+    """
+
+    def __init__(
+        self,
+        job: Demand,
+        occupancy: Occupancy,
+        before: Sequence[Demand],
+        after: Sequence[Demand],
+        arrivals: Arrivals,
+        seed: int,
+        *,
+        may_wait: bool,
+    ) -> None:
+        self._job, self._before, self._after = job, before, after
+        self._arrivals, self._seed = arrivals, seed
+        self._start = _World(occupancy, arrivals.expected_ms, may_wait=may_wait)
+
+    def best(self, choices: Sequence[Choice]) -> int:
+        """Return the index of the best choice: the first, unless another one is surely better.
+
+        A choice has to gain more than `MIN_GAIN`, by a one-sided limit of 95 %. Hopeless ones are
+        dropped after a few samples.
+        """
+        met = {name for each in choices for name in self._met(each.placement)}
+        self._start.know_losses(met)
+        least = MIN_GAIN * self._job.worth * self._length(self._job)
+        gains: dict[int, list[float]] = {index: [] for index in range(1, len(choices))}
+        base = list[float]()
+        for samples, quantile in _STAGES.items():
+            for number in range(len(base), samples):
+                base.append(self._value(choices[0], number))
+                for index, gained in gains.items():
+                    gained.append(base[number] - self._value(choices[index], number))
+            sure = {
+                index: fmean(gained)
+                for index, gained in gains.items()
+                if fmean(gained) > least + quantile * stdev(gained) / math.sqrt(samples)
+            }
+            if sure:
+                return max(sure, key=lambda index: sure[index])
+            gains = {index: gained for index, gained in gains.items() if fmean(gained) > least}
+            if not gains:
+                break
+        return 0
+
+    def _met(self, placement: Placement) -> list[str]:
+        return [each.job.name for each in self._start.occupancy.met(placement)]
+
+    def _length(self, job: Demand) -> float:
+        return self._arrivals.length_ms(job)
+
+    def _value(self, choice: Choice, number: int) -> float:
+        """Return the weighted sum of the ends of all jobs under a choice in one sample."""
+        world = self._start.copy()
+        waiting = [_Queued(job, _ANY) for job in self._before]
+        if choice.waits_for is None:
+            world.place(Placed(self._job, choice.placement))
+        else:
+            waiting.append(_Queued(self._job, choice.waits_for, choice.placement))
+        world.queue = [*waiting, *(_Queued(job) for job in self._after)]
+        gpus = int(world.occupancy.room.total[:, 0].sum())
+        arrivals = self._arrivals.sample(f"{self._seed} {number}", self._length(self._job), gpus)
+        return world.run(arrivals)
+
+
+@dataclass
+class _Queued:
+    """A waiting job.
+
+    Attributes
+    ----------
+    waits_for
+        The job whose departure it waits for; None if it starts once it fits.
+    placement
+        Where it starts then, if there is still room; at its nearest place otherwise.
+    fits_since_ms
+        Since when it could have started.
+    """
+
+    job: Demand
+    waits_for: str | None = None
+    placement: Placement | None = None
+    fits_since_ms: float | None = None
+
+
+@dataclass
+class _Progress:
+    """How long a job still runs alone, as of a time, and its loss since then."""
+
+    left_ms: float
+    since_ms: float
+    loss: float
+    pairs: dict[str, float] = field(default_factory=dict)  # losses of others that it causes
+
+    @property
+    def end_ms(self) -> float:
+        return self.since_ms + self.left_ms * (1 + self.loss)
+
+
+class _World:
+    """A cluster whose jobs progress as a fluid."""
+
+    def __init__(self, occupancy: Occupancy, unknown_ms: float, *, may_wait: bool) -> None:
+        self.occupancy = occupancy
+        self._unknown_ms, self._may_wait = unknown_ms, may_wait
+        self.queue: list[_Queued] = []
+        self._now = self._total = 0.0
+        self._progress = {
+            name: _Progress(self._length(each.job), 0.0, each.loss)
+            for name, each in occupancy.placed.items()
+        }
+        self._ends = [(each.end_ms, name) for name, each in self._progress.items()]
+        heapq.heapify(self._ends)
+
+    def copy(self) -> _World:
+        """Return a world of its own."""
+        other = object.__new__(_World)
+        other.__dict__ |= self.__dict__
+        other.occupancy = self.occupancy.copy()
+        other._progress = {
+            name: _Progress(each.left_ms, each.since_ms, each.loss, each.pairs.copy())
+            for name, each in self._progress.items()
+        }
+        other._ends = self._ends.copy()
+        return other
+
+    def know_losses(self, names: set[str]) -> None:
+        """Work out what some running jobs lose now, and those that leave first."""
+        soon = {name for _, name in heapq.nsmallest(_FIRST_TO_LEAVE, self._ends)}
+        for name in names | soon:
+            each = self.occupancy.placed[name]
+            for other, (mine, _) in self.occupancy.pair_losses(each).items():
+                if mine:
+                    self._progress[other].pairs[name] = mine
+                    self._progress[name].loss += mine
+        self._ends = [(each.end_ms, name) for name, each in self._progress.items()]
+        heapq.heapify(self._ends)
+
+    def place(self, each: Placed, losses: Mapping[str, tuple[float, float]] | None = None) -> None:
+        """Start a job; what it and others lose by that is worked out if it is not known."""
+        job = each.job
+        mine = _Progress(self._length(job), self._now, each.loss)
+        if losses is None:
+            losses = self.occupancy.pair_losses(each)
+        for name, (own, others) in losses.items():
+            mine.loss += own
+            if own:
+                self._progress[name].pairs[job.name] = own
+            if others:
+                mine.pairs[name] = others
+                self._slow(name, others)
+        self.occupancy.add(each)
+        self._progress[job.name] = mine
+        heapq.heappush(self._ends, (mine.end_ms, job.name))
+
+    def run(self, arrivals: Sequence[tuple[float, Demand]]) -> float:
+        """Return the sum of weight times end over all jobs."""
+        self._start_queued()
+        coming = deque(arrivals)
+        for _ in range(_MAX_EVENTS):
+            end = self._next_end()
+            if coming and coming[0][0] <= end:
+                self._now, job = coming.popleft()
+                self.queue.append(_Queued(job))
+                self.queue.sort(key=lambda each: -each.job.weight)
+                self._start_queued(job)
+            elif math.isfinite(end):
+                self._leave()
+            else:
+                break
+        running = (
+            self.occupancy.placed[name].job.worth * each.end_ms
+            for name, each in self._progress.items()
+        )
+        waiting = (each.job.worth * (self._now + self._length(each.job)) for each in self.queue)
+        return self._total + sum(running) + sum(waiting)
+
+    def _length(self, job: Demand) -> float:
+        return self._unknown_ms if job.length_ms is None else job.length_ms
+
+    def _next_end(self) -> float:
+        """Return when the next job leaves, past entries that no longer hold."""
+        while self._ends:
+            end, name = self._ends[0]
+            if name in self._progress and self._progress[name].end_ms == end:
+                return end
+            heapq.heappop(self._ends)
+        return math.inf
+
+    def _leave(self) -> None:
+        self._now, name = heapq.heappop(self._ends)
+        leaving = self._progress.pop(name)
+        job = self.occupancy.remove(name).job
+        self._total += job.worth * self._now
+        for other, loss in leaving.pairs.items():
+            if other in self._progress:
+                self._slow(other, -loss)
+        for each in self.queue:
+            if each.waits_for in (_ANY, name):
+                each.waits_for = None
+        self._start_queued()
+
+    def _slow(self, name: str, by: float) -> None:
+        """Add to the loss of a job from now on."""
+        each = self._progress[name]
+        each.left_ms -= (self._now - each.since_ms) / (1 + each.loss)
+        each.since_ms = self._now
+        each.loss += by
+        heapq.heappush(self._ends, (each.end_ms, name))
+
+    def _start_queued(self, only: Demand | None = None) -> None:
+        """Start waiting jobs at their nearest places, where it does not cost more than to wait."""
+        waiting = []
+        for each in self.queue:
+            is_free = each.waits_for is None and only in (None, each.job)
+            if not (is_free and self._starts(each)):
+                waiting.append(each)
+        self.queue = waiting
+
+    def _starts(self, waiting: _Queued) -> bool:
+        """Start a job if it fits and has waited long enough for a better place.
+
+        That is for as long, until the next departure, as what the start costs: who knows nothing
+        of the future never pays more than twice what is best ("ski rental").
+        """
+        job, room, placement = waiting.job, self.occupancy.room, waiting.placement
+        if placement is not None and room.holds(placement.nodes, job.each):
+            self.place(Placed(job, placement))
+            return True
+        placement = room.nearest(job) if room.may_hold(job) else None
+        if placement is None:
+            return False
+        if waiting.fits_since_ms is None:
+            waiting.fits_since_ms = self._now
+        placed = Placed(job, placement)
+        losses, length = self.occupancy.pair_losses(placed), self._length(job)
+        cost = job.worth * length * placed.loss
+        for name, (own, others) in losses.items():
+            together = min(length, self._progress[name].end_ms - self._now)
+            cost += together * (job.worth * own + self.occupancy.placed[name].job.worth * others)
+        if self._may_wait and job.worth * (self._next_end() - waiting.fits_since_ms) < cost:
+            return False
+        self.place(placed, losses)
+        return True
