@@ -5,7 +5,7 @@ those of other packages in the entry points of the group ``metronome_opt.policie
 names a `Registration`. Command line, studies, campaigns and figures know them all by name.
 
 Keyword-only parameters of the factory are options, which follow the name:
-``metronome:slots=no:departures=4``.
+``metronome:slots=no:waits=no``.
 """
 
 from __future__ import annotations
