@@ -12,7 +12,7 @@ from metronome_opt.schedule import OBJECTIVES
 
 
 def test_every_objective_of_a_schedule_is_registered() -> None:
-    assert set(BY_NAME) == {"slowdown", "delay", "strict", *OBJECTIVES}
+    assert set(BY_NAME) == {"slowdown", "completion", "delay", "strict", *OBJECTIVES}
     for name, objective in BY_NAME.items():
         assert find_objective(name) is objective
         assert objective.name == name

@@ -72,7 +72,10 @@ def test_slowdown_alone_states_times_and_gates() -> None:
         ({"objective": {"slowdown": 1}}, "slowdown is simulated, others are not; name"),
         ({"objective": "delay"}, "objectives: delay: slowdown or strict comes first, alone or"),
         ({"objective": ("slowdown", "strict")}, "slowdown,strict: slowdown or strict comes first"),
-        ({"objective": "speed"}, "'speed' is not known; choose from slowdown, delay, strict, con"),
+        (
+            {"objective": "speed"},
+            "'speed' is not known; choose from slowdown, completion, delay, st",
+        ),
         ({"objective": "weighted sum"}, "'weighted sum' is not known"),
         ({"objective": ()}, "none given; choose from"),
         ({"objective": 3}, "objective: must be a name or several, got 3"),

@@ -108,6 +108,7 @@ class PlanEvaluator:
                 levels=levels,
                 lives_ms=lives_ms,
                 patterns=patterns,
+                starts_in_slots=False,  # those that jobs do not find into bring little
             )
         )
         self.simulator: PlanSimulator = self._simulators(0)

@@ -1,9 +1,8 @@
 """Simulation of plans: iteration times of the jobs of an instance.
 
-Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. A job begins
-anywhere in its period: where bursts of free jobs fall is not known, and where their computing times
-hardly vary they stay there for hundreds of iterations. Gated jobs are told their slots a period of
-the longest job later: slots that jobs do not find into from where they are bring little.
+Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. A job that is
+not gated begins anywhere in its period: where bursts of free jobs fall is not known, and where
+their computing times hardly vary they stay there for hundreds of iterations.
 """
 
 from __future__ import annotations
@@ -92,6 +91,9 @@ class PlanSimulator:
         proportion to `periods`. None: no job leaves.
     patterns
         Iterations by name, of jobs whose exact ones are known; in slots they are rounded.
+    starts_in_slots
+        Whether gated jobs begin in their slots; otherwise they begin anywhere, and are told their
+        slots a period of the longest job later.
 
     Attributes
     ----------
@@ -113,6 +115,7 @@ class PlanSimulator:
         levels: Levels | None = None,
         lives_ms: Mapping[str, float] | None = None,
         patterns: Mapping[str, Pattern] | None = None,
+        starts_in_slots: bool = True,
     ) -> None:
         self.instance = instance
         self.seeds, self.network = tuple(seeds), network or instance.network
@@ -126,7 +129,7 @@ class PlanSimulator:
             _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
             for r in Runner.of_instance(instance)
         ]
-        self._leave = lives_ms is not None
+        self._leave, self._starts_in_slots = lives_ms is not None, starts_in_slots
         if lives_ms is not None:
             lives = np.array([lives_ms[job.name] for job in instance.jobs])
             lives *= min(1.0, periods * longest / lives.max())
@@ -228,7 +231,7 @@ class PlanSimulator:
                     lateness=Lateness.YIELD,  # as real jobs do
                     bursts_ms=tuple(bursts),
                 )
-            if runners[index].pattern.jitter:
+            if runners[index].pattern.jitter and not (slot and self._starts_in_slots):
                 if slot is not None:
                     slots.append((index, at, slot))
                     slot = None
