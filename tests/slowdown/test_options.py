@@ -137,7 +137,7 @@ def test_choice_is_the_best_of_all(seed: int) -> None:
             values.append(sum(shares, Fraction(0)) / len(jobs))
     assert result.objective is not None
     assert result.objective <= values[0]  # of own patterns
-    assert abs(result.objective - min(values)) <= Fraction(CHANCE)
+    assert result.objective - min(values) <= Fraction(CHANCE)
 
 
 def test_files_round_trip() -> None:
