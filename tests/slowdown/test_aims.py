@@ -86,16 +86,15 @@ def test_delay_is_stated_and_checked() -> None:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_larger_max_loss_is_never_worse(seed: int) -> None:
     trio, values = drawn(seed, 3), []
-    for max_loss in (None, "1%", "10%", "40%"):
+    for max_loss in ("1%", None, "10%", "40%"):
         result = minimum(trio, network="fair", max_loss=max_loss)
         assert_sound(result)
         values.append(result.objective or 0)
         assert result.simulated is not None
         assert result.schedule.expected_ms is not None
         for name, before in result.simulated.unshifted_ms.items():
-            most = 0.01 if name == "a" or max_loss is None else float(max_loss[:-1]) / 100
+            most = 0.02 if max_loss is None else float(max_loss[:-1]) / 100
             assert float(result.schedule.expected_ms[name]) <= before * (1 + most + CHANCE)
-    assert values[0] == values[1]
     assert all(more <= float(less) + CHANCE for less, more in pairwise(values))
 
 
