@@ -30,7 +30,6 @@ from metronome_opt.instance import Instance
 from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
 from metronome_opt.scenario import build_scenario, spread
 from metronome_opt.simulate.study import STUDIES, read_study
-from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import SlotSearchOptions, groups, is_short, search_plan
 from metronome_opt.slowdown.simulator import PlanSimulator
@@ -133,8 +132,8 @@ def _anneal(
 ) -> Plan:
     """Return the plan of jobs that meet after annealing."""
     return anneal(
-        PlanEvaluator(part, 0, network=options.network, periods=_PERIODS, threads=options.threads),
-        PlanEvaluator(part, 0, network=options.network, periods=_GLANCE),
+        options.evaluator(part, 0, _PERIODS, budget),
+        options.evaluator(part, 0, _GLANCE, budget),
         plan.only(part),
         {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
         budget,

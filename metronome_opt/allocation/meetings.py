@@ -17,13 +17,13 @@ from metronome_opt.engine.conditions import JITTER, Conditions
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner
 from metronome_opt.instance import Sharing
+from metronome_opt.slowdown.evaluator import MAX_LOSS
 
 _STARTS = (0.12, 0.37, 0.62, 0.87)  # of the second job, in longer periods
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
 _REMEMBERED = 100_000  # pairs: a controller runs for months
 _MULTIPLES = range(1, 9)  # of the base of two periods
 _CUSHION = 0.02  # of the shorter iteration: between bursts in slots
-_MAX_LOSS = 0.02  # of an iteration, that slots or classes may cost a job against neither
 _LONGEST = 250  # shorter periods, that count as one longer period at most: on a link that failed
 
 _Pair = Sequence[tuple[Pattern, int, int]]  # pattern, flows on the link, and weight of two jobs
@@ -93,7 +93,7 @@ class Meetings:
             ]
         if self._gated:
             choices += _in_slots(pair, capacity)
-        limits = [loss + _MAX_LOSS for loss in choices[0]]
+        limits = [loss + float(MAX_LOSS) for loss in choices[0]]
         allowed = (each for each in choices if each[0] <= limits[0] and each[1] <= limits[1])
         return min(allowed, key=lambda each: pair[0][2] * each[0] + pair[1][2] * each[1])
 

@@ -96,9 +96,18 @@ INTERRUPTED = 130
 
 def network_of(network: T | None, sharing: T | None) -> T | None:
     """Return the network, by either of its options."""
-    if network is not None and sharing is not None:
-        raise InputError("--sharing: is the old name of --network; give one of the two")
-    return sharing if network is None else network
+    return _renamed("--network", network, "--sharing", sharing)
+
+
+def max_loss_of(max_loss: str | None, tolerance: str | None) -> str | None:
+    """Return the largest loss, by either of its options."""
+    return _renamed("--max-loss", max_loss, "--tolerance", tolerance)
+
+
+def _renamed(name: str, value: T | None, old: str, old_value: T | None) -> T | None:
+    if value is not None and old_value is not None:
+        raise InputError(f"{old}: is the old name of {name}; give one of the two")
+    return old_value if value is None else value
 
 
 def read_names(typed: Sequence[str]) -> list[str]:

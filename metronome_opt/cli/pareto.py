@@ -75,7 +75,7 @@ def pareto(
                 seed=seed,
                 workers=workers,
                 network=options.network_of(network, sharing),
-                max_loss=max_loss or tolerance,
+                max_loss=options.max_loss_of(max_loss, tolerance),
                 cushion_slots=cushion_slots,
                 callback=callback,
             )

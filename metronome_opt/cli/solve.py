@@ -104,7 +104,7 @@ def solve(
             workers=workers,
             stretch_limit=stretch_limit,
             network=networks[0] if networks else None,
-            max_loss=max_loss or tolerance,
+            max_loss=options.max_loss_of(max_loss, tolerance),
             cushion_slots=cushion_slots,
         )
     if moves is not None and moves.moves:

@@ -8,16 +8,13 @@ gated; no plan is chosen unless the upper confidence limit of every job's loss i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 
-from metronome_opt.engine.runner import Pattern
-from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.objectives import Levels
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.simulator import PlanSimulator, Values
 from metronome_opt.solvers.budget import Budget
@@ -57,10 +54,10 @@ class PlanEvaluator:
 
     Parameters
     ----------
+    simulator_of
+        Returns a `PlanSimulator`, given seeds.
     first_seed
         Seeds are counted from here.
-    network, periods, threads, levels, lives_ms, patterns
-        As of `PlanSimulator`.
     max_loss
         The share by which a job may be slower than under the base; None for any.
     base
@@ -83,40 +80,29 @@ class PlanEvaluator:
 
     def __init__(
         self,
-        instance: Instance,
+        simulator_of: Callable[..., PlanSimulator],
         first_seed: int,
         *,
-        network: str | None = None,
-        periods: int,
-        threads: int = 1,
-        levels: Levels | None = None,
-        lives_ms: Mapping[str, float] | None = None,
-        patterns: Mapping[str, Pattern] | None = None,
         max_loss: Fraction | None = MAX_LOSS,
         base: Plan | None = None,
         change_costs: Callable[[Plan], Floats] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self.instance, self._budget = instance, budget or Budget()
+        self._budget = budget or Budget()
+        # Slots that jobs do not find into from anywhere bring little.
         self._simulators = cache(
-            lambda look: PlanSimulator(
-                instance,
+            lambda look: simulator_of(
                 range(first_seed + look * REPLICATIONS, first_seed + (look + 1) * REPLICATIONS),
-                network=network,
-                periods=periods,
-                threads=threads,
-                levels=levels,
-                lives_ms=lives_ms,
-                patterns=patterns,
-                starts_in_slots=False,  # those that jobs do not find into bring little
+                starts_in_slots=False,
             )
         )
         self.simulator: PlanSimulator = self._simulators(0)
+        self.instance = self.simulator.instance
         self.events = 0.0
-        self._names = [job.name for job in instance.jobs]
+        self._names = [job.name for job in self.instance.jobs]
         self._max_loss = math.inf if max_loss is None else float(max_loss)
         self._change_costs = change_costs
-        self._base_plan = base or Plan(instance.unshifted)
+        self._base_plan = base or Plan(self.instance.unshifted)
         self._base: list[Floats] = []
         self._simulated: dict[object, list[Floats]] = {}
         self.base: Floats = self.slowdowns(self._base_plan)
@@ -160,7 +146,7 @@ class PlanEvaluator:
     # ------------------------------------------------------------------ choice
 
     def best(
-        self, incumbent: Plan, others: Iterable[Plan], gain: float | Fraction = MIN_GAIN
+        self, incumbent: Plan, others: Sequence[Plan], gain: float | Fraction = MIN_GAIN
     ) -> Plan:
         """Return the best of some plans: the incumbent unless another is surely better.
 

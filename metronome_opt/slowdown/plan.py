@@ -47,6 +47,14 @@ class Plan:
         """Return the plan with other traffic classes."""
         return replace(self, classes={name: each for name, each in classes.items() if each})
 
+    def joined(self, other: Plan) -> Plan:
+        """Return the plan with what another one says of its jobs."""
+        return Plan(
+            {**self.offsets, **other.offsets},
+            {**self.periods, **other.periods},
+            {**self.classes, **other.classes},
+        )
+
     def only(self, part: Instance) -> Plan:
         """Return the plan for the jobs of a part."""
         names = [job.name for job in part.jobs]

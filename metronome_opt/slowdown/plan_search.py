@@ -8,7 +8,7 @@ some length, then between the few that were the best at some time and no job gat
 that no search has seen, since without idle time gated jobs become late little by little.
 
 A candidate has to be surely better than the best before it. So what a larger limit allows besides,
-or a further class, does not make the answer worse.
+or a further class, makes the answer worse by chance alone.
 """
 
 from __future__ import annotations
@@ -121,15 +121,19 @@ class SlotSearchOptions:
         change_costs: Callable[[Plan], Floats] | None = None,
     ) -> PlanEvaluator:
         """Return an evaluator of plans of a group."""
-        return PlanEvaluator(
+        simulator_of = partial(
+            PlanSimulator,
             instance,
-            first_seed,
             network=self.network,
             threads=self.threads,
             periods=periods,
             levels=self._levels(instance),
             lives_ms=self.lives_ms,
             patterns=self.patterns,
+        )
+        return PlanEvaluator(
+            simulator_of,
+            first_seed,
             max_loss=self.max_loss,
             base=self.base and self.base.only(instance),
             change_costs=change_costs,
@@ -189,43 +193,53 @@ def minimum_time(instance: Instance) -> float:
 Report = Callable[[Fraction], None]
 
 
+def find_plan(instance: Instance, options: SlotSearchOptions, budget: Budget) -> Plan:
+    """Return the plan of the smallest weighted mean slowdown that is found in time."""
+    plan = Plan(dict(instance.unshifted))
+    for found, _ in _search_groups(instance, options, budget):
+        plan = plan.joined(found)
+    return plan
+
+
 def search_plan(
     instance: Instance, options: SlotSearchOptions, budget: Budget, report: Report | None = None
 ) -> PlanResult:
-    """Return the plan of the smallest weighted mean slowdown that is found in time.
+    """Return the same with the slowdowns of all jobs.
 
     Parameters
     ----------
     report
-        Notified of the weighted mean slowdown of the whole whenever it falls.
+        Notified of the weighted mean slowdown of the whole after each group of jobs.
     """
-    offsets = dict(instance.unshifted)
-    periods: dict[str, int] = {}
-    classes: dict[str, int] = {}
+    plan = Plan(dict(instance.unshifted))
     slowdowns = {job.name: 1.0 for job in instance.jobs}
-    unshifted = dict(slowdowns)
+    unshifted, simulated = dict(slowdowns), False
+    for found, last in _search_groups(instance, options, budget):
+        plan, simulated = plan.joined(found), True
+        slowdowns |= _by_name(last.instance, last.estimate(found))
+        unshifted |= _by_name(last.instance, last.estimate(Plan(last.instance.unshifted)))
+        if report is not None:
+            report(mean_slowdown(instance, expected_ms(instance, plan, slowdowns)))
+    return PlanResult(plan, slowdowns, unshifted, simulated)
+
+
+def _search_groups(
+    instance: Instance, options: SlotSearchOptions, budget: Budget
+) -> Iterator[tuple[Plan, PlanEvaluator]]:
+    """Yield the plan of each group, and the evaluator that decided at last."""
+    periods: dict[str, int] = {}
     parts = list(groups(instance))
     left = sum(len(part.jobs) for part in parts)
     for part in parts:
         # It may share links that are never overloaded with others.
         links = [link.name for link in part.links]
         short = partial(is_short, instance, links, dict(periods), hyperperiod=options.hyperperiod)
-        time = budget.fraction(len(part.jobs) / left)
-        plans = _search_group(part, options, short, time)
+        free, *others = _search_group(part, options, short, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
         last = options.evaluator(part, _CONFIRMING, long_periods(part), budget)
-        free, *others = plans
-        plan = next((p for p in reversed(others) if last.best(free, [p]) is p), free)
-        offsets |= plan.offsets
+        plan = next((each for each in reversed(others) if last.best(free, [each]) is each), free)
         periods |= plan.periods
-        classes |= plan.classes
-        slowdowns |= _by_name(part, last.estimate(plan))
-        unshifted |= _by_name(part, last.estimate(free))
-        if report is not None:
-            report(
-                mean_slowdown(instance, expected_ms(instance, Plan(offsets, periods), slowdowns))
-            )
-    return PlanResult(Plan(offsets, periods, classes), slowdowns, unshifted, bool(parts))
+        yield plan, last
 
 
 def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
@@ -254,7 +268,7 @@ def is_short(
     *,
     hyperperiod: int | None = None,
 ) -> bool:
-    """Return whether links still have hyperperiods that the judge can walk through, and may.
+    """Return whether links still have hyperperiods that can be walked through, and may have them.
 
     A link that has none at the jobs' own periods needs none.
 
@@ -383,10 +397,10 @@ class _GroupSearch:
                 job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
                 for job in self.part.jobs
             }
+            cushion, slowdowns = self.options.cushion, self.glance.slowdowns
+            moves = OtherSlots(self.part, within, self.short, cushion, slowdowns)
             if (key := (id(self._best), *within.values())) not in tried:
                 tried.add(key)
-                cushion, slowdowns = self.options.cushion, self.glance.slowdowns
-                moves = OtherSlots(self.part, within, self.short, cushion, slowdowns)
                 self._improve(moves, budget)
 
     def classify(self, budget: Budget) -> None:

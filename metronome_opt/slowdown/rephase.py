@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,8 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.plan_search import SlotSearchOptions, long_periods, search_plan
+from metronome_opt.slowdown.plan_search import SlotSearchOptions, find_plan, long_periods
+from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
 
@@ -114,9 +115,8 @@ class _Group:
     @cached_property
     def _evaluator(self) -> PlanEvaluator:
         return PlanEvaluator(
-            self._instance,
+            partial(PlanSimulator, self._instance, periods=long_periods(self._instance)),
             _FIRST_SEED,
-            periods=long_periods(self._instance),
             base=self.stay,
             change_costs=self._change_costs,
         )
@@ -138,8 +138,8 @@ class _Group:
 
     def _others(self) -> Iterator[Plan]:
         """Yield other plans: one of minimum slowdown, and none."""
-        terms = SlotSearchOptions(hyperperiod=self.hyperperiod, base=self.stay)
-        best = search_plan(self._instance, terms, Budget(_SECONDS)).plan
+        options = SlotSearchOptions(hyperperiod=self.hyperperiod, base=self.stay)
+        best = find_plan(self._instance, options, Budget(_SECONDS))
         if best.periods:
             yield self._near(best)
         yield self._free

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from benchmarks.annealing import anneal
 from benchmarks.slowdowns import search
-from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.solvers.budget import Budget
-from tests.slowdown.cases import NESTED, TIGHT
+from tests.slowdown.cases import NESTED, TIGHT, evaluator_of
 
 
 def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
-    judge = PlanEvaluator(NESTED, 0, periods=40)
+    judge = evaluator_of(NESTED, 0, periods=40)
     start = Plan(NESTED.unshifted)
     found = anneal(
         judge,
-        PlanEvaluator(NESTED, 100, periods=15),
+        evaluator_of(NESTED, 100, periods=15),
         start,
         {"a": 42, "b": 20},
         Budget(1),

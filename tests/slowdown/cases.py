@@ -5,7 +5,7 @@ Where jobs state a jitter it is small: slots of 5 ms are coarse beside what 2 % 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from metronome_opt import solve
 from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.result import Result
+from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.verify import check
@@ -38,6 +39,14 @@ ROOMY = network(*(job(name, 20, (0, 6, 40)) for name in "ab"))
 
 MOST_HARM = 1.02  # 1 % is allowed, the rest is chance
 _FRESH = range(1000, 1008)  # seeds that nothing is judged by
+
+
+def evaluator_of(
+    instance: Instance, first_seed: int = 0, *, periods: int = 40, **options: Any
+) -> PlanEvaluator:
+    """Return an evaluator of plans by replications of some length."""
+    simulator_of = partial(PlanSimulator, instance, periods=periods)
+    return PlanEvaluator(simulator_of, first_seed, **options)
 
 
 @cache

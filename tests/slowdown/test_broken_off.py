@@ -22,7 +22,7 @@ from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
 from tests.builders import HARD, job, network
-from tests.slowdown.cases import ALTERNATING, TIGHT, assert_sound, gated_jobs, twice
+from tests.slowdown.cases import ALTERNATING, TIGHT, assert_sound, evaluator_of, gated_jobs, twice
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01])
@@ -135,7 +135,7 @@ def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_job_is_changed_after_time_limit() -> None:
-    evaluator = PlanEvaluator(ALTERNATING, 0, periods=40)
+    evaluator = evaluator_of(ALTERNATING, 0, periods=40)
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
     moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0, evaluator.slowdowns)

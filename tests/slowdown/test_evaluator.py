@@ -15,7 +15,7 @@ from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import is_short
 from metronome_opt.slowdown.simulator import PlanSimulator
 from tests.builders import job, network
-from tests.slowdown.cases import NESTED, TIGHT
+from tests.slowdown.cases import NESTED, TIGHT, evaluator_of
 
 FREE = Plan(TIGHT.unshifted)
 GATED = Plan(TIGHT.unshifted, dict.fromkeys("abc", 21))
@@ -26,7 +26,7 @@ Slowdown = Callable[[int], float]  # of job "b", given a seed
 
 def test_loss_outweighs_gain() -> None:
     isolated = network(job("a", 20, (0, 6, 100), jitter=0.0))
-    evaluator = PlanEvaluator(isolated, 0, periods=40)
+    evaluator = evaluator_of(isolated)
     # Slower by 10 %, of which 2 % are allowed, and 8 % count ten times.
     assert evaluator.value(Plan({"a": 0}, {"a": 22})) == pytest.approx(1.1 + 10 * 0.08)
 
@@ -44,7 +44,7 @@ def test_hyperperiods_stay_within_limit() -> None:
     assert is_short(equal, [], {}, {"a": 149, "b": 139})
 
 
-def evaluator_of(
+def scripted(
     slowdowns: dict[int, Slowdown], monkeypatch: pytest.MonkeyPatch, max_loss: str = "2/100"
 ) -> tuple[PlanEvaluator, list[int]]:
     """Return an evaluator with what job "b" takes by its period, 0 if free, and the seeds used.
@@ -60,7 +60,7 @@ def evaluator_of(
         return np.array([[first, slowdowns[period](seed), 1.2] for seed in simulator.seeds])
 
     monkeypatch.setattr(PlanSimulator, "replicate", replicate)
-    return PlanEvaluator(TIGHT, 0, periods=40, max_loss=Fraction(max_loss)), used
+    return evaluator_of(TIGHT, max_loss=Fraction(max_loss)), used
 
 
 def always(value: float) -> Slowdown:
@@ -71,25 +71,25 @@ def always(value: float) -> Slowdown:
 def test_no_job_loses_more_than_the_limit(
     loss: float, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluator, _ = evaluator_of({0: always(1.0), 21: always(1 + loss)}, monkeypatch)
+    evaluator, _ = scripted({0: always(1.0), 21: always(1 + loss)}, monkeypatch)
     assert (evaluator.best(FREE, [GATED]) is GATED) is is_chosen
     assert evaluator.is_harmless(GATED) is is_chosen
 
 
 def test_the_limit_is_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator, _ = evaluator_of({0: always(1.0), 21: always(1.04)}, monkeypatch, "5/100")
+    evaluator, _ = scripted({0: always(1.0), 21: always(1.04)}, monkeypatch, "5/100")
     assert evaluator.best(FREE, [GATED]) is GATED
 
 
 def test_a_clear_case_takes_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator, used = evaluator_of({0: always(1.0), 21: always(1.0)}, monkeypatch)
+    evaluator, used = scripted({0: always(1.0), 21: always(1.0)}, monkeypatch)
     assert evaluator.best(FREE, [GATED]) is GATED
     assert set(used) == set(range(REPLICATIONS))
 
 
 def test_what_is_not_sure_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss of 1 % in the mean may be one of 2 %, as long as there are few replications."""
-    evaluator, used = evaluator_of(
+    evaluator, used = scripted(
         {0: always(1.0), 21: lambda seed: 1.01 + (0.03 if seed % 2 else -0.03)}, monkeypatch
     )
     assert evaluator.best(FREE, [GATED]) is GATED
@@ -99,7 +99,7 @@ def test_what_is_not_sure_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_never_sure_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator, used = evaluator_of(
+    evaluator, used = scripted(
         {0: always(1.0), 21: lambda seed: 1.0199 + (0.03 if seed % 2 else -0.03)}, monkeypatch
     )
     assert evaluator.best(FREE, [GATED]) is FREE
@@ -108,18 +108,16 @@ def test_what_is_never_sure_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_best_of_several_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     levels = {0: always(1.1), 21: always(1.05), 22: always(1.02)}
-    evaluator, _ = evaluator_of(levels, monkeypatch)
+    evaluator, _ = scripted(levels, monkeypatch)
     assert evaluator.best(FREE, [GATED, OTHER]) is OTHER
     assert evaluator.best(FREE, [OTHER, GATED]) is OTHER
     assert evaluator.best(GATED, [OTHER], gain=0.02) is GATED  # it gains 0.03 of one job in three
 
 
 def test_what_a_change_costs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator, _ = evaluator_of({0: always(1.0), 21: always(1.0)}, monkeypatch)
-    costly = PlanEvaluator(
+    evaluator, _ = scripted({0: always(1.0), 21: always(1.0)}, monkeypatch)
+    costly = evaluator_of(
         TIGHT,
-        0,
-        periods=40,
         max_loss=None,
         change_costs=lambda plan: np.full(3, 0.2 if plan.periods else 0.0),
     )
@@ -128,20 +126,20 @@ def test_what_a_change_costs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_free_jobs_are_the_base() -> None:
-    evaluator = PlanEvaluator(NESTED, 0, periods=40)
+    evaluator = evaluator_of(NESTED)
     free = Plan(NESTED.unshifted)
     assert evaluator.value(free) == evaluator.simulator.value(evaluator.base)
     assert np.allclose(evaluator.base, evaluator.simulator.slowdowns(free))
     assert evaluator.is_harmless(free)
     gated = Plan({"a": 0, "b": 8}, {"a": 40, "b": 20})
     assert np.allclose(evaluator.slowdowns(gated), evaluator.simulator.slowdowns(gated))
-    other = PlanEvaluator(NESTED, 0, periods=40, base=gated)
+    other = evaluator_of(NESTED, base=gated)
     assert np.array_equal(other.base, evaluator.slowdowns(gated))
 
 
 def test_a_plan_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as it was asked about, the time limit was exceeded."""
-    evaluator = PlanEvaluator(NESTED, 0, periods=40)
+    evaluator = evaluator_of(NESTED)
     simulated: list[Plan] = []
     real = evaluator.simulator.replicate
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from random import Random
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
@@ -27,10 +28,11 @@ from metronome_opt.simulate.policies.rotation import best_shift, group_instance
 from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
 from metronome_opt.slowdown.evaluator import MAX_LOSS
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.plan_search import PERIODS, SlotSearchOptions, search_plan
+from metronome_opt.slowdown.plan_search import PERIODS, SlotSearchOptions, find_plan
 from metronome_opt.slowdown.simulator import FIRST_CUSHION
 from metronome_opt.solvers.budget import Budget
 
+_MAX_LOSS = float(MAX_LOSS)
 _MAX_EVENTS = 1_000_000  # simulated in the search for a plan: about two seconds
 _FIRST_SEED = 300_000  # that no search uses
 
@@ -72,7 +74,7 @@ class Metronome(Default):
         lengths: Literal["known", "rough", "unknown"] = "known",
         mltcp: bool = False,
         objective: Literal["slowdown", "completion"] = "slowdown",
-        max_loss: float | Literal["none"] = float(MAX_LOSS),
+        max_loss: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["none"] = _MAX_LOSS,
     ) -> None:
         super().__init__(seed)
         self._places, self._slots, self._network = places, slots, network
@@ -195,7 +197,7 @@ class Metronome(Default):
         keys = (pattern.key for pattern in group.patterns.values())
         key = group.instance.jobs, group.instance.links, *keys, *(lives or {}).values()
         if key not in self._searched:
-            self._searched[key] = search_plan(group.instance, options, Budget()).plan
+            self._searched[key] = find_plan(group.instance, options, Budget())
         found, stay = group.anchored(self._searched[key]), group.present
         free = Plan(group.instance.unshifted)
         if found == stay:
