@@ -10,6 +10,7 @@ from pathlib import Path
 
 from metronome_opt.allocation.greedy import rotate_greedily
 from metronome_opt.allocation.solvers import find_allocation_solver, load_backend
+from metronome_opt.arguments import find_limits, find_names, find_source, weights_of
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.objectives import SLOWDOWN, JobObjective, Levels, are_simulated, simulated_levels
@@ -28,7 +29,7 @@ from metronome_opt.solvers.solve import (
     interrupt_stops,
     load_kernels,
 )
-from metronome_opt.solving import find_limits, find_names, find_source, run_slowdown, weights_of
+from metronome_opt.solving import run_slowdown
 from metronome_opt.stopping import StoppingRule
 
 

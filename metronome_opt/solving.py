@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance, Sharing
+from metronome_opt.arguments import (
+    find_limits,
+    find_names,
+    find_source,
+    hyperperiod_of,
+    naming_problem,
+    place_jobs,
+    read_problem,
+    warm_up_for_places,
+    weights_of,
+)
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
 from metronome_opt.objectives import (
     COMPLETION,
     SLOWDOWN,
     JobObjective,
     Levels,
     are_simulated,
-    name_of,
     simulated_levels,
 )
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import Problem, locate, read_source
+from metronome_opt.scenario import Scenario
+from metronome_opt.scenario.build import Problem, read_source
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
@@ -38,19 +47,14 @@ from metronome_opt.solvers.solve import (
     interrupt_stops,
     load_kernels,
 )
-from metronome_opt.stopping import MaxRuntime, StoppingRule, Watch
+from metronome_opt.stopping import StoppingRule
 
 if TYPE_CHECKING:
     from metronome_opt.multiobjective.front import Front, FrontEvent
     from metronome_opt.slowdown.plan import Plan
 
 
-class ScenarioError(InputError):
-    """A scenario cannot be placed; the text begins with the place in it."""
-
-
 DEFAULT_FRONT_LIMIT = 600.0
-_NETWORKS = (*get_args(Sharing), "gated")
 _AT_PLACES = "bound and proof hold at the places that were chosen; others may be better"
 _BOUNDS = (
     "the lower bound holds at any places: no job is faster than at its best one; at these places "
@@ -79,8 +83,8 @@ def load(path: str | Path) -> Problem:
 
 def at_nearest(source: Scenario | Instance, path: str | Path) -> Problem:
     """Return what `load` returns of a file with this scenario or instance."""
-    with _naming(path):
-        return _placed(_source(source), Budget(0.0), 0, None)
+    with naming_problem(path):
+        return place_jobs(read_problem(source), Budget(0.0), 0, None)
 
 
 def solve(
@@ -211,11 +215,11 @@ def solve(
     goal = make_goal(names, weights)
     if time_limit != 0:
         load_kernels(chosen)
-        _load_for_places(source)
+        warm_up_for_places(source)
     budget = Budget(time_limit, watch=watch)
     with interrupt_stops(budget):
-        with _naming(problem):
-            placed = _placed(source, budget, seed, None)
+        with naming_problem(problem):
+            placed = place_jobs(source, budget, seed, None)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -263,8 +267,8 @@ def run_slowdown(
     """
     from metronome_opt.slowdown.solve import solve_slowdown
 
-    with _naming(problem):
-        placed = _placed(source, budget, seed, levels, stretch_limit, places_by, threads)
+    with naming_problem(problem):
+        placed = place_jobs(source, budget, seed, levels, stretch_limit, places_by, threads)
     instance = placed.instance
     check_start(instance, start, patterns=True)
     check_reserve(instance, cushion_slots)
@@ -273,7 +277,7 @@ def run_slowdown(
         cushion_slots=cushion_slots,
         network=network,
         stretch_limit=stretch_limit,
-        hyperperiod=_hyperperiod(source),
+        hyperperiod=hyperperiod_of(source),
         levels=levels,
         only=plan and plan(instance, budget),
         lives_ms=_lives_ms(placed) if COMPLETION in terms.get("names", ()) else None,
@@ -343,10 +347,10 @@ def pareto(
 
         _refuse_terms(max_loss=max_loss)
         _refuse_gated(network)
-        _load_for_places(source)
+        warm_up_for_places(source)
         budget = Budget(time_limit)
-        with interrupt_stops(budget), _naming(problem):
-            placed = _placed(source, budget, seed, None)
+        with interrupt_stops(budget), naming_problem(problem):
+            placed = place_jobs(source, budget, seed, None)
         front = find_front(
             placed.instance,
             objectives,
@@ -434,135 +438,9 @@ def _on_places(placed: Problem) -> tuple[str, ...]:
     return () if placed.places is None else (_AT_PLACES,)
 
 
-def _source(problem: object) -> Problem | Scenario:
-    """Return the problem; a scenario without places."""
-    if isinstance(problem, str | Path):
-        problem = read_source(problem)
-    if isinstance(problem, Instance):
-        problem = Problem(problem)
-    if not isinstance(problem, Problem | Scenario):
-        raise InputError(
-            f"problem: must be an Instance, a Scenario, a Problem, which `load` returns, or a "
-            f"file, got {type(problem).__name__}"
-        )
-    return problem
-
-
-def check_network(network: str) -> None:
-    """Refuse a network that `solve` does not know."""
-    if network not in _NETWORKS:
-        raise InputError(
-            f"network: {quote(network)} is not known; choose from {', '.join(_NETWORKS)}"
-        )
-
-
-def find_source(problem: object, network: str | None) -> Problem | Scenario:
-    """Return the problem, with links shared in a given way if there is one."""
-    source = _source(problem)
-    if network is not None:
-        check_network(network)
-    if network in (None, "gated"):
-        return source
-    if isinstance(source, Problem):
-        return replace(source, instance=source.instance.replace(network=network))
-    cluster = source.cluster.model_copy(update={"network": network})
-    return source.model_copy(update={"cluster": cluster})
-
-
 def _refuse_gated(network: str | None) -> None:
     if network == "gated":
         raise InputError("network: gated is for slowdown alone; name another, or leave it out")
-
-
-def weights_of(source: Problem | Scenario) -> Mapping[str, int]:
-    """Return the weights of the jobs, by name."""
-    if isinstance(source, Scenario):
-        return {job.name: job.priority for job in source.jobs}
-    return {job.name: job.weight for job in source.instance.jobs}
-
-
-@contextmanager
-def _naming(problem: object) -> Iterator[None]:
-    """Prefix errors in placing jobs with the file's name, if there is one."""
-    try:
-        yield
-    except InputError as error:
-        if isinstance(problem, str | Path):
-            raise error.within(locate(problem)) from None
-        raise ScenarioError(error.lines[0], error.lines[1:]) from None
-
-
-def _placed(
-    source: Problem | Scenario,
-    budget: Budget,
-    seed: int,
-    levels: Levels | None,
-    stretch_limit: Exact | None = None,
-    by: str = "auto",
-    threads: int = 1,
-) -> Problem:
-    """Return the problem with all jobs placed, where means of slowdowns are small.
-
-    Parameters
-    ----------
-    levels
-        Weights of jobs in these means; None for one mean by priority.
-    stretch_limit
-        As of `solve`.
-    by, threads
-        The solver of allocation, and threads of its back end.
-    """
-    if isinstance(source, Problem):
-        return source
-    if source.is_placed:
-        return build_scenario(source)
-    from metronome_opt.allocation.scenario import allocate as place_jobs
-    from metronome_opt.solvers.solve import exact
-
-    limit = None if stretch_limit is None else exact("stretch_limit", stretch_limit)
-    return place_jobs(
-        source, budget, seed=seed, levels=levels, stretch_limit=limit, solver=by, threads=threads
-    )
-
-
-def _load_for_places(source: Problem | Scenario) -> None:
-    """Load what places are simulated with, where some are to be chosen."""
-    if isinstance(source, Scenario) and not source.is_placed:
-        from metronome_opt.slowdown.solve import warm_up_engine
-
-        warm_up_engine()
-
-
-def _hyperperiod(source: Problem | Scenario) -> int | None:
-    """Return the slots that all periods have to divide; None for any periods."""
-    cluster = source.cluster if isinstance(source, Scenario) else None
-    hyperperiod: int | None = getattr(cluster, "hyperperiod", None)  # of a cluster with a grid
-    return hyperperiod
-
-
-def find_limits(
-    time_limit: float | None, stop: StoppingRule | Sequence[StoppingRule]
-) -> tuple[float | None, Watch | None]:
-    """Return the time limit, that of rules if there is one, and what watches the other rules."""
-    rules = [stop] if callable(stop) else list(stop)
-    limits = [rule.seconds for rule in rules if isinstance(rule, MaxRuntime)]
-    if limits and time_limit != DEFAULT_TIME_LIMIT:
-        raise InputError("time_limit: MaxRuntime says it already; give one of the two")
-    others = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
-    return min(limits, default=time_limit), Watch(others) if others else None
-
-
-def find_names(
-    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact],
-) -> tuple[tuple[str, ...], Mapping[str, Exact] | None]:
-    """Return the objectives, and their weights if they are added up."""
-    if isinstance(objective, Mapping):
-        return (), objective
-    if isinstance(objective, str | JobObjective):
-        return (name_of(objective),), None
-    if not isinstance(objective, Sequence):
-        raise InputError(f"objective: must be a name or several, got {quote(objective)}")
-    return tuple(map(name_of, objective)), None
 
 
 def _refuse_terms(**terms: Exact | None) -> None:

@@ -20,7 +20,7 @@ FLOORS = [
     "__main__ cli",
     "bench plot report export",
     "kubernetes cluster | simulate",
-    "allocating model solving allocation slowdown compatible",
+    "allocating model solving arguments allocation slowdown compatible",
     "engine | multiobjective",
     "solvers",
     "presolve scenario kernels",

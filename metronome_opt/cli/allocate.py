@@ -9,6 +9,7 @@ import typer
 
 from metronome_opt.allocating import allocate as run_solver
 from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
+from metronome_opt.arguments import ScenarioError
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.cli.solve import Outputs, show_result
@@ -16,7 +17,6 @@ from metronome_opt.documents import check_targets
 from metronome_opt.errors import naming
 from metronome_opt.objectives import SLOWDOWN
 from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
-from metronome_opt.solving import ScenarioError
 
 
 def allocate(

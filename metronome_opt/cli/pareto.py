@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from metronome_opt.arguments import ScenarioError
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
@@ -22,7 +23,7 @@ from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.report.tables import front_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
-from metronome_opt.solving import DEFAULT_FRONT_LIMIT, ScenarioError
+from metronome_opt.solving import DEFAULT_FRONT_LIMIT
 from metronome_opt.solving import pareto as find_front
 
 _TABLE, _PICTURE = "front.csv", "front.svg"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from metronome_opt.arguments import ScenarioError, check_network
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
@@ -22,7 +23,6 @@ from metronome_opt.scenario.build import Problem, build_problem
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
-from metronome_opt.solving import ScenarioError, check_network
 from metronome_opt.solving import solve as run_solver
 from metronome_opt.verify import evaluate
 
