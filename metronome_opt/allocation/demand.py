@@ -53,7 +53,7 @@ class Demand:
     is_short: Callable[[Transport], bool] | None = None
 
     @property
-    def worth(self) -> int:
+    def cost_weight(self) -> int:
         """The weight of its time; no job is worth nothing."""
         return max(1, self.weight)
 

@@ -14,7 +14,7 @@ from metronome_opt.solvers.search import Search
 def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
     """Gate jobs at their own periods, each at its cheapest offset after higher-weight jobs.
 
-    Jobs whose links have hyperperiods above the limit are not shifted, nor those that meet nobody.
+    Jobs that share no link, or one with a hyperperiod above the limit, are not shifted.
     """
     offsets, periods = dict(instance.unshifted), dict[str, int]()
     for part in components(simplify_links(instance).instance):

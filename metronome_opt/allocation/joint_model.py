@@ -66,7 +66,7 @@ def choose_places(
         return search.problem(search.with_most(others)[0], _PACKED)
     if pool is None:
         return search.problem(places, _NO_MODEL)
-    total = sum(job.worth for job in search.jobs.values())
+    total = sum(job.cost_weight for job in search.jobs.values())
     bound = None if pool.bound is None else pool.bound / total
     pool = replace(pool, cost=pool.cost / total, bound=bound)
     return replace(search.problem(places, _describe(pool)), pool=pool)
@@ -252,8 +252,8 @@ class JointModel:
             for (flows, place), rows in ours[link].items():
                 for (its_flows, its_place), columns in its[link].items():
                     slower = self._occupancy.meetings.slowdowns(
-                        (one.traffic(place), flows, one.worth),
-                        (other.traffic(its_place), its_flows, other.worth),
+                        (one.traffic(place), flows, one.cost_weight),
+                        (other.traffic(its_place), its_flows, other.cost_weight),
                         self._occupancy.room.cluster.capacities[link],
                     )
                     at = np.ix_(rows, columns)
@@ -262,7 +262,7 @@ class JointModel:
         mine *= 1 + np.array([[one.loss(placement)] for placement in here])
         theirs *= 1 + np.array([other.loss(placement) for placement in there])
         together = min(one.expected_ms, other.expected_ms)
-        return np.asarray(together * (one.worth * mine + other.worth * theirs))
+        return np.asarray(together * (one.cost_weight * mine + other.cost_weight * theirs))
 
     def _add_resource_rows(self, jobs: Sequence[Demand]) -> None:
         """State that tasks on a node do not need more than it has free."""
@@ -296,7 +296,7 @@ class JointModel:
 
 def _scale(costs: Sequence[Floats], largest: int) -> float:
     """Return the power of 2 times which the largest sum of costs is an integer in range."""
-    highest = sum(float(each.max(initial=0.0)) for each in costs)
+    highest = sum(float(table.max(initial=0.0)) for table in costs)
     return 2.0 ** math.floor(math.log2(max(largest, 1) / max(highest, 1e-9)) - 1)
 
 
@@ -376,7 +376,7 @@ def _solve_by_cpsat(
         raise SolverError(f"CP-SAT ends with status {status} on the joint model of places")
     if status == "UNKNOWN":
         return None, 0.0
-    chosen = {number for number, each in enumerate(taken) if solver.value(each)}
+    chosen = {number for number, variable in enumerate(taken) if solver.value(variable)}
     return model.indices(chosen), float(solver.best_objective_bound)
 
 

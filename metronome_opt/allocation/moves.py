@@ -23,7 +23,7 @@ class Move(NamedTuple):
         Its placements.
     saves_ms
         Time that it saves itself and the jobs that it meets, theirs by weight over its own.
-    worth
+    cost_weight
         The weight of its time.
     """
 
@@ -31,7 +31,7 @@ class Move(NamedTuple):
     before: Placement
     after: Placement
     saves_ms: float
-    worth: int
+    cost_weight: int
 
 
 def decide_moves(
@@ -60,7 +60,7 @@ def decide_moves(
         paying = [move for move in found if move is not None]
         if not paying:
             return moves
-        best = max(paying, key=lambda move: move.worth * (move.saves_ms - costs_ms[move.job]))
+        best = max(paying, key=lambda move: move.cost_weight * (move.saves_ms - costs_ms[move.job]))
         occupancy.add(Placed(occupancy.remove(best.job).job, best.after))
         movable.remove(best.job)
         moves.append(best)
@@ -70,8 +70,12 @@ def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | No
     """Return the move of a job that gains most; None if none pays."""
     each = occupancy.remove(name)
     job, here = each.job, each.placement
-    cost = job.worth * cost_ms
-    now = occupancy.start(job, here).cost if kept is None else job.worth * job.expected_ms * kept
+    cost = job.cost_weight * cost_ms
+    now = (
+        occupancy.start(job, here).cost
+        if kept is None
+        else job.cost_weight * job.expected_ms * kept
+    )
     start = occupancy.best(job) if now > cost else None
     if start is not None:
         start = occupancy.exchanged(job, start)
@@ -81,4 +85,4 @@ def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | No
     saved = now - start.cost
     if saved <= cost or distance(start.placement) > distance(here):
         return None
-    return Move(name, here, start.placement, saved / job.worth, job.worth)
+    return Move(name, here, start.placement, saved / job.cost_weight, job.cost_weight)

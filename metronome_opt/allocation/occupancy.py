@@ -161,12 +161,12 @@ class Occupancy:
         placed = Placed(job, placement)
         own = placed.loss
         far = _FAR * (sum(placement.spans) - len(placement.spans)) if placement.links else 0.0
-        cost = job.worth * (after_ms + job.expected_ms * (own + far))
+        cost = job.cost_weight * (after_ms + job.expected_ms * (own + far))
         delays = {job.name: own}
         for name, (mine, theirs) in self.pair_losses(placed).items():
             other = self.placed[name].job
             together = min(job.expected_ms, max(0.0, other.expected_ms - after_ms))
-            cost += together * (job.worth * mine + other.worth * theirs)
+            cost += together * (job.cost_weight * mine + other.cost_weight * theirs)
             delays[job.name] += mine
             delays[name] = theirs
         delays = {name: by for name, by in delays.items() if by > 0}
@@ -202,8 +202,8 @@ class Occupancy:
         }
         for flows, its_flows, capacity in sorted(alike):
             slower = self.meetings.slowdowns(
-                (one.pattern, flows, one.job.worth),
-                (two.pattern, its_flows, two.job.worth),
+                (one.pattern, flows, one.job.cost_weight),
+                (two.pattern, its_flows, two.job.cost_weight),
                 capacity,
             )
             mine, theirs = max(mine, slower[0]), max(theirs, slower[1])

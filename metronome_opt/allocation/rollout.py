@@ -64,7 +64,7 @@ class Arrivals:
         return self.expected_ms if job.length_ms is None else job.length_ms
 
     def sample(self, seed: object, until_ms: float, gpus: int) -> list[tuple[float, Demand]]:
-        """Draw jobs to come, each with the time until then, in order.
+        """Draw jobs to come and the times until then, in order.
 
         Jobs and times between two of them are drawn with replacement; none from fewer than two.
         Their mean is as unsure as that of so many times between jobs that come at random, and no
@@ -135,9 +135,9 @@ class Rollouts:
         A choice has to gain more than `MIN_GAIN`, by a one-sided limit of 95 %. Hopeless ones are
         dropped after a few samples.
         """
-        met = {name for each in choices for name in self._met(each.placement)}
+        met = {name for choice in choices for name in self._met(choice.placement)}
         self._start.know_losses(met)
-        least = MIN_GAIN * self._job.worth * self._length(self._job)
+        least = MIN_GAIN * self._job.cost_weight * self._length(self._job)
         gains: dict[int, list[float]] = {index: [] for index in range(1, len(choices))}
         base = list[float]()
         for samples, quantile in _STAGES.items():
@@ -158,7 +158,7 @@ class Rollouts:
         return 0
 
     def _met(self, placement: Placement) -> list[str]:
-        return [each.job.name for each in self._start.occupancy.met(placement)]
+        return [placed.job.name for placed in self._start.occupancy.met(placement)]
 
     def _length(self, job: Demand) -> float:
         return self._arrivals.length_ms(job)
@@ -220,10 +220,10 @@ class _World:
         self.queue: list[_Queued] = []
         self._now = self._total = 0.0
         self._progress = {
-            name: _Progress(self._length(each.job), 0.0, each.loss)
-            for name, each in occupancy.placed.items()
+            name: _Progress(self._length(placed.job), 0.0, placed.loss)
+            for name, placed in occupancy.placed.items()
         }
-        self._ends = [(each.end_ms, name) for name, each in self._progress.items()]
+        self._ends = [(progress.end_ms, name) for name, progress in self._progress.items()]
         heapq.heapify(self._ends)
 
     def copy(self) -> _World:
@@ -232,8 +232,10 @@ class _World:
         other.__dict__ |= self.__dict__
         other.occupancy = self.occupancy.copy()
         other._progress = {
-            name: _Progress(each.left_ms, each.since_ms, each.loss, each.pairs.copy())
-            for name, each in self._progress.items()
+            name: _Progress(
+                progress.left_ms, progress.since_ms, progress.loss, progress.pairs.copy()
+            )
+            for name, progress in self._progress.items()
         }
         other._ends = self._ends.copy()
         return other
@@ -242,20 +244,22 @@ class _World:
         """Work out what some running jobs lose now, and those that leave first."""
         soon = {name for _, name in heapq.nsmallest(_FIRST_TO_LEAVE, self._ends)}
         for name in names | soon:
-            each = self.occupancy.placed[name]
-            for other, (mine, _) in self.occupancy.pair_losses(each).items():
+            placed = self.occupancy.placed[name]
+            for other, (mine, _) in self.occupancy.pair_losses(placed).items():
                 if mine:
                     self._progress[other].pairs[name] = mine
                     self._progress[name].loss += mine
-        self._ends = [(each.end_ms, name) for name, each in self._progress.items()]
+        self._ends = [(progress.end_ms, name) for name, progress in self._progress.items()]
         heapq.heapify(self._ends)
 
-    def place(self, each: Placed, losses: Mapping[str, tuple[float, float]] | None = None) -> None:
+    def place(
+        self, placed: Placed, losses: Mapping[str, tuple[float, float]] | None = None
+    ) -> None:
         """Start a job; what it and others lose by that is worked out if it is not known."""
-        job = each.job
-        mine = _Progress(self._length(job), self._now, each.loss)
+        job = placed.job
+        mine = _Progress(self._length(job), self._now, placed.loss)
         if losses is None:
-            losses = self.occupancy.pair_losses(each)
+            losses = self.occupancy.pair_losses(placed)
         for name, (own, others) in losses.items():
             mine.loss += own
             if own:
@@ -263,7 +267,7 @@ class _World:
             if others:
                 mine.pairs[name] = others
                 self._slow(name, others)
-        self.occupancy.add(each)
+        self.occupancy.add(placed)
         self._progress[job.name] = mine
         heapq.heappush(self._ends, (mine.end_ms, job.name))
 
@@ -276,17 +280,19 @@ class _World:
             if coming and coming[0][0] <= end:
                 self._now, job = coming.popleft()
                 self.queue.append(_Queued(job))
-                self.queue.sort(key=lambda each: -each.job.weight)
+                self.queue.sort(key=lambda queued: -queued.job.weight)
                 self._start_queued(job)
             elif math.isfinite(end):
                 self._leave()
             else:
                 break
         running = (
-            self.occupancy.placed[name].job.worth * each.end_ms
-            for name, each in self._progress.items()
+            self.occupancy.placed[name].job.cost_weight * progress.end_ms
+            for name, progress in self._progress.items()
         )
-        waiting = (each.job.worth * (self._now + self._length(each.job)) for each in self.queue)
+        waiting = (
+            queued.job.cost_weight * (self._now + self._length(queued.job)) for queued in self.queue
+        )
         return self._total + sum(running) + sum(waiting)
 
     def _length(self, job: Demand) -> float:
@@ -305,37 +311,37 @@ class _World:
         self._now, name = heapq.heappop(self._ends)
         leaving = self._progress.pop(name)
         job = self.occupancy.remove(name).job
-        self._total += job.worth * self._now
+        self._total += job.cost_weight * self._now
         for other, loss in leaving.pairs.items():
             if other in self._progress:
                 self._slow(other, -loss)
-        for each in self.queue:
-            if each.waits_for in (_ANY, name):
-                each.waits_for = None
+        for queued in self.queue:
+            if queued.waits_for in (_ANY, name):
+                queued.waits_for = None
         self._start_queued()
 
     def _slow(self, name: str, by: float) -> None:
         """Add to the loss of a job from now on."""
-        each = self._progress[name]
-        each.left_ms -= (self._now - each.since_ms) / (1 + each.loss)
-        each.since_ms = self._now
-        each.loss += by
-        heapq.heappush(self._ends, (each.end_ms, name))
+        progress = self._progress[name]
+        progress.left_ms -= (self._now - progress.since_ms) / (1 + progress.loss)
+        progress.since_ms = self._now
+        progress.loss += by
+        heapq.heappush(self._ends, (progress.end_ms, name))
 
     def _start_queued(self, only: Demand | None = None) -> None:
         """Start waiting jobs at their nearest places, where it does not cost more than to wait."""
         waiting = []
-        for each in self.queue:
-            is_free = each.waits_for is None and only in (None, each.job)
-            if not (is_free and self._starts(each)):
-                waiting.append(each)
+        for queued in self.queue:
+            is_free = queued.waits_for is None and only in (None, queued.job)
+            if not (is_free and self._starts(queued)):
+                waiting.append(queued)
         self.queue = waiting
 
     def _starts(self, waiting: _Queued) -> bool:
         """Start a job if it fits and has waited long enough for a better place.
 
-        That is for as long, until the next departure, as what the start costs: who knows nothing
-        of the future never pays more than twice what is best ("ski rental").
+        That is for as long, until the next departure, as what the start costs: without
+        knowledge of the future that costs at most twice as much as what is best ("ski rental").
         """
         job, room, placement = waiting.job, self.occupancy.room, waiting.placement
         if placement is not None and room.holds(placement.nodes, job.each):
@@ -348,11 +354,13 @@ class _World:
             waiting.fits_since_ms = self._now
         placed = Placed(job, placement)
         losses, length = self.occupancy.pair_losses(placed), self._length(job)
-        cost = job.worth * length * placed.loss
+        cost = job.cost_weight * length * placed.loss
         for name, (own, others) in losses.items():
             together = min(length, self._progress[name].end_ms - self._now)
-            cost += together * (job.worth * own + self.occupancy.placed[name].job.worth * others)
-        if self._may_wait and job.worth * (self._next_end() - waiting.fits_since_ms) < cost:
+            cost += together * (
+                job.cost_weight * own + self.occupancy.placed[name].job.cost_weight * others
+            )
+        if self._may_wait and job.cost_weight * (self._next_end() - waiting.fits_since_ms) < cost:
             return False
         self.place(placed, losses)
         return True

@@ -181,7 +181,7 @@ class Search:
     def free(self) -> Sequence[Demand]:
         """The jobs without nodes, the most important ones first, larger ones before."""
         free = [self.jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
-        return sorted(free, key=lambda job: (-job.worth, -job.gpus))
+        return sorted(free, key=lambda job: (-job.cost_weight, -job.gpus))
 
     @cached_property
     def fitting(self) -> Places:

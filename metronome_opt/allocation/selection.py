@@ -17,7 +17,7 @@ _EFFORT = 1.0  # of CP-SAT, in its deterministic time: about seconds
 
 def lost(left: Sequence[Demand]) -> tuple[int, int]:
     """Return what is minimised of jobs that wait: the sum of weight times GPUs, their number."""
-    return sum(job.worth * max(1, job.gpus) for job in left), len(left)
+    return sum(job.cost_weight * max(1, job.gpus) for job in left), len(left)
 
 
 def select_running(jobs: Sequence[Demand], room: Room) -> Mapping[str, tuple[str, ...]]:
@@ -43,7 +43,9 @@ def select_running(jobs: Sequence[Demand], room: Room) -> Mapping[str, tuple[str
 def _one_by_one(jobs: Sequence[Demand], room: Room) -> dict[str, tuple[str, ...]]:
     """Place jobs of large tasks first, so that these find whole nodes, and the rest by weight."""
     left, found = room.copy(), {}
-    for job in sorted(jobs, key=lambda job: (-job.worth, -job.each.gpus, -job.gpus, job.name)):
+    for job in sorted(
+        jobs, key=lambda job: (-job.cost_weight, -job.each.gpus, -job.gpus, job.name)
+    ):
         fits = left.tasks_of(job.each)
         nodes = [
             node for node in sorted(fits, key=lambda n: (fits[n], n)) for _ in range(fits[node])

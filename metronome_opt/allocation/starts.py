@@ -83,9 +83,9 @@ def decide_starts(
         decision = Decision(now, now)
         if now is None:
             decision = Decision(next(_later(job, with_starts), (None, ""))[0], None)
-        elif now.cost > MIN_GAIN * job.worth * job.expected_ms:
+        elif now.cost > MIN_GAIN * job.cost_weight * job.expected_ms:
             others = held, [each.job for each in waiting[index + 1 :]]
-            is_patient = may_wait and job.worth * waited_ms < _PATIENCE * now.cost
+            is_patient = may_wait and job.cost_weight * waited_ms < _PATIENCE * now.cost
             choices = _choices(job, with_starts, now, may_wait=is_patient)
             if len(choices) > 1:
                 rollouts = Rollouts(job, with_starts, *others, arrivals, seed, may_wait=may_wait)
@@ -108,7 +108,7 @@ def _choices(
     job: Demand, occupancy: Occupancy, now: Start, *, may_wait: bool
 ) -> list[tuple[Start, Choice]]:
     """Return the nearest place now, and the starts of lowest cost among those that cost less."""
-    least = now.cost - MIN_GAIN * job.worth * job.expected_ms
+    least = now.cost - MIN_GAIN * job.cost_weight * job.expected_ms
     places = [start for start in _places(job, occupancy) if start.cost < least]
     places.sort(key=lambda start: start.cost)
     later = []
@@ -144,7 +144,7 @@ def _later(
     leaving = sorted(occupancy.placed.values(), key=lambda each: each.job.expected_ms)
     for each in leaving[:_LEAVING]:
         after_ms = each.job.expected_ms
-        if limit is not None and job.worth * after_ms >= limit:
+        if limit is not None and job.cost_weight * after_ms >= limit:
             return
         later.remove(each.job.name)
         start = later.best(job, after_ms) if later.room.may_hold(job) else None

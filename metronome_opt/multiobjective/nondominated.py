@@ -250,13 +250,13 @@ def _job_to_eliminate(left: Sequence[Relation]) -> int:
 def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
     """Return a job with few offsets whose lower bounds differ much."""
 
-    def worth(job: int) -> float:
+    def split_gain(job: int) -> float:
         rises = [
             np.minimum(network.rises(job) / (network.slack + 1), 1).mean() for network in networks
         ]
         return float((max(rises) + 1e-3) / math.log(networks[0].sizes[job] + 1))
 
-    return max((job for job, size in enumerate(networks[0].sizes) if size > 1), key=worth)
+    return max((job for job, size in enumerate(networks[0].sizes) if size > 1), key=split_gain)
 
 
 # ------------------------------------------------------------------ several networks

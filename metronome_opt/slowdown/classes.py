@@ -42,7 +42,7 @@ def _all_orders(jobs: Sequence[Job], count: int) -> Iterator[Classes]:
     most = min(count, len(jobs))
     for choice in product(range(most), repeat=len(jobs)):
         if set(choice) == set(range(max(choice) + 1)):
-            yield {job.name: each for job, each in zip(jobs, choice, strict=True)}
+            yield dict(zip((job.name for job in jobs), choice, strict=True))
 
 
 def _by_rules(instance: Instance, count: int) -> Iterator[Classes]:
@@ -59,8 +59,8 @@ def _by_rules(instance: Instance, count: int) -> Iterator[Classes]:
         for rule in rules:
             yield in_order(jobs, used, rule)
     for job in jobs:
-        yield {each.name: int(each is job) for each in jobs}
-        yield {each.name: int(each is not job) for each in jobs}
+        yield {other.name: int(other is job) for other in jobs}
+        yield {other.name: int(other is not job) for other in jobs}
 
 
 def in_order(jobs: Sequence[Job], count: int, key: Callable[[Job], Fraction]) -> Classes:

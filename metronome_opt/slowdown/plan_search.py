@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MAX_HYPERPERIOD_SLOTS = 20_000
 _VALUES = 3  # of all simulations that there has to be time for
 _LAST_VALUES = 8  # that are evaluated once the time of the search is over
-_STRETCHES = tuple(Fraction(each, 100) for each in (0, 2, 10, 50))
+_STRETCHES = tuple(Fraction(share, 100) for share in (0, 2, 10, 50))
 """Largest stretches up to which a part of the jobs is gated, one after the other. They do not
 depend on what is allowed, so that a larger limit begins as a smaller one does."""
 PERIODS = 100
@@ -62,8 +62,7 @@ class SlotSearchOptions:
         The share of its period by which a job may be stretched at most; None for no limit but that
         of the instance, a `max_stretch` above 0.
     cushion_slots
-        By how many slots bursts of gated jobs are longer; 0 for one at least, and what simulations
-        say.
+        Slots added to bursts of gated jobs; 0 for one at least, and what simulations say.
     threads
         Threads.
     network
@@ -109,7 +108,7 @@ class SlotSearchOptions:
 
     @property
     def cushion(self) -> int:
-        """Slots by which bursts of gated jobs are longer at least."""
+        """Slots added to bursts of gated jobs at least."""
         return self.cushion_slots or 1
 
     def evaluator(
@@ -237,7 +236,7 @@ def _search_groups(
         free, *others = _search_group(part, options, short, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
         last = options.evaluator(part, _CONFIRMING, long_periods(part), budget)
-        plan = next((each for each in reversed(others) if last.best(free, [each]) is each), free)
+        plan = next((best for best in reversed(others) if last.best(free, [best]) is best), free)
         periods |= plan.periods
         yield plan, last
 
@@ -366,7 +365,7 @@ class _GroupSearch:
         if (
             plan
             and all(period <= longest[name] for name, period in plan.periods.items())
-            and all(each < self.options.classes for each in plan.classes.values())
+            and all(number < self.options.classes for number in plan.classes.values())
             and self.short(plan.periods)
         ):
             self._offer([plan])
@@ -419,7 +418,7 @@ class _GroupSearch:
                 if self._is_over(budget):
                     return
                 classes = list(some)
-                self._offer([base.in_classes(each) for base in bases for each in classes])
+                self._offer([base.in_classes(order) for base in bases for order in classes])
             if len(self.part.jobs) > FEW:
                 self._improve(partial(other_classes, count), budget)
 

@@ -42,7 +42,7 @@ FIRST_CUSHION = 0.02
 """The share of its period by which a job may be late for its first slot and yet take it."""
 
 _MIN_ITERATIONS = 5  # of a job that leaves, in a simulation
-_MAX_SLOWDOWN = 20.0  # of a job that leaves: what takes longer is broken off
+_MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
 
 
 def levels_of(part: Instance, levels: Levels | None = None) -> Levels:
@@ -164,12 +164,12 @@ class PlanSimulator:
 
         A job that does not end an iteration within the replication takes as long as that.
         """
-        each = partial(self._times, plan)
+        replicate = partial(self._times, plan)
         if min(self._threads, len(self.seeds)) > 1:  # the event loop does not hold the interpreter
             with ThreadPoolExecutor(self._threads) as pool:
-                times = list(pool.map(each, self.seeds))
+                times = list(pool.map(replicate, self.seeds))
         else:
-            times = [each(seed) for seed in self.seeds]
+            times = [replicate(seed) for seed in self.seeds]
         return np.asarray(np.array(times) / self._own)
 
     def value(self, slowdowns: Floats) -> float:

@@ -200,9 +200,9 @@ def _job_to_branch_on(network: CostNetwork) -> int:
     """Return a job on many links that have no table, and with few offsets."""
     missing = [cost for cost in network.costs if cost.excess is None]
 
-    def worth(job: int) -> float:
+    def split_gain(job: int) -> float:
         without = sum(job in cost.scope for cost in missing)
         with_one = sum(job in cost.scope for cost in network.costs)
         return (without + 0.1 * with_one) / math.log(network.sizes[job] + 1)
 
-    return max((job for job, size in enumerate(network.sizes) if size > 1), key=worth)
+    return max((job for job, size in enumerate(network.sizes) if size > 1), key=split_gain)

@@ -79,7 +79,7 @@ def spreads(tasks: int, room: Sequence[int]) -> Iterator[Counts]:
 def cheapest(jobs: Sequence[Demand], occupancy: Occupancy) -> Value:
     """Return the least price of all places of some jobs."""
     names = [node.name for node in occupancy.room.cluster.nodes]
-    best = (sum(job.worth for job in jobs) + 1, 0.0)
+    best = (sum(job.cost_weight for job in jobs) + 1, 0.0)
 
     def place(rest: Sequence[Demand], lost: int, cost: float) -> None:
         nonlocal best
@@ -95,7 +95,7 @@ def cheapest(jobs: Sequence[Demand], occupancy: Occupancy) -> Value:
             occupancy.add(Placed(job, at))
             place(others, lost, cost + price)
             occupancy.remove(job.name)
-        place(others, lost + job.worth, cost)
+        place(others, lost + job.cost_weight, cost)
 
     place(jobs, 0, 0.0)
     return best
@@ -138,7 +138,7 @@ def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
     search = Search(scenario)
     jobs = search.free
     found, left = assign(jobs, search.occupancy(), Budget(60))
-    lost = sum(job.worth for job in left)
+    lost = sum(job.cost_weight for job in left)
     return (lost, price(found)), cheapest(jobs, search.occupancy())
 
 

@@ -63,7 +63,7 @@ def test_no_place_outside_of_the_pools_is_much_cheaper() -> None:
         search = Search(draw_scenario(seed))
         found, left, _ = place_by_model(search.free, search.occupancy(), "cpsat", Budget(20))
         fewest, lowest = cheapest(search.free, search.occupancy())
-        assert sum(job.worth for job in left) == fewest
+        assert sum(job.cost_weight for job in left) == fewest
         assert price(found) == pytest.approx(lowest, abs=1e-4)
 
 

@@ -21,7 +21,7 @@ from metronome_opt.simulate.state import Order, Running, SimState
 
 GROWTH = Growth(slope=4.0, intercept=0.25)
 _ORDERS = 10  # topological orders that are divided into levels
-_ITERATIONS = 64  # of the longer job, to find out what going first is worth
+_ITERATIONS = 64  # of the longer job, to find out what going first gains
 _EXACT = 1e-3  # of a link: gains of less are none
 
 
@@ -184,5 +184,5 @@ def _topological_order(losses: NDArray[np.float64], random: Random) -> list[int]
         job = ready.pop(random.randrange(len(ready)))
         order.append(job)
         above[below := np.flatnonzero(losses[job])] -= 1
-        ready += [int(each) for each in below if above[each] == 0]
+        ready += [int(job) for job in below if above[job] == 0]
     return order
