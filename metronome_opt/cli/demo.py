@@ -45,7 +45,7 @@ def demo(
     checked = verify(SMALL, schedule)
     typer.echo(
         f"\n{LARGE}: its 13 jobs have places at which not all bursts can be kept apart; "
-        "so there is little to gain"
+        "so that few of them are gated"
     )
     return checked or status or solve(LARGE, time_limit=time_limit, seed=seed)
 
