@@ -17,8 +17,8 @@ are nodes, or tasks if these are fewer: nodes get one task each in turn until th
 Tasks on these nodes are numbered in the order of the tree, and get the first GPUs there. A place at
 which a flow has less than 1 Mbit/s, traffic divides into too many parts, or the iteration is longer
 than the hyperperiod does not count. The place that the job has does, whichever it is. The shortest
-iteration over these places is exact where nodes are equal, but for all-to-alls, for which unequal
-shares may be better.
+iteration over these places is exact where nodes are equal, but for all-to-alls and for groups that
+do not divide a job, for which unequal shares may be better.
 """
 
 from __future__ import annotations
