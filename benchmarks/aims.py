@@ -20,7 +20,7 @@ AIMS: dict[str, dict[str, Any]] = {
     "slowdown": {"objective": "slowdown"},
     "slowdown, delay": {"objective": ("slowdown", "delay")},
     "strict": {"objective": "strict"},
-    "strict, 20 %": {"objective": "strict", "tolerance": "20%"},
+    "strict, 20 %": {"objective": "strict", "max_loss": "20%"},
 }
 
 

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from metronome_opt.allocating import allocate as allocate
+    from metronome_opt.comparison import compare as compare
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
     from metronome_opt.errors import PluginError as PluginError
     from metronome_opt.errors import SolverError as SolverError
+    from metronome_opt.fronts import pareto as pareto
     from metronome_opt.instance import Instance as Instance
     from metronome_opt.instance import Job as Job
     from metronome_opt.instance import Link as Link
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from metronome_opt.result import Level as Level
     from metronome_opt.result import Result as Result
     from metronome_opt.result import Stop as Stop
-    from metronome_opt.result import compare as compare
     from metronome_opt.scenario import build_scenario as build_scenario
     from metronome_opt.scenario import read_scenario as read_scenario
     from metronome_opt.schedule import Schedule as Schedule
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from metronome_opt.schedule import write_schedule as write_schedule
     from metronome_opt.solvers import SOLVERS as SOLVERS
     from metronome_opt.solving import load as load
-    from metronome_opt.solving import pareto as pareto
     from metronome_opt.solving import solve as solve
     from metronome_opt.stopping import MaxIterations as MaxIterations
     from metronome_opt.stopping import MaxRuntime as MaxRuntime
@@ -51,15 +51,17 @@ if TYPE_CHECKING:
 
 _HOME = {
     "allocating": ("allocate",),
+    "comparison": ("compare",),
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
     "multiobjective.front": ("Front",),
-    "result": ("CustomSolverError", "Event", "Level", "Result", "Stop", "compare"),
+    "result": ("CustomSolverError", "Event", "Level", "Result", "Stop"),
     "scenario": ("build_scenario", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
-    "solving": ("load", "pareto", "solve"),
+    "fronts": ("pareto",),
+    "solving": ("load", "solve"),
     "stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("check", "evaluate"),
 }

@@ -21,13 +21,13 @@ from metronome_opt.slowdown.evaluator import is_better
 from metronome_opt.slowdown.simulator import Values, mean_weights
 from metronome_opt.slowdown.solve import warm_up_engine
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.contention import load_kernels
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     Exact,
     check_numbers,
     interrupt_stops,
-    load_kernels,
 )
 from metronome_opt.solving import run_slowdown
 from metronome_opt.stopping import StoppingRule

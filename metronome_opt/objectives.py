@@ -9,8 +9,7 @@ cost: a cushion of some slots is a constraint on combinations of offsets.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -432,26 +431,6 @@ def simulated_levels(names: Sequence[str], weights: Mapping[str, int]) -> Levels
     return tuple(level for levels in each for level in levels)
 
 
-def can_rotate(names: Collection[str]) -> bool:
-    """Return True if rotating jobs that share links changes none of some objectives."""
-    return all(find_objective(name).rotation_invariant for name in names)
-
-
-def is_layered(name: str) -> bool:
-    """Return True if an objective is the contention of other weights."""
-    return isinstance(find_objective(name), LayeredObjective)
-
-
-def find_layered(name: str) -> LayeredObjective:
-    """Return an objective that `is_layered`."""
-    objective = find_objective(name)
-    assert isinstance(objective, LayeredObjective)  # noqa: S101 (the callers' promise)
-    return objective
-
-
-# ------------------------------------------------------------------ as text
-
-
 def format_number(value: Fraction | None, digits: int = 1) -> str:
     """Return an exact number with some digits; a dash for None."""
     if value is None:
@@ -467,24 +446,6 @@ def format_share(value: Fraction | None, digits: int = 1) -> str:
 
 
 # ------------------------------------------------------------------ as numbers
-
-
-_NO_LIMIT = Fraction(10**12)
-"""More slots than any burst can grow."""
-
-
-def to_minimise(name: str, value: Fraction | None) -> Fraction:
-    """Return an objective as a number to minimise; None is a cushion without limit."""
-    if value is None:
-        return -_NO_LIMIT
-    return -value if find_objective(name).maximised else value
-
-
-def as_stated(name: str, value: Fraction) -> Fraction | None:
-    """Return the inverse of `to_minimise`."""
-    if value == -_NO_LIMIT:
-        return None
-    return -value if find_objective(name).maximised else value
 
 
 def normal(instance: Instance, name: str) -> Fraction:
@@ -511,27 +472,3 @@ def _traffic_of(job: Job) -> Fraction:
 def traffic(instance: Instance) -> Fraction:
     """Return the mean traffic of all unstretched jobs on all links, Mbit/s."""
     return sum(map(_traffic_of, instance.jobs), Fraction(0))
-
-
-def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
-    """Return a sum of layered objectives as the contention of other weights, and its unit.
-
-    Parameters
-    ----------
-    prices
-        Of a Mbit/s of each objective, by name, not negative. That of latency is for what is late,
-        Mbit/s, not for its share of the traffic.
-
-    Returns
-    -------
-    tuple
-        The jobs with other weights, and what a unit of their contention counts in the sum.
-    """
-    common = math.lcm(1, *(price.denominator for price in prices.values()))
-    whole = {find_layered(name): int(price * common) for name, price in prices.items()}
-    shared = math.gcd(*whole.values()) or 1
-    jobs = []
-    for job in instance.jobs:
-        terms = (price // shared * layer.weight(job.weight) for layer, price in whole.items())
-        jobs.append(job.model_copy(update={"weight": sum(terms)}))
-    return instance.replace(jobs=tuple(jobs)), Fraction(shared, common)

@@ -43,18 +43,14 @@ from metronome_opt.solvers.solve import (
     check_numbers,
     check_reserve,
     check_start,
-    custom_solver_error,
     interrupt_stops,
-    load_kernels,
 )
 from metronome_opt.stopping import StoppingRule
 
 if TYPE_CHECKING:
-    from metronome_opt.multiobjective.front import Front, FrontEvent
     from metronome_opt.slowdown.plan import Plan
 
 
-DEFAULT_FRONT_LIMIT = 600.0
 _AT_PLACES = "bound and proof hold at the places that were chosen; others may be better"
 _BOUNDS = (
     "the lower bound holds at any places: no job is faster than at its best one; at these places "
@@ -207,10 +203,11 @@ def solve(
                 names=names,
                 cushion_slots=cushion_slots,
             )
-    _refuse_terms(stretch_limit=stretch_limit, max_loss=max_loss)
-    _refuse_gated(network)
+    refuse_terms(stretch_limit=stretch_limit, max_loss=max_loss)
+    refuse_gated(network)
     from metronome_opt.multiobjective.goals import check_able, make_goal
     from metronome_opt.multiobjective.solve import solve_goal
+    from metronome_opt.solvers.contention import custom_solver_error, load_kernels
 
     goal = make_goal(names, weights)
     if time_limit != 0:
@@ -301,105 +298,15 @@ def _lives_ms(placed: Problem) -> Mapping[str, float]:
     return lives
 
 
-def pareto(
-    problem: Instance | Problem | Scenario | str | Path,
-    objectives: Sequence[str] = ("contention", "latency"),
-    *,
-    time_limit: float | None = DEFAULT_FRONT_LIMIT,
-    seed: int = 0,
-    workers: int | None = None,
-    network: str | None = None,
-    max_loss: Exact | None = None,
-    cushion_slots: int = 0,
-    callback: Callable[[FrontEvent], bool | None] | None = None,
-    sharing: str | None = None,
-) -> Front:
-    """Find the non-dominated schedules for two objectives.
-
-    Parameters
-    ----------
-    problem
-        As for `solve`. Places are chosen anew for every point of slowdown and delay.
-    objectives
-        Slowdown and delay; or two of contention, latency, wait, moves and stretch. Jobs are
-        stretched only with ``stretch`` among these, or for slowdown.
-    time_limit
-        Seconds; None for no limit. The points found by then are returned, `complete` says if these
-        are all. For slowdown and delay some weighted sums are minimised, in equal parts of it.
-    seed, workers
-        As for `solve`.
-    network, max_loss, cushion_slots, sharing
-        As for `solve`; `max_loss` for slowdown and delay alone.
-    callback
-        Notified of every part, choice of periods or weighted sum that is done; returns True to
-        stop.
-
-    Raises
-    ------
-    InputError
-        If an argument makes no sense, or the objectives have no front.
-    """
-    network = network or sharing
-    source = find_source(problem, network)
-    check_numbers(time_limit, seed, workers)
-    if not are_simulated(objectives):
-        from metronome_opt.multiobjective.pareto import pareto as find_front
-
-        _refuse_terms(max_loss=max_loss)
-        _refuse_gated(network)
-        warm_up_for_places(source)
-        budget = Budget(time_limit)
-        with interrupt_stops(budget), naming_problem(problem):
-            placed = place_jobs(source, budget, seed, None)
-        front = find_front(
-            placed.instance,
-            objectives,
-            time_limit=budget.remaining,
-            seed=seed,
-            workers=workers,
-            cushion_slots=cushion_slots,
-            callback=callback,
-        )
-        notes = (*_notes_on(placed), *_on_places(placed), *front.notes)
-        points = tuple(_at_places(point, placed, network) for point in front.points)
-        return replace(front, points=points, notes=notes)
-    from metronome_opt.slowdown.front import NAMES, slowdown_front
-    from metronome_opt.slowdown.solve import warm_up_engine
-
-    if tuple(objectives) != NAMES:
-        raise InputError(f"objectives: a front of what is simulated is one of {', '.join(NAMES)}")
-    warm_up_engine()
-    budget = Budget(time_limit)
-    auto, threads = find_solver("auto"), workers or os.cpu_count() or 1
-
-    def minimise(levels: Levels, part: Budget) -> Result:
-        return run_slowdown(
-            problem,
-            source,
-            auto,
-            part,
-            levels=levels,
-            seed=seed,
-            threads=threads,
-            cushion_slots=cushion_slots,
-            network=network,
-            max_loss=max_loss,
-            names=NAMES,
-        )
-
-    with interrupt_stops(budget):
-        return slowdown_front(weights_of(source), minimise, budget, callback)
-
-
 def _with_places(result: Result, placed: Problem, network: str | None) -> Result:
     """Return a result that states where jobs run, if that was chosen, and on which network.
 
     Its bound of slowdown holds at any places then: no job is faster than at its best one.
     """
-    schedule = _at_places(result.schedule, placed, network)
-    at_places, notes = schedule.lower_bound, (*result.notes, *_notes_on(placed))
+    schedule = state_places(result.schedule, placed, network)
+    at_places, notes = schedule.lower_bound, (*result.notes, *notes_on(placed))
     if placed.places is None or schedule.first != SLOWDOWN or at_places is None:
-        notes = (*notes, *_on_places(placed))
+        notes = (*notes, *proof_notes(placed))
         return replace(result, schedule=schedule, notes=notes)
     value = schedule.objectives[SLOWDOWN]
     # In finite replications chance may bring the value below the bound, and so may other patterns.
@@ -420,30 +327,32 @@ def _with_places(result: Result, placed: Problem, network: str | None) -> Result
     )
 
 
-def _at_places(schedule: Schedule, placed: Problem, network: str | None) -> Schedule:
+def state_places(schedule: Schedule, placed: Problem, network: str | None) -> Schedule:
+    """Return a schedule that states the network, and the places if they were chosen."""
     schedule = schedule.model_copy(update={"network": network})
     if placed.places is None:
         return schedule
     return schedule.model_copy(update={"places": placed.places, "waiting": placed.waiting})
 
 
-def _notes_on(placed: Problem) -> tuple[str, ...]:
+def notes_on(placed: Problem) -> tuple[str, ...]:
     """Return remarks on places that were chosen."""
     waiting = [_WAITING] if placed.waiting else []
     return (*([placed.comparison] if placed.comparison else []), *waiting)
 
 
-def _on_places(placed: Problem) -> tuple[str, ...]:
+def proof_notes(placed: Problem) -> tuple[str, ...]:
     """Return what proofs hold for, where places were chosen."""
     return () if placed.places is None else (_AT_PLACES,)
 
 
-def _refuse_gated(network: str | None) -> None:
+def refuse_gated(network: str | None) -> None:
+    """Refuse a network on which gated jobs go first, for other objectives than slowdown."""
     if network == "gated":
         raise InputError("network: gated is for slowdown alone; name another, or leave it out")
 
 
-def _refuse_terms(**terms: Exact | None) -> None:
+def refuse_terms(**terms: Exact | None) -> None:
     """Refuse terms of slowdown for other objectives."""
     for name, value in terms.items():
         if value:

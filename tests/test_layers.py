@@ -20,11 +20,11 @@ FLOORS = [
     "__main__ cli",
     "bench plot report export",
     "kubernetes cluster | simulate",
-    "allocating model solving arguments allocation slowdown compatible",
+    "allocating model fronts solving arguments allocation slowdown compatible",
     "engine | multiobjective",
     "solvers",
     "presolve scenario kernels",
-    "stopping result objectives verify schedule instance",
+    "stopping comparison result objectives verify schedule instance",
     "journal records documents plugins errors",
     "gate",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.result import Result, compare
+from metronome_opt.comparison import compare
+from metronome_opt.result import Result
 from metronome_opt.schedule import Schedule, Status
 from tests.solvers.test_every_solver import CROWDED, TIGHT
 from tests.solving import solve

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from metronome_opt.cli import options
 from metronome_opt.compatible.problem import Fit
@@ -14,7 +16,7 @@ from metronome_opt.compatible.solvers import SOLVERS, find_fit
 from metronome_opt.documents import check_targets
 from metronome_opt.instance import Instance
 from metronome_opt.plugins import find_versions
-from metronome_opt.report.tables import fit_table, terminal
+from metronome_opt.report.tables import plain_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status, write_schedule
 from metronome_opt.solvers.registry import find_solver
@@ -118,9 +120,19 @@ def _print(instance: Instance, result: Fit, *, drop: bool) -> None:
         unknown = "not known: no answer in time, or by this solver"
         typer.echo("they do not fit (proved)" if result.bound is None else unknown)
     else:
-        terminal().print(fit_table(instance, result.offsets))
+        terminal().print(_table(instance, result.offsets))
         proof = "proved" if result.proved else f"at least {result.bound}"
         count = f"{len(result.offsets)} of {len(instance.jobs)} jobs keep slots"
         typer.echo(f"{count}; leaves out weight: {result.cost} ({proof})" if drop else count)
     for refutation in result.refutations[:_MAX_REFUTATIONS]:
         typer.echo(f"not together, periods in slots: {refutation}")
+
+
+def _table(instance: Instance, offsets: Mapping[str, int]) -> Table:
+    """Return one row per job: its period and its first slot, if it keeps slots."""
+    rows = []
+    for job in instance.jobs:
+        first = offsets.get(job.name)
+        slots = "free" if first is None else f"{first * instance.slot_ms:,}"
+        rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", slots))
+    return plain_table(("job", "weight", "period\n(ms)", "first slot\n(ms)"), rows)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from metronome_opt.arguments import ScenarioError
 from metronome_opt.cli import options
@@ -19,12 +20,13 @@ from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, counted, naming
+from metronome_opt.fronts import DEFAULT_FRONT_LIMIT
+from metronome_opt.fronts import pareto as find_front
 from metronome_opt.multiobjective.front import Front, FrontEvent
-from metronome_opt.report.tables import front_table, terminal
+from metronome_opt.objectives import find_objective
+from metronome_opt.report.tables import plain_table, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
-from metronome_opt.solving import DEFAULT_FRONT_LIMIT
-from metronome_opt.solving import pareto as find_front
 
 _TABLE, _PICTURE = "front.csv", "front.svg"
 _POINT = re.compile(r"point-[0-9]{3,}\.json")
@@ -183,3 +185,34 @@ def _document(front: Front, files: Sequence[Path]) -> dict[str, Any]:
 
 def _texts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in values.items()}
+
+
+def front_table(front: Front, files: Sequence[str]) -> Table:
+    """Return one row per point of a front: its number, its values on the axes, its file.
+
+    Values have as many digits as it takes to distinguish them, up to six.
+
+    Parameters
+    ----------
+    files
+        Where the points are written, in their order.
+    """
+    columns = [
+        _distinct(name, [point.objectives[name] for point in front.points])
+        for name in front.objectives
+    ]
+    numbers = map(str, range(1, len(files) + 1))
+    headings = (
+        *("point", *(f"{name}\n({find_objective(name).unit})" for name in front.objectives)),
+        "schedule",
+    )
+    return plain_table(headings, zip(numbers, *columns, files, strict=True), left=("schedule",))
+
+
+def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:
+    """Return values as text, with enough digits that different ones differ."""
+    for digits in range(1, 7):
+        texts = [find_objective(name).format(value, digits) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts

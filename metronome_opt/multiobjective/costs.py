@@ -17,13 +17,12 @@ from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
+from metronome_opt.multiobjective.weighting import can_rotate, weigh
 from metronome_opt.objectives import (
     CUSHION,
     JobObjective,
     LayeredObjective,
-    can_rotate,
     find_objective,
-    weigh,
 )
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.solvers.network.model import Cost, CostNetwork

@@ -14,11 +14,9 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.multiobjective.costs import Costs, Offsets
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
+from metronome_opt.multiobjective.weighting import can_rotate, is_layered, weigh
 from metronome_opt.objectives import (
     CUSHION,
-    can_rotate,
-    is_layered,
-    weigh,
 )
 from metronome_opt.presolve.blocks import split
 from metronome_opt.presolve.components import components

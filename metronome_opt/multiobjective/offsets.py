@@ -22,21 +22,20 @@ from metronome_opt.multiobjective.groups import (
     minimise,
     without_contention,
 )
+from metronome_opt.multiobjective.weighting import find_layered, is_layered, weigh
 from metronome_opt.objectives import (
     CUSHION,
     MIXTURE,
-    find_layered,
     find_objective,
-    is_layered,
     normal,
     traffic,
-    weigh,
 )
 from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import Status
+from metronome_opt.solvers.contention import solve_contention
 from metronome_opt.solvers.network.tables import scale_of
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.solve import Arguments, interrupt_stops, solve_contention
+from metronome_opt.solvers.solve import Arguments, interrupt_stops
 
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 

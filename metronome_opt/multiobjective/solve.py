@@ -10,7 +10,8 @@ from metronome_opt.multiobjective.goals import Goal, Solution, make_goal
 from metronome_opt.presolve.extend import extend_bursts
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Status
-from metronome_opt.solvers.solve import Arguments, make_schedule, solve_contention
+from metronome_opt.solvers.contention import solve_contention
+from metronome_opt.solvers.solve import Arguments, make_schedule
 from metronome_opt.verify import evaluate
 
 

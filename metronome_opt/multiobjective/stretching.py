@@ -27,9 +27,7 @@ from metronome_opt.multiobjective.periods import list_choices, price_of, stretch
 from metronome_opt.objectives import (
     CUSHION,
     STRETCH,
-    as_stated,
     find_objective,
-    to_minimise,
     traffic,
 )
 from metronome_opt.presolve.components import components
@@ -39,6 +37,9 @@ from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import Arguments, interrupt_stops
+
+_NO_LIMIT = Fraction(10**12)
+"""More slots than any burst can grow."""
 
 _GREEDY_SHARE = 0.4  # of the time of a component, at most, for greedy schedules
 _SOLVE_SHARE = 0.25  # of the time that is left, for each choice that is solved
@@ -91,7 +92,7 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
     if instance.needs_stretch and STRETCH not in goal.objectives:
         notes.append("jobs are stretched: without, hyperperiods are above the limit")
     levels = [
-        Level(name, as_stated(name, value), proved)
+        Level(name, _as_stated(name, value), proved)
         for name, value in zip(names, values, strict=True)
     ]
     return Solution(
@@ -175,7 +176,7 @@ class _StretchSearch:
         return tuple(
             price_of(part, stretch)
             if name == STRETCH
-            else to_minimise(name, costs.value(name, order))
+            else _to_minimise(name, costs.value(name, order))
             for name in self.names
         )
 
@@ -252,7 +253,7 @@ class _StretchSearch:
         """Return lower bounds of the values, given the price of stretches and one of the first."""
         known = {self.at_periods[0]: bound or Fraction(0), STRETCH: price}
         return tuple(
-            to_minimise(name, None)
+            _to_minimise(name, None)
             if find_objective(name).maximised
             else known.get(name, Fraction(0))
             for name in self.names
@@ -263,3 +264,17 @@ def _greedy(instance: Instance) -> dict[str, int]:
     search = Search(instance, time_limit=None, seed=0, workers=1)
     greedy.run(search)
     return search.named() or dict(instance.unshifted)
+
+
+def _to_minimise(name: str, value: Fraction | None) -> Fraction:
+    """Return an objective as a number to minimise; None is a cushion without limit."""
+    if value is None:
+        return -_NO_LIMIT
+    return -value if find_objective(name).maximised else value
+
+
+def _as_stated(name: str, value: Fraction) -> Fraction | None:
+    """Return the inverse of `_to_minimise`."""
+    if value == -_NO_LIMIT:
+        return None
+    return -value if find_objective(name).maximised else value

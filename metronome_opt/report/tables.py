@@ -23,7 +23,6 @@ from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
-    from metronome_opt.multiobjective.front import Front
     from metronome_opt.scenario.build import Problem
     from metronome_opt.scenario.deployment import Deployment
 
@@ -252,44 +251,3 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
             "solve without --objectives minimises it"
         )
     return text
-
-
-def fit_table(instance: Instance, offsets: Mapping[str, int]) -> Table:
-    """Return one row per job: its period and its first slot, if it keeps slots."""
-    rows = []
-    for job in instance.jobs:
-        first = offsets.get(job.name)
-        slots = "free" if first is None else f"{first * instance.slot_ms:,}"
-        rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", slots))
-    return plain_table(("job", "weight", "period\n(ms)", "first slot\n(ms)"), rows)
-
-
-def front_table(front: Front, files: Sequence[str]) -> Table:
-    """Return one row per point of a front: its number, its values on the axes, its file.
-
-    Values have as many digits as it takes to distinguish them, up to six.
-
-    Parameters
-    ----------
-    files
-        Where the points are written, in their order.
-    """
-    columns = [
-        _distinct(name, [point.objectives[name] for point in front.points])
-        for name in front.objectives
-    ]
-    numbers = map(str, range(1, len(files) + 1))
-    headings = (
-        *("point", *(f"{name}\n({find_objective(name).unit})" for name in front.objectives)),
-        "schedule",
-    )
-    return plain_table(headings, zip(numbers, *columns, files, strict=True), left=("schedule",))
-
-
-def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:
-    """Return values as text, with enough digits that different ones differ."""
-    for digits in range(1, 7):
-        texts = [find_objective(name).format(value, digits) for value in values]
-        if len(set(texts)) == len(set(values)):
-            break
-    return texts

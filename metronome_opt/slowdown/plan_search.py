@@ -5,10 +5,8 @@ does is treated by itself. The candidates are that no job is gated; all jobs in 
 that suit one another; a part of the jobs in slots; traffic classes by several orders, where links
 serve several; and both. `PlanEvaluator` chooses: first among all candidates, in replications of
 some length, then between the few that were the best at some time and no job gated, in longer ones
-that no search has seen, since without idle time gated jobs become late little by little.
-
-A candidate has to be surely better than the best before it. So what a larger limit allows besides,
-or a further class, makes the answer worse by chance alone.
+that no search has seen, since without idle time gated jobs become late little by little. A
+candidate has to be surely better than the best before it.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from metronome_opt.presolve.components import components
 from metronome_opt.presolve.reductions import simplify_links
 from metronome_opt.records import FrozenDict
 from metronome_opt.slowdown.candidates import Candidates, Short
-from metronome_opt.slowdown.classes import FEW, class_orders, follows_weights
 from metronome_opt.slowdown.evaluator import MAX_LOSS, REPLICATIONS, PlanEvaluator
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.simulator import EVENTS_PER_S, PlanSimulator
@@ -63,10 +60,8 @@ class SlotSearchOptions:
         of the instance, a `max_stretch` above 0.
     cushion_slots
         Slots added to bursts of gated jobs; 0 for one at least, and what simulations say.
-    threads
-        Threads.
-    network
-        As of `PlanSimulator`.
+    threads, network, patterns, lives_ms
+        As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
     hyperperiod
         Slots that the periods of gated jobs have to divide; None for any periods.
     start
@@ -80,10 +75,6 @@ class SlotSearchOptions:
         The share by which a job may become slower than under the base; None for any.
     classes
         How many traffic classes links serve in strict order; 1 for none.
-    lives_ms
-        As of `PlanSimulator`: then the weighted mean time until jobs leave is minimised.
-    patterns
-        As of `PlanSimulator`.
     max_events
         Events to simulate for a group before no further candidates are tried; None for no limit.
         The candidates are compared in any case.
@@ -408,6 +399,9 @@ class _GroupSearch:
 
         First those orders that follow the weights of jobs.
         """
+        if self.options.classes < 2:
+            return
+        from metronome_opt.slowdown.classes import FEW, class_orders, follows_weights
         from metronome_opt.slowdown.descent import other_classes
 
         bases = list({id(plan): plan for plan in (self._best, self.plans[0])}.values())

@@ -190,15 +190,12 @@ class PlanSimulator:
         engine = self._start(plan, seed)
         engine.run(self._warm)
         earlier, gone = engine.ended()
-        while engine.run(self._horizon) is not None and (engine.ended()[1] < self._counts).any():
-            pass
+        for _ in self._runners:  # until all have left, if they do
+            if engine.run(self._horizon) is None:
+                break
         spent, count = engine.ended()
         times = (spent - earlier) / np.maximum(count - gone, 1)
         return np.where(count > gone, times, self._horizon)
-
-    @property
-    def _counts(self) -> Floats:
-        return np.array([runner.iterations or 0 for runner in self._runners], dtype=np.float64)
 
     def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms

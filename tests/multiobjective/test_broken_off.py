@@ -17,7 +17,8 @@ from metronome_opt.multiobjective.pareto import pareto
 from metronome_opt.result import Event, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.solve import Arguments, solve_contention
+from metronome_opt.solvers.contention import solve_contention
+from metronome_opt.solvers.solve import Arguments
 from metronome_opt.verify import check
 from tests.builders import HARD, HARMLESS, job, network
 from tests.multiobjective.enumeration import costs, final

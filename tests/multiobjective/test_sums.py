@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.objectives import weigh
+from metronome_opt.multiobjective.weighting import weigh
 from metronome_opt.result import Level
 from metronome_opt.verify import check, evaluate
 from tests.multiobjective.enumeration import Objectives, contested, every

@@ -7,10 +7,10 @@ from io import StringIO
 
 from rich.console import Console
 
+from metronome_opt.cli.pareto import front_table
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.tables import (
-    front_table,
     gated_text,
     jobs_table,
     objectives_table,

@@ -150,7 +150,7 @@ def test_costs_beyond_doubles_are_proved() -> None:
 
 
 def test_ctrl_c_during_verification_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["metronome_opt.solvers.solve"]
+    module = sys.modules["metronome_opt.solvers.contention"]
     real = module.evaluate
 
     def interrupted(*arguments: object) -> object:
@@ -165,7 +165,7 @@ def test_ctrl_c_during_verification_keeps_schedule(monkeypatch: pytest.MonkeyPat
 
 
 def test_second_ctrl_c_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["metronome_opt.solvers.solve"]
+    module = sys.modules["metronome_opt.solvers.contention"]
 
     def insisted(*_: object) -> object:
         signal.raise_signal(signal.SIGINT)

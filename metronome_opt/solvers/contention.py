@@ -1,0 +1,154 @@
+"""Driver of the solvers of contention: run one, keep what it finds, state what it is."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import TYPE_CHECKING
+
+from metronome_opt.errors import InputError, MissingBackendError, SolverError, reason
+from metronome_opt.instance import Instance
+from metronome_opt.plugins import describe_failure
+from metronome_opt.result import CustomSolverError, Result, Stop
+from metronome_opt.schedule import Schedule
+from metronome_opt.solvers.registry import Run, Solver, find_solver
+from metronome_opt.solvers.solve import Arguments, make_schedule, warm_up_instance
+from metronome_opt.verify import evaluate
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.search import Search
+
+NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini")
+_UNSHIFTED = "unshifted"
+_MAX_JUDGING = 0.5  # of the time limit
+_ANY_TIME = 1e-9  # enough for a greedy schedule
+_MANY_LINKS = 1000
+_SAMPLE = 50  # one of so many links
+
+
+def solve_contention(arguments: Arguments) -> Result:
+    """Choose an offset for every job such that contention is minimal.
+
+    Returns
+    -------
+    Result
+        Always with a schedule: the rotation problem is never infeasible. A schedule that was found
+        before a solver failed is kept; with a note on the failure, or `Budget.failure` if the
+        solver is the user's.
+
+    Raises
+    ------
+    InputError, MissingBackendError
+        If the solver cannot do what is asked, or its back end is not installed.
+    SolverError
+        If the solver fails before it has found anything; a `CustomSolverError` if it is the user's.
+    """
+    from metronome_opt.solvers.search import Search  # with compiled kernels: only where it is used
+
+    instance, solver, budget = arguments.instance, arguments.solver, arguments.budget
+    start = arguments.start
+    if start is not None and any(start.stretch.values()):
+        raise InputError("start: stretches jobs, which this solver does not; name one without")
+    seconds = budget.remaining
+    if seconds is not None:
+        seconds -= min(_judging_s(instance), _MAX_JUDGING * seconds)
+        seconds = max(seconds, _ANY_TIME if budget.had_time else 0.0)
+    search = Search(
+        instance,
+        time_limit=seconds,
+        seed=arguments.seed,
+        workers=arguments.workers,
+        callback=arguments.callback,
+        parent=budget,
+        name=solver.name,
+    )
+    run = solver.load()
+    try:
+        _run(solver, run, search, start)
+    except KeyboardInterrupt:
+        search.interrupt()
+    except MemoryError as error:
+        search.notes.append(f"stopped: {reason(error)}")
+    except (Exception, SystemExit) as error:
+        found = search.found_by not in ("", _UNSHIFTED)
+        if solver.is_own:
+            if not (found and isinstance(error, SolverError)):
+                raise
+            search.notes.append(f"stopped by an error: {error}")
+        elif found:
+            search.fail(error)
+        elif isinstance(error, InputError | MissingBackendError):  # a refusal, not a fault
+            raise
+        else:
+            raise custom_solver_error(solver, error) from error
+    return _result(arguments, search)
+
+
+def _run(solver: Solver, run: Run, search: Search, start: Schedule | None) -> None:
+    jobs = search.instance.jobs
+    if solver.exact:
+        search.raise_to_loads()
+    if start is not None:
+        search.offer([start.offsets[job.name] for job in jobs], "start")
+    run(search)
+    if search.bound is not None and not solver.is_own:
+        search.offer([job.unshifted for job in jobs], _UNSHIFTED)  # may refute the bound
+
+
+def custom_solver_error(
+    solver: Solver, error: BaseException, result: Result | None = None
+) -> CustomSolverError:
+    """Return the error to raise, from what a solver of the user's raised."""
+    text = f"solver {solver.name} failed ({describe_failure(error)})"
+    failure = CustomSolverError(str(error) if isinstance(error, SolverError) else text)
+    failure.result = result
+    return failure
+
+
+@cache
+def load_kernels(solver: Solver) -> None:
+    """Load, or compile, the kernels of a solver, which no time limit counts."""
+    from metronome_opt.solvers.search import Search
+
+    needs_few = solver.name in NEED_FEW_KERNELS
+    run = (solver if needs_few else find_solver("auto")).load()
+    run(Search(warm_up_instance(), time_limit=None, seed=0, workers=1, rounds=1))
+
+
+def _judging_s(instance: Instance) -> float:
+    """Estimate the seconds that the judge will take, by a sample of the links.
+
+    Twice that, since it asks for the cushion of links without contention as well.
+    """
+    if len(instance.links) < _MANY_LINKS:
+        return 0.0
+    from metronome_opt.presolve.blocks import restrict
+
+    sample = restrict(instance, {link.name for link in instance.links[::_SAMPLE]})
+    began = time.perf_counter()
+    evaluate(sample, sample.unshifted)
+    return 2 * _SAMPLE * (time.perf_counter() - began)
+
+
+def _result(arguments: Arguments, search: Search) -> Result:
+    instance, name = arguments.instance, arguments.solver.name
+    if search.best is None:
+        search.offer([job.unshifted for job in instance.jobs], _UNSHIFTED)
+    offsets = search.named() or {}
+    evaluation = evaluate(instance, offsets)
+    stop, notes = search.stop, list(search.notes)
+    if name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
+        notes.append(f"{name} found no better schedule ({stop}): all jobs start when ready")
+    schedule = make_schedule(
+        arguments, offsets, {}, evaluation.objectives, search.bound, proved=search.proved
+    )
+    return Result(
+        instance=instance,
+        schedule=schedule,
+        stop=stop,
+        judged=evaluation,
+        build_s=search.build_s,
+        solve_s=schedule.runtime_s - search.build_s,
+        trajectory=tuple(search.trajectory),
+        notes=tuple(notes),
+    )
