@@ -112,6 +112,7 @@ class Monitor:
         self._read, self._check_s, self._clock = read, check_s, clock
         self._persist = persist
         self._differs: Counter[str] = Counter()  # by gang: from its claim, in checks in a row
+        self._jitters: dict[str, float] = {}  # by gang: as measured last
         self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its slots
         self._moved_s: dict[str, float] = {}  # when it was moved last
         self._known: dict[str, frozenset[str]] | None = None  # gangs and their links
@@ -153,6 +154,7 @@ class Monitor:
             self._concerned |= self._known.pop(job)
             self._notified_s.pop(job, None)
             self._moved_s.pop(job, None)
+            self._jitters.pop(job, None)
             del self._differs[job]
         for job in came:
             self._known[job] = frozenset(state.flows(job))
@@ -217,6 +219,9 @@ class Monitor:
         come, or left.
         """
         claims, slot_ms = question.claims, question.instance.slot_ms
+        self._jitters |= {
+            job: seen.jitter for job, seen in observations.items() if seen.jitter is not None
+        }
         differences: dict[str, list[str]] = {}
         for job, seen in observations.items():
             differences[job] = seen.differences(claims[job], slot_ms)
@@ -237,7 +242,7 @@ class Monitor:
         slots = choose_slots(
             question.instance,
             _plan(claims),
-            _instance(question.instance, right),
+            _instance(question.instance, right, self._jitters),
             _plan(right),
             question.hyperperiod,
             concerned,
@@ -303,13 +308,16 @@ def _plan(claims: Mapping[str, Reservation]) -> Plan:
     )
 
 
-def _instance(before: Instance, claims: Mapping[str, Reservation]) -> Instance:
-    """Return the jobs as they are claimed now, on the links that they crossed before."""
-    jobs = tuple(
-        claims[job.name].gang.job(job.links, stretch=claims[job.name].stretch)
-        for job in before.jobs
-    )
-    return before.replace(jobs=jobs)
+def _instance(
+    before: Instance, claims: Mapping[str, Reservation], jitters: Mapping[str, float]
+) -> Instance:
+    """Return the jobs as claimed now, with jitter as measured, on the links crossed before."""
+    jobs = []
+    for crossed in before.jobs:
+        claim, name = claims[crossed.name], crossed.name
+        job = claim.gang.job(crossed.links, stretch=claim.stretch)
+        jobs.append(job.model_copy(update={"jitter": jitters.get(name, job.jitter)}))
+    return before.replace(jobs=tuple(jobs))
 
 
 def _with_slots(claim: Reservation, plan: Plan) -> Reservation:

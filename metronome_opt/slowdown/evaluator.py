@@ -89,11 +89,9 @@ class PlanEvaluator:
         budget: Budget | None = None,
     ) -> None:
         self._budget = budget or Budget()
-        # Slots that jobs do not find into from anywhere bring little.
         self._simulators = cache(
             lambda look: simulator_of(
-                range(first_seed + look * REPLICATIONS, first_seed + (look + 1) * REPLICATIONS),
-                starts_in_slots=False,
+                range(first_seed + look * REPLICATIONS, first_seed + (look + 1) * REPLICATIONS)
             )
         )
         self.simulator: PlanSimulator = self._simulators(0)
@@ -117,10 +115,7 @@ class PlanEvaluator:
         return np.asarray(self._replicate(plan, 1).mean(axis=0))
 
     def estimate(self, plan: Plan) -> Floats:
-        """Return the slowdown of each job in all replications of a plan, shape (jobs,).
-
-        There are enough of them to state it, if there is time.
-        """
+        """Return the slowdown of each job in all replications, enough to state it: (jobs,)."""
         looks = 1 if self._budget.stopped else _STATED
         return np.asarray(self._replicate(plan, max(looks, len(self._kept(plan)))).mean(axis=0))
 

@@ -110,7 +110,10 @@ class SlotSearchOptions:
         budget: Budget,
         change_costs: Callable[[Plan], Floats] | None = None,
     ) -> PlanEvaluator:
-        """Return an evaluator of plans of a group."""
+        """Return an evaluator of plans of a group.
+
+        Gated jobs have to find into their slots unless it is known what a change costs.
+        """
         simulator_of = partial(
             PlanSimulator,
             instance,
@@ -120,6 +123,7 @@ class SlotSearchOptions:
             levels=self._levels(instance),
             lives_ms=self.lives_ms,
             patterns=self.patterns,
+            starts_in_slots=change_costs is not None,
         )
         return PlanEvaluator(
             simulator_of,

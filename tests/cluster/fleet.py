@@ -49,6 +49,8 @@ class Worker:
     claim: Claim | None = None
     plan: SlotPlan | None = None
     until_ms: float = 0.0
+    ended_ms: float | None = None  # its last burst
+    computed_ms: float | None = None  # before its last burst
     ready_ms: float | None = None  # while it waits
     slot_ms: float | None = None
     began_ms: float | None = None  # its last burst
@@ -73,6 +75,11 @@ class Worker:
     def wait(self, now_ms: float) -> None:
         """Wait for a slot by the rules of the gate; for none if it is not gated."""
         self.ready_ms, self.until_ms, self.slot_ms = now_ms, now_ms, None
+        if self.ended_ms is not None:
+            before_ms, self.computed_ms = self.computed_ms, now_ms - self.ended_ms
+            if before_ms is not None:
+                self.counts["computing_products"] += before_ms * self.computed_ms / 1e6
+                self.counts["computing_differences"] += (before_ms - self.computed_ms) ** 2 / 1e6
         if self.claim is None or not self.claim.gated:
             self.plan = None
             return
@@ -101,7 +108,7 @@ class Worker:
         """End a burst."""
         assert self.began_ms is not None
         length_s = (now_ms - self.began_ms) / 1000
-        self.left = None
+        self.left, self.ended_ms = None, now_ms
         self.counts["bursts"] += 1
         self.counts["burst_seconds"] += length_s
         self.fastest_s = min(self.fastest_s, length_s)
