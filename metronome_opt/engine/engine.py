@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -373,9 +374,7 @@ class Engine:
         for job, runner in enumerate(self.runners):
             own = runner.pattern.jitter
             jobs[job]["jitter"] = conditions.jitter if own is None else own
-            draw = np.random.SeedSequence([seed, job])
-            jobs[job]["chance"] = draw.generate_state(1, np.uint64)[0]
-            wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
+            jobs[job]["chance"], wrong = _drawn(seed, job)
             jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
     def _set_shares(self, sharing: Sharing) -> None:
@@ -389,6 +388,13 @@ class Engine:
         for job, runner in enumerate(self.runners):
             self.classify(job, runner.traffic_class)
         jobs["base"] = [float(w or 1) if sharing == "weighted" else 1.0 for w in weights]
+
+
+@lru_cache(maxsize=1 << 12)
+def _drawn(seed: int, job: int) -> tuple[np.uint64, float]:
+    """Return the state of the random numbers of a job, and how wrong its clock is, -1 to 1."""
+    (state,) = np.random.SeedSequence([seed, job]).generate_state(1, np.uint64)
+    return state, np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
 
 
 def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world.World:

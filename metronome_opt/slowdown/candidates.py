@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -84,12 +84,19 @@ class Candidates:
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         share = self.budget.fraction(_SHARE)
+        decider = self._decider(self.part, self.cushion_slots, share)
+        names = [job.name for job in self.part.jobs]
+
+        @cache
+        def fits(*periods: int) -> bool:
+            return decider.decide(dict(zip(names, periods, strict=True))).offsets is not None
+
         found = [
             periods
             for idle in self.idle
             for tried in [self._by_stretch(idle, share)]
             for growth in dict.fromkeys((0.0, idle))
-            for periods in self._fitting(tried, growth, share)
+            for periods in self._fitting(tried, growth, fits, share)
         ]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
@@ -141,18 +148,23 @@ class Candidates:
         return sorted(each, key=itemgetter(0, 1))
 
     def _fitting(
-        self, tried: Sequence[tuple[Any, Any, Periods]], growth: float, budget: Budget
+        self,
+        tried: Sequence[tuple[Any, Any, Periods]],
+        growth: float,
+        fits: Callable[..., bool],
+        budget: Budget,
     ) -> Iterator[Periods]:
-        """Yield periods at which all jobs fit, of less and less cost and more and more stretch."""
+        """Yield periods at which all jobs fit, of less and less cost and more and more stretch.
+
+        It is quick where jobs do not fit with the smallest cushion.
+        """
         lowest = None
-        # It is quick where jobs do not fit with the smallest cushion.
-        decider = self._decider(self.part, self.cushion_slots, budget)
         for _, cost, periods in tried:
             if (lowest is not None and cost >= lowest) or not self.short(periods):
                 continue
-            if decider.decide(periods).offsets is None:
+            if not fits(*periods.values()):
                 continue
-            if self._offsets(periods, growth, budget) is not None:
+            if not growth or self._offsets(periods, growth, budget) is not None:
                 lowest = cost
                 yield periods
 

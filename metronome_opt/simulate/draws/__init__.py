@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from metronome_opt.records import Record, check_one
 from metronome_opt.simulate.draws.generators import Dynamic, Given, Snapshot, Static
+from metronome_opt.simulate.draws.periodic import Periodic
 from metronome_opt.simulate.draws.ring import Ring
 from metronome_opt.simulate.draws.setup import Generator, Setup
 from metronome_opt.simulate.draws.sweeps import Sweeps
@@ -21,6 +22,7 @@ __all__ = [
     "Dynamic",
     "Generator",
     "Given",
+    "Periodic",
     "Ring",
     "Setup",
     "Snapshot",
@@ -41,6 +43,7 @@ class Draw(Record):
     sweeps: Sweeps | None = None
     # Left out if there is none, so that checksums of older studies stay.
     ring: Annotated[Ring | None, Field(exclude_if=lambda ring: ring is None)] = None
+    periodic: Annotated[Periodic | None, Field(exclude_if=lambda drawn: drawn is None)] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -17,18 +16,20 @@ from metronome_opt.scenario.collectives import AllReduce
 from metronome_opt.scenario.model import RINGS, DescribedJob
 from metronome_opt.scenario.network import Cluster
 from metronome_opt.simulate.draws.setup import (
+    Count,
     Generator,
+    Load,
     Mix,
     Model,
     Priorities,
     Seconds,
     Setup,
     Span,
+    arriving,
     nodes_by_rack,
     stream,
 )
 
-_MAX_JOBS = 1_000_000
 _ATTEMPTS = 1000
 _HYBRID_WORKERS = (4, 8)  # one or two replicas of GPT3
 _WORKERS = 2  # one on each node
@@ -230,17 +231,12 @@ class Static(Generator):
 class Dynamic(Generator):
     """Poisson arrivals of jobs of the thirteen models, drawn uniformly; policies place them.
 
-    The load is what arrives over what the GPUs could do: arrivals per second, times the mean
-    GPU-seconds of a job that has the network to itself, over the number of GPUs. It comes out
-    exactly, since arrivals are drawn given how many there are: evenly over the time in which the
-    GPUs, busy to the share `load`, could do the work of all jobs.
-
     Parameters
     ----------
     count
         Number of jobs that arrive, beginning with an empty cluster.
     load
-        See above.
+        What arrives over what the GPUs could do; see `arriving`.
     mix
         Set of batches to draw from.
     workers, iterations
@@ -251,8 +247,8 @@ class Dynamic(Generator):
         Of the models that send no more than all-reduces among all workers; left out, as of a job.
     """
 
-    count: Annotated[int, Field(ge=1, le=_MAX_JOBS)]
-    load: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.8
+    count: Count
+    load: Load = 0.8
     mix: Mix = "any"
     workers: Span = (2, 8)
     priorities: Priorities = (1, 2, 4)
@@ -265,17 +261,8 @@ class Dynamic(Generator):
             raise InputError(
                 f"workers: {self.workers[1]}: the cluster has {counted(setup.gpus, 'GPU')}"
             )
-        drawn, gpu_s = zip(*islice(self._draw(setup, seed), self.count), strict=True)
-        end = math.fsum(gpu_s) / (self.load * setup.gpus)
-        times = stream(seed, "arrivals")
-        arrivals = sorted((times.uniform(0.0, end), number) for number in range(self.count))
-        digits = len(str(self.count - 1))
-        return tuple(
-            drawn[number].model_copy(
-                update={"name": f"job-{index:0{digits}}", "arrival_s": arrival}
-            )
-            for index, (arrival, number) in enumerate(arrivals)
-        )
+        drawn = islice(self._draw(setup, seed), self.count)
+        return arriving(list(drawn), self.load * setup.gpus, seed)
 
     def _draw(self, setup: Setup, seed: int) -> Iterator[tuple[DescribedJob, float]]:
         """Yield random jobs without end, each with its GPU-seconds."""

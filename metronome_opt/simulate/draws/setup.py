@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
@@ -31,6 +31,8 @@ from metronome_opt.simulate.draws.batches import Setting, batches_around, suitab
 
 Mix = Literal["harmonic", "any", "free"]
 """Set of batches to draw from; see `Setup.batches`."""
+
+T = TypeVar("T", int, float)
 
 MAX_ITERATIONS = 10**9
 HARMONIC_MS = (75, 125, 375, 750, 1500)
@@ -224,6 +226,32 @@ def stream(seed: int, aspect: str) -> random.Random:
     return random.Random(f"{aspect} {seed}")  # noqa: S311 (not for cryptography)
 
 
+def arriving(
+    drawn: Sequence[tuple[DescribedJob, float]], gpus: float, seed: int
+) -> tuple[DescribedJob, ...]:
+    """Return jobs by Poisson arrivals, in this order.
+
+    They come in the time in which so many GPUs do the work of all. So load, which is arrivals per
+    second times the mean GPU-seconds of a job that has the network to itself, over the number of
+    GPUs, comes out exactly: arrivals are drawn given how many there are.
+
+    Parameters
+    ----------
+    drawn
+        Each with its GPU-seconds.
+    gpus
+        GPUs that are busy in the mean.
+    """
+    end = math.fsum(gpu_s for _, gpu_s in drawn) / gpus
+    times = stream(seed, "arrivals")
+    arrivals = sorted((times.uniform(0.0, end), number) for number in range(len(drawn)))
+    digits = len(str(len(drawn) - 1))
+    return tuple(
+        drawn[number][0].model_copy(update={"name": f"job-{index:0{digits}}", "arrival_s": arrival})
+        for index, (arrival, number) in enumerate(arrivals)
+    )
+
+
 class Generator(Record, ABC):
     """Parameters from which, with a seed, the jobs of a scenario are drawn."""
 
@@ -247,7 +275,8 @@ def _classes(value: Any) -> Any:
     raise PydanticCustomError("classes", "must be text such as '1/2/4'")
 
 
-def _ordered(value: tuple[int, int]) -> tuple[int, int]:
+def ordered(value: tuple[T, T]) -> tuple[T, T]:
+    """Return a minimum and a maximum; refuse them in another order."""
     if value[0] > value[1]:
         raise PydanticCustomError("ordered", "must be the minimum and the maximum, in this order")
     return value
@@ -266,8 +295,14 @@ Span = Annotated[
         Annotated[int, Field(ge=1, le=MAX_ITERATIONS)],
     ],
     Field(strict=False),
-    AfterValidator(_ordered),
+    AfterValidator(ordered),
 ]
 """Minimum and maximum of a uniform distribution."""
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+"""How many jobs there are."""
+
+Load = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
+"""Work that arrives over what the GPUs could do."""
 
 Seconds = Annotated[float, Field(gt=0, le=10**7, allow_inf_nan=False)]
