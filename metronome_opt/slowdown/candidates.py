@@ -10,12 +10,12 @@ stretches has the same candidates, and more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
+from itertools import chain
 from operator import itemgetter
-from typing import Any
 
 from metronome_opt.compatible.decider import Decider
 from metronome_opt.compatible.problem import FitTask, at_periods
@@ -85,19 +85,7 @@ class Candidates:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         share = self.budget.fraction(_SHARE)
         decider = self._decider(self.part, self.cushion_slots, share)
-        names = [job.name for job in self.part.jobs]
-
-        @cache
-        def fits(*periods: int) -> bool:
-            return decider.decide(dict(zip(names, periods, strict=True))).offsets is not None
-
-        found = [
-            periods
-            for idle in self.idle
-            for tried in [self._by_stretch(idle, share)]
-            for growth in dict.fromkeys((0.0, idle))
-            for periods in self._fitting(tried, growth, fits, share)
-        ]
+        found = [periods for idle in self.idle for periods in self._fitting(idle, decider, share)]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
             offsets = self._roomiest(periods)
@@ -139,34 +127,26 @@ class Candidates:
                     known.add(key)
                     yield periods
 
-    def _by_stretch(self, idle: float, budget: Budget) -> Sequence[tuple[Any, Any, Periods]]:
-        """Return the periods of all bases with their largest stretch and cost, in this order."""
-        each = (
+    def _fitting(self, idle: float, decider: Decider, budget: Budget) -> Iterable[Periods]:
+        """Return periods at which all jobs fit, of less and less cost and more and more stretch.
+
+        First with bursts that grow by the cushion alone, then with those that grow by `idle`. The
+        decider, which is quick, says where jobs do not fit with the cushion.
+        """
+        found: dict[float, list[Periods]] = {0.0: [], idle: []}
+        lowest: dict[float, tuple[Fraction, ...]] = {}
+        each_base = (
             (largest_stretch(self.part, periods), self._cost(periods), periods)
             for periods in self._at_bases(idle, budget)
         )
-        return sorted(each, key=itemgetter(0, 1))
-
-    def _fitting(
-        self,
-        tried: Sequence[tuple[Any, Any, Periods]],
-        growth: float,
-        fits: Callable[..., bool],
-        budget: Budget,
-    ) -> Iterator[Periods]:
-        """Yield periods at which all jobs fit, of less and less cost and more and more stretch.
-
-        It is quick where jobs do not fit with the smallest cushion.
-        """
-        lowest = None
-        for _, cost, periods in tried:
-            if (lowest is not None and cost >= lowest) or not self.short(periods):
-                continue
-            if not fits(*periods.values()):
-                continue
-            if not growth or self._offsets(periods, growth, budget) is not None:
-                lowest = cost
-                yield periods
+        for _, cost, periods in sorted(each_base, key=itemgetter(0, 1)):
+            growths = [each for each in found if each not in lowest or cost < lowest[each]]
+            if growths and self.short(periods) and decider.decide(periods).offsets is not None:
+                for growth in growths:
+                    if not growth or self._offsets(periods, growth, budget) is not None:
+                        lowest[growth] = cost
+                        found[growth].append(periods)
+        return chain(*found.values())
 
     def _roomiest(self, periods: Periods) -> Mapping[str, int] | None:
         """Return offsets at which bursts may grow by as much as can be, each with its deviation."""
