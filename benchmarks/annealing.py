@@ -56,8 +56,8 @@ def anneal(
     rng = random.Random(seed)
     moves = _Moves(judge.instance, longest, short, cushion_slots, rng)
     plan = _pace_each(judge, screen, moves, plan, budget.fraction(_LADDERS))
-    best, best_value = plan, judge.value(plan)
-    current, value, first = plan, best_value, screen.value(plan)
+    best, best_value = plan, judge.values(plan)[0]
+    current, value, first = plan, best_value, screen.values(plan)[0]
     heat = _HEAT * max(0.0, best_value - 1.0)
     allowed = max(budget.remaining or 0.0, 1e-9)
     while not budget.stopped:
@@ -66,10 +66,10 @@ def anneal(
         moved = moves.of(current)
         if moved is None:
             continue
-        tried = screen.value(moved)
+        tried = screen.values(moved)[0]
         if tried > first + 2 * bound:
             continue
-        reached = judge.value(moved)
+        reached = judge.values(moved)[0]
         if reached <= value + bound:
             current, value, first = moved, reached, tried
             if value < best_value:
@@ -85,13 +85,13 @@ def _pace_each(
     A job stays as it is if no slots are better.
     """
     instance = judge.instance
-    value, first = judge.value(plan), screen.value(plan)
+    value, first = judge.values(plan)[0], screen.values(plan)[0]
     for index in np.argsort(-judge.base, kind="stable"):
         job, start = instance.jobs[index], plan
         for period in moves.ladder(job):
             moved = None if budget.stopped else moves.to(start, job, period)
-            if moved is not None and (tried := screen.value(moved)) <= first:
-                reached = judge.value(moved)
+            if moved is not None and (tried := screen.values(moved)[0]) <= first:
+                reached = judge.values(moved)[0]
                 if reached < value:
                     plan, value, first = moved, reached, tried
     return plan

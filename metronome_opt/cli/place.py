@@ -289,6 +289,7 @@ def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[s
         "nodes": list(claim.nodes),
         "racks": decision.placement.racks,
         "gated": claim.gated,
+        "traffic_class": claim.traffic_class,
         "offset": claim.offset,
         "offset_ms": claim.offset * slot_ms,
         "stretch": claim.stretch,
@@ -322,6 +323,8 @@ def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> Non
         )
     else:
         typer.echo("no slots: bursts begin when they are ready")
+    if state.cluster.traffic_classes > 1:
+        typer.echo(f"traffic class: {claim.traffic_class}")
     for name, before, after in decision.affected(state):
         shared = ", ".join(sorted(state.flows(name).keys() & decision.placement.links.keys()))
         typer.echo(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.measured import Observation, Read, corrected, observe_gates, window_s
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.views import instance_of
+from metronome_opt.cluster.views import instance_of, plan_of
 from metronome_opt.errors import MetronomeError
 from metronome_opt.instance import Instance
 from metronome_opt.presolve.components import components
@@ -241,9 +241,9 @@ class Monitor:
         concerned = question.concerned.union(job for job in claims if right[job] != claims[job])
         slots = choose_slots(
             question.instance,
-            _plan(claims),
+            plan_of(claims),
             _instance(question.instance, right, self._jitters),
-            _plan(right),
+            plan_of(right),
             question.hyperperiod,
             concerned,
         )
@@ -295,17 +295,6 @@ def _believed(seen: Observation, claim: Reservation, slot_ms: int) -> Observatio
     """Return an observation without what other jobs may have done to bursts out of slots."""
     in_slots = claim.gated and not seen.is_late(claim, slot_ms)
     return seen if in_slots else seen.no_longer(claim, slot_ms)
-
-
-def _plan(claims: Mapping[str, Reservation]) -> Plan:
-    """Return the slots of gated jobs; others begin unshifted."""
-    return Plan(
-        {
-            job: claim.offset if claim.gated else claim.gang.ready % claim.gang.period
-            for job, claim in claims.items()
-        },
-        {job: claim.period for job, claim in claims.items() if claim.gated},
-    )
 
 
 def _instance(

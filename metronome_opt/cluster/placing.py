@@ -22,6 +22,7 @@ from metronome_opt.allocation.places import Room
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario import allocate
 from metronome_opt.allocation.starts import Decision, Waiting, decide_starts
+from metronome_opt.cluster.classes import in_class
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.waiting import NOTICED, Wait, wait_of
@@ -181,6 +182,7 @@ def place_job(
     job = _demand(state, gang, None)
     best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).alone_ms
     claim = claim_at(state, gang, placement, mine - job.loss(placement), now_s)
+    claim = in_class(state, claim, placement)
     expected_ms = best_ms * (1 + mine)
     if claim.gated:
         expected_ms = float(claim.iteration * state.cluster.slot_ms)

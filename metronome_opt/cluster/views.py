@@ -15,6 +15,7 @@ from metronome_opt.records import FrozenDict, FrozenMap, Name, NonNegative, Reco
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule, Status
+from metronome_opt.slowdown.plan import Plan
 from metronome_opt.verify import evaluate
 
 STATE_FORMAT = "metronome-state/1"
@@ -118,7 +119,19 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
             for claim, links in zip(chosen, flows, strict=True)
         ),
         network=state.cluster.network,
+        traffic_classes=state.cluster.traffic_classes,
     )
+
+
+def plan_of(claims: Mapping[str, Reservation]) -> Plan:
+    """Return the slots of gated jobs, and the classes of all; others begin unshifted."""
+    return Plan(
+        {
+            job: claim.offset if claim.gated else claim.gang.ready % claim.gang.period
+            for job, claim in claims.items()
+        },
+        {job: claim.period for job, claim in claims.items() if claim.gated},
+    ).in_classes({job: claim.traffic_class for job, claim in claims.items()})
 
 
 def schedule_of(state: ClusterState) -> Schedule:
@@ -126,6 +139,7 @@ def schedule_of(state: ClusterState) -> Schedule:
     offsets = {job: claim.offset for job, claim in state.claims.items()}
     stretch = {job: claim.stretch for job, claim in state.claims.items()}
     gated = {job: claim.gated for job, claim in state.claims.items()}
+    classes = {job: claim.traffic_class for job, claim in state.claims.items()}
     evaluation = evaluate(instance_of(state), offsets, stretch)
     return Schedule(
         instance=state.cluster.name,
@@ -138,6 +152,7 @@ def schedule_of(state: ClusterState) -> Schedule:
         seed=None,
         runtime_s=0.0,
         gated=None if all(gated.values()) else gated,
+        classes=classes if state.cluster.traffic_classes > 1 else None,
     )
 
 

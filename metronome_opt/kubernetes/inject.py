@@ -23,14 +23,31 @@ _VOLUME = "metronome"
 VARIABLE: Mapping[str, Any] = {"name": "METRONOME_CLAIM", "value": f"{FOLDER}/claim"}
 
 
-def nccl_variables(traffic_class: int) -> list[Mapping[str, str]]:
-    """Return what makes NCCL send in a traffic class over InfiniBand or RoCE.
+_NCCL = {"nccl-ib-tc": "NCCL_IB_TC", "nccl-ib-sl": "NCCL_IB_SL"}
+"""Annotations of a pod, and the variables that NCCL reads from them when it starts."""
+
+
+def nccl_values(traffic_class: int) -> dict[str, str]:
+    """Return the annotations by which NCCL sends in a traffic class over InfiniBand or RoCE.
 
     The traffic class of NCCL is a byte: class 3, say, is 96, the code point CS3 above two bits for
     congestion; its service level is 3.
     """
-    values = {"NCCL_IB_TC": traffic_class << 5, "NCCL_IB_SL": traffic_class}
-    return [{"name": name, "value": str(value)} for name, value in values.items()]
+    return {"nccl-ib-tc": str(traffic_class << 5), "nccl-ib-sl": str(traffic_class)}
+
+
+def _nccl_variables(stated: str | None) -> list[Mapping[str, Any]]:
+    """Return the variables of a class that is stated, or that a pod gets together with its slots.
+
+    NCCL leaves variables aside that are empty, as they are in pods that get no class.
+    """
+    if stated is not None:
+        return [{"name": _NCCL[key], "value": v} for key, v in nccl_values(int(stated)).items()]
+    fields = {key: f"metadata.annotations['{DEFAULT_GROUP}/{key}']" for key in _NCCL}
+    return [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": fields[key]}}}
+        for key, name in _NCCL.items()
+    ]
 
 
 MOUNT: Mapping[str, Any] = {"name": _VOLUME, "mountPath": FOLDER, "readOnly": True}
@@ -101,10 +118,12 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
     for container in (spec / "containers").items():
         replace_item(container, "volumeMounts", MOUNT)
     stated = annotations.get(f"{DEFAULT_GROUP}/traffic-class")
-    variables = [VARIABLE, *([] if stated is None else nccl_variables(int(stated)))]
     for environment in environments:
-        for variable in variables:
-            replace_item(environment, "env", variable)
+        own = {(each / "name").value for each in (environment / "env").items()}
+        for variable in _nccl_variables(stated):
+            if stated is not None or variable["name"] not in own:
+                replace_item(environment, "env", variable)
+        replace_item(environment, "env", VARIABLE)
 
 
 def _annotations(

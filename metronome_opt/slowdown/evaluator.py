@@ -123,10 +123,6 @@ class PlanEvaluator:
         """Return the weighted mean slowdowns in the first replications."""
         return self.simulator.values(self.slowdowns(plan))
 
-    def value(self, plan: Plan) -> float:
-        """Return the first of the values of a plan."""
-        return self.values(plan)[0]
-
     def values(self, plan: Plan) -> Values:
         """Return the weighted mean slowdowns, the first with a penalty for losses."""
         first, *others = self.means(plan)

@@ -60,7 +60,7 @@ class SlotSearchOptions:
         of the instance, a `max_stretch` above 0.
     cushion_slots
         Slots added to bursts of gated jobs; 0 for one at least, and what simulations say.
-    threads, network, patterns, lives_ms
+    threads, network, patterns, classes_kept, lives_ms
         As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
     hyperperiod
         Slots that the periods of gated jobs have to divide; None for any periods.
@@ -94,6 +94,7 @@ class SlotSearchOptions:
     classes: int = 1
     lives_ms: Mapping[str, float] | None = None
     patterns: Mapping[str, Pattern] | None = None
+    classes_kept: Mapping[str, int] | None = None
     max_events: int | None = None
     tries_start_only: bool = False
 
@@ -123,6 +124,7 @@ class SlotSearchOptions:
             levels=self._levels(instance),
             lives_ms=self.lives_ms,
             patterns=self.patterns,
+            classes=self.classes_kept,
             starts_in_slots=change_costs is not None,
         )
         return PlanEvaluator(

@@ -4,7 +4,7 @@ Of each connected component of jobs these are simulated: to leave everything as 
 claims where they are; a plan of minimum slowdown, rotated so that jobs wait little for it; and no
 job gated. A later one is taken over an earlier only if iterations become noticeably shorter, with
 the cost of waiting once counted in. No job may become slower than now: gates let go of slots that
-jobs cannot keep, so that little is lost where everything stays.
+jobs cannot keep, so that little is lost where everything stays. Traffic classes stay as they are.
 """
 
 from __future__ import annotations
@@ -115,7 +115,12 @@ class _Group:
     @cached_property
     def _evaluator(self) -> PlanEvaluator:
         return PlanEvaluator(
-            partial(PlanSimulator, self._instance, periods=long_periods(self._instance)),
+            partial(
+                PlanSimulator,
+                self._instance,
+                periods=long_periods(self._instance),
+                classes=self.plan.classes,
+            ),
             _FIRST_SEED,
             base=self.stay,
             change_costs=self._change_costs,
@@ -138,7 +143,9 @@ class _Group:
 
     def _others(self) -> Iterator[Plan]:
         """Yield other plans: one of minimum slowdown, and none."""
-        options = SlotSearchOptions(hyperperiod=self.hyperperiod, base=self.stay)
+        options = SlotSearchOptions(
+            hyperperiod=self.hyperperiod, base=self.stay, classes_kept=self.plan.classes
+        )
         best = find_plan(self._instance, options, Budget(_SECONDS))
         if best.periods:
             yield self._near(best)

@@ -91,6 +91,8 @@ class PlanSimulator:
         proportion to `periods`. None: no job leaves.
     patterns
         Iterations by name, of jobs whose exact ones are known; in slots they are rounded.
+    classes
+        The traffic class of jobs for which a plan names none, by name; 0 if it is not here either.
     starts_in_slots
         Whether gated jobs begin in their slots; otherwise they begin anywhere, and are told their
         slots a period of the longest job later.
@@ -115,6 +117,7 @@ class PlanSimulator:
         levels: Levels | None = None,
         lives_ms: Mapping[str, float] | None = None,
         patterns: Mapping[str, Pattern] | None = None,
+        classes: Mapping[str, int] | None = None,
         starts_in_slots: bool = True,
     ) -> None:
         self.instance = instance
@@ -124,7 +127,7 @@ class PlanSimulator:
         own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
         self._own, longest = own, float(own.max())
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
-        exact = patterns or {}
+        exact, self._classes = patterns or {}, classes or {}
         self._runners = [
             _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
             for r in Runner.of_instance(instance)
@@ -199,7 +202,7 @@ class PlanSimulator:
 
     def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
-        classes, sharing = plan.classes, self.network
+        classes, sharing = {**self._classes, **plan.classes}, self.network
         runners = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._runners]
         if sharing == "gated":
             gated = (runner.name in plan.periods for runner in runners)

@@ -21,7 +21,7 @@ def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
         short=lambda periods: periods.get("a", 40) != 41,
         seed=1,
     )
-    assert judge.value(found) < judge.value(start)
+    assert judge.values(found)[0] < judge.values(start)[0]
     assert found.periods.get("a", 40) in (40, 42)
     assert found.periods.get("b", 20) == 20
 

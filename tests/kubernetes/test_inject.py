@@ -78,6 +78,17 @@ def test_nccl_is_told_the_traffic_class() -> None:
     assert (values["NCCL_IB_TC"], values["NCCL_IB_SL"]) == (str(24 << 2), "3")
 
 
+def test_nccl_reads_the_class_that_a_pod_gets_with_its_slots() -> None:
+    made = job(annotations=TRAFFIC)
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["env"] = [{"name": "NCCL_IB_SL", "value": "5"}]  # the user's own stays
+    (container,) = injected(made)["spec"]["template"]["spec"]["containers"]
+    stated = {each["name"]: each for each in container["env"]}
+    assert stated["NCCL_IB_SL"] == {"name": "NCCL_IB_SL", "value": "5"}
+    field = stated["NCCL_IB_TC"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert field == f"metadata.annotations['{GROUP}/nccl-ib-tc']"
+
+
 def test_every_kind_of_the_example_waits_and_imports_as_before() -> None:
     documents = list(read_manifests([EXAMPLE]))
     manifests, changed = inject(documents)
@@ -99,7 +110,7 @@ def test_a_train_job_patches_its_runtime() -> None:
     pods = patched["template"]["spec"]["template"]
     assert pods["metadata"]["annotations"][f"{GROUP}/tasks"] == "4"
     assert pods["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
-    assert len(manifest["spec"]["trainer"]["env"]) == 1
+    assert manifest["spec"]["trainer"]["env"][-1]["name"] == "METRONOME_CLAIM"
 
 
 def test_what_the_workload_states_replaces_what_was_injected() -> None:

@@ -28,7 +28,7 @@ def test_loss_outweighs_gain() -> None:
     isolated = network(job("a", 20, (0, 6, 100), jitter=0.0))
     evaluator = evaluator_of(isolated)
     # Slower by 10 %, of which 2 % are allowed, and 8 % count ten times.
-    assert evaluator.value(Plan({"a": 0}, {"a": 22})) == pytest.approx(1.1 + 10 * 0.08)
+    assert evaluator.values(Plan({"a": 0}, {"a": 22}))[0] == pytest.approx(1.1 + 10 * 0.08)
 
 
 def test_hyperperiods_stay_within_limit() -> None:
@@ -128,7 +128,7 @@ def test_what_a_change_costs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_free_jobs_are_the_base() -> None:
     evaluator = evaluator_of(NESTED)
     free = Plan(NESTED.unshifted)
-    assert evaluator.value(free) == evaluator.simulator.value(evaluator.base)
+    assert evaluator.values(free)[0] == evaluator.simulator.value(evaluator.base)
     assert np.allclose(evaluator.base, evaluator.simulator.slowdowns(free))
     assert evaluator.is_harmless(free)
     gated = Plan({"a": 0, "b": 8}, {"a": 40, "b": 20})
@@ -149,8 +149,8 @@ def test_a_plan_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(evaluator.simulator, "replicate", counted)
     first, second = Plan({"a": 0, "b": 3}, {"b": 20}), Plan({"b": 3, "a": 0}, {"a": 40})
-    values = [evaluator.value(plan) for plan in (first, second)]
+    values = [evaluator.values(plan)[0] for plan in (first, second)]
     again = [Plan({"b": 3, "a": 0}, periods) for periods in ({"b": 20}, {"a": 40})]
-    assert [evaluator.value(plan) for plan in again] == values
-    assert evaluator.value(Plan(NESTED.unshifted)) == evaluator.simulator.value(evaluator.base)
+    assert [evaluator.values(plan)[0] for plan in again] == values
+    assert evaluator.values(Plan(NESTED.unshifted))[0] == evaluator.simulator.value(evaluator.base)
     assert simulated == [first, second]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
+from metronome_opt.kubernetes.inject import nccl_values
 from metronome_opt.kubernetes.manifests import claim_spec
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
 from metronome_opt.kubernetes.pods import Pod
@@ -36,12 +37,16 @@ def slots_of(state: ClusterState, claim: Reservation) -> Slots:
         "cushion_ms": slot_ms * claim.period / 100,
         "gated": claim.gated,
         "job": claim.job,
+        **({"traffic_class": claim.traffic_class} if claim.traffic_class else {}),
     }
 
 
 def pod_annotations(slots: Slots, name: str) -> dict[str, str]:
     """Return slots as annotations of the pod of a name, which its claim has too."""
-    return {f"{DEFAULT_GROUP}/claim": name, f"{DEFAULT_GROUP}/slots": json.dumps(slots)}
+    stated = {"claim": name, "slots": json.dumps(slots)}
+    if (traffic_class := slots.get("traffic_class")) is not None:
+        stated |= nccl_values(traffic_class)
+    return {f"{DEFAULT_GROUP}/{key}": value for key, value in stated.items()}
 
 
 def stated_slots(pod: Pod) -> Any:
@@ -81,6 +86,7 @@ def claim_manifests(
         "stretchMicroseconds": slot_us * claim.stretch,
         "hyperperiodMicroseconds": slot_us * state.cluster.hyperperiod,
         "gated": None if claim.gated else False,
+        "trafficClass": claim.traffic_class or None,
     }
 
     def manifest(pod: Pod, number: int, node: str) -> Manifest:
