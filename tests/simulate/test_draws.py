@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.simulate.study import read_study
 from tests.simulate.studies import (
     NAMES,
@@ -73,3 +74,28 @@ def test_mixes_bound_rounding_of_periods() -> None:
         assert tuned.idle_error <= (0.1 if model != "GPT2" else 62 / 438)
         assert 6000 % (5 * close.period) == 0
     assert statistics.mean(float(each.idle_error) for each in free) > 0.05
+
+
+def test_periods_and_bursts_of_rings_are_as_asked() -> None:
+    draw = {"periodic": {"count": 60, "workers": [2, 4], "busy": [0.1, 0.3], "iterations": [5, 9]}}
+    made = study(draw=draw, grid={"periods": ["equal", "harmonic", "free"]})
+    lengths: list[list[float]] = []
+    for cell in made.cells:
+        jobs = made.scenario(cell, 3).jobs
+        works = [(job.workers, job.iterations or 0, job.traffic) for job in jobs]
+        lengths.append([])
+        span_s = 0.0
+        for workers, iterations, traffic in works:
+            assert isinstance(traffic, Traffic)
+            (phase,) = traffic.phases
+            period_ms, busy_ms = float(traffic.period_ms), float(phase.length_ms)
+            lengths[-1].append(period_ms)
+            assert 0.1 * period_ms - 1 <= busy_ms <= 0.3 * period_ms + 1
+            # Around a ring each of n sends 2 (n - 1) / n of the buffer; a Mbit/s is 125 bytes a ms.
+            sent = 2 * (workers - 1) / workers * (phase.bytes or 0)
+            assert sent / 125 / made.cluster_of(cell).nic == pytest.approx(busy_ms, rel=1e-5)
+            span_s += workers * iterations * period_ms / 1000
+        assert 0 <= jobs[0].arrival_s <= jobs[-1].arrival_s <= span_s / (0.8 * 16)
+    assert [set(each) for each in lengths[:2]] == [{400}, {200, 400, 800}]
+    assert len(set(lengths[2])) > 40
+    assert 200 <= min(lengths[2]) <= max(lengths[2]) <= 800
