@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import itemgetter
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,17 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
+from metronome_opt.scenario.collectives import Algorithm
 from metronome_opt.scenario.network import ANY_COST, Cluster, Placement
 from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.reference import EmptyCluster
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
 _MAX_KNOWN = 10_000  # placements
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
+
+_PLACEMENTS: WeakKeyDictionary[EmptyCluster, dict[object, Placement]] = WeakKeyDictionary()
+"""Placements in a cluster, kept from one decision to the next."""
 
 _Rack = Mapping[str, int]  # tasks that there is room for, by node
 _Area = Sequence[Sequence[_Rack]]  # racks below a switch, by the switches right below it
@@ -65,7 +71,8 @@ class Room:
         )
         self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
         self._tiers = _tiers([cluster.ways[rack] for rack in racks], carries)
-        self._known: dict[object, Placement] = {}  # they are asked for again and again
+        self._placements = _PLACEMENTS.setdefault(cluster.empty, {})
+        self._counted: dict[tuple[str, ...], tuple[Ints, Ints]] = {}
         self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
 
     def copy(self) -> Room:
@@ -75,13 +82,12 @@ class Room:
         other.free = self.free.copy()
         return other
 
-    def take(self, nodes: Iterable[str], each: Resources, sign: int = -1) -> None:
+    def take(self, nodes: Sequence[str], each: Resources, sign: int = -1) -> None:
         """Take the resources of tasks on nodes."""
-        vector = sign * np.array(each.vector, dtype=np.int64)
-        for node, count in Counter(nodes).items():
-            self.free[self._index[node]] += count * vector
+        used, counts = self._count(nodes)
+        self.free[used] += sign * counts[:, None] * np.array(each.vector)
 
-    def release(self, nodes: Iterable[str], each: Resources) -> None:
+    def release(self, nodes: Sequence[str], each: Resources) -> None:
         """Give the resources of tasks on nodes back."""
         self.take(nodes, each, 1)
 
@@ -110,8 +116,18 @@ class Room:
 
     def holds(self, nodes: Sequence[str], each: Resources) -> bool:
         """Return whether there is room for a task on each of some nodes."""
-        room = self.tasks(each)
-        return all(room[self._index[node]] >= count for node, count in Counter(nodes).items())
+        used, counts = self._count(nodes)
+        return bool((self.tasks(each)[used] >= counts).all())
+
+    def _count(self, nodes: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the indices of the nodes of some tasks, and the tasks on each."""
+        key = tuple(nodes)
+        if key not in self._counted:
+            if len(self._counted) >= _MAX_KNOWN:
+                self._counted.clear()
+            indices = [self._index[node] for node in key]
+            self._counted[key] = np.unique(np.array(indices, np.int64), return_counts=True)
+        return self._counted[key]
 
     def shared(self, placement: Placement) -> float:
         """Return the share of a placement's nodes that keep free GPUs, for others to use."""
@@ -138,13 +154,23 @@ class Room:
             used = {node: self._index[node] for node in nodes}
             used = {node: int(self.total[at, 0] - self.free[at, 0]) for node, at in used.items()}
             rails = tuple(self.cluster.next_rails(nodes, each, Counter(used)))
-        key = (tuple(nodes), job.algorithm, each, rails)
-        if key not in self._known:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            found = self.cluster.placement(nodes, job.algorithm, each=each, rails=rails)
-            self._known[key] = found
-        return self._known[key]
+        return self.on_links(nodes, job.algorithm, each, rails)
+
+    def on_links(
+        self,
+        nodes: Sequence[str],
+        algorithm: Algorithm,
+        each: int,
+        rails: tuple[tuple[str, ...], ...] | None = None,
+    ) -> Placement:
+        """Return `Cluster.placement`, worked out once."""
+        key = (tuple(nodes), algorithm, each, rails)
+        if key not in self._placements:
+            if len(self._placements) >= _MAX_KNOWN:
+                self._placements.clear()
+            found = self.cluster.placement(nodes, algorithm, each=each, rails=rails)
+            self._placements[key] = found
+        return self._placements[key]
 
     def spread(self, job: Demand) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.

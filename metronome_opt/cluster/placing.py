@@ -6,12 +6,11 @@ of which keep slots. Otherwise it starts free, and the monitor chooses slots for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, partial
-from weakref import WeakKeyDictionary
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
@@ -40,15 +39,13 @@ from metronome_opt.solvers.budget import Budget
 meetings = cache(Meetings)
 """Slowdowns of pairs of jobs by network, kept from one decision to the next."""
 
-_BEST_MS: WeakKeyDictionary[EmptyCluster, WeakKeyDictionary[Gang, float]] = WeakKeyDictionary()
-"""Best iterations of gangs in a cluster, for as long as these are there."""
-
 LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
 
 _CUSHION = Fraction(2, 100)  # of a period: distance between bursts that keep slots
 _HARM = 0.01  # of an iteration: slots may make a gang slower by so much that meets no other job
 _SECONDS = 10.0  # for the places of all jobs of a scenario
+_REMEMBERED = 4096  # gangs whose iterations are kept from one decision to the next
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,7 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
     placed = [
         Placed(
             _demand(state, claim.gang, _left_ms(state, claim, now_s)),
-            room.cluster.placement(claim.nodes, claim.gang.allreduce, each=claim.gang.each.gpus),
+            room.on_links(claim.nodes, claim.gang.allreduce, claim.gang.each.gpus),
         )
         for claim in state.claims.values()
     ]
@@ -260,8 +257,11 @@ def _present(state: ClusterState) -> Cluster:
     return Cluster.model_construct(**{**fields, "links": tuple(now), "background": {}})
 
 
-def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
-    slot_ms = state.cluster.slot_ms
+@lru_cache(maxsize=_REMEMBERED)
+def _traffic_of(
+    empty: EmptyCluster, gang: Gang, slot_ms: int
+) -> tuple[Callable[[Transport], Pattern], float]:
+    """Return the iteration of a gang at a place, and the length of its best one, in ms."""
 
     @cache
     def traffic(transport: Transport) -> Pattern:
@@ -273,18 +273,19 @@ def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
             pattern = Pattern.of_iteration(gang.step.at(transport), gang.jitter)
         return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
 
-    empty = state.cluster.empty
-    known = _BEST_MS.setdefault(empty, WeakKeyDictionary())
-    if gang not in known:
-        places = empty.transports(gang.tasks, gang.each, gang.allreduce)
-        own = float(gang.period * slot_ms)
-        known[gang] = min([traffic(place).alone_ms for place in places] or [own])
+    places = empty.transports(gang.tasks, gang.each, gang.allreduce)
+    own = float(gang.period * slot_ms)
+    return traffic, min([traffic(place).alone_ms for place in places] or [own])
+
+
+def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
+    traffic, best_ms = _traffic_of(state.cluster.empty, gang, state.cluster.slot_ms)
     return Demand(
         name=gang.name,
         tasks=gang.tasks,
         each=gang.each,
         traffic=traffic,
-        best_ms=known[gang],
+        best_ms=best_ms,
         algorithm=gang.allreduce,
         weight=gang.weight,
         length_ms=length_ms,
