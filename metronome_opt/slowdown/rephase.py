@@ -30,7 +30,7 @@ from metronome_opt.verify import evaluate
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
 _FIRST_SEED = 200_000  # those of the search for plans are others
-_SECONDS = 20.0  # at most, for a plan of minimum slowdown
+_SECONDS = 1.5  # at most, for a plan of minimum slowdown
 _MAX_NAMED = 3
 _PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
 _MAX_ROTATIONS = 64  # of a plan, tried for each job that it may leave in its place
