@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Sharing
-from metronome_opt.objectives import JobObjective, Levels, name_of
+from metronome_opt.objectives import JobObjective, name_of
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import Problem, locate, read_source
 from metronome_opt.solvers.budget import Budget
@@ -77,37 +77,18 @@ def naming_problem(problem: object) -> Iterator[None]:
         raise ScenarioError(error.lines[0], error.lines[1:]) from None
 
 
-def place_jobs(
-    source: Problem | Scenario,
-    budget: Budget,
-    seed: int,
-    levels: Levels | None,
-    stretch_limit: Exact | None = None,
-    by: str = "auto",
-    threads: int = 1,
-) -> Problem:
+def place_jobs(source: Problem | Scenario, budget: Budget, **terms: Any) -> Problem:
     """Return the problem with all jobs placed, where means of slowdowns are small.
 
-    Parameters
-    ----------
-    levels
-        Weights of jobs in these means; None for one mean by priority.
-    stretch_limit
-        As of `solve`.
-    by, threads
-        The solver of allocation, and threads of its back end.
+    Terms are those of `metronome_opt.allocation.scenario.allocate`.
     """
     if isinstance(source, Problem):
         return source
     if source.is_placed:
         return build_scenario(source)
     from metronome_opt.allocation.scenario import allocate
-    from metronome_opt.solvers.solve import exact
 
-    limit = None if stretch_limit is None else exact("stretch_limit", stretch_limit)
-    return allocate(
-        source, budget, seed=seed, levels=levels, stretch_limit=limit, solver=by, threads=threads
-    )
+    return allocate(source, budget, **terms)
 
 
 def warm_up_for_places(source: Problem | Scenario) -> None:

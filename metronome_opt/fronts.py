@@ -88,7 +88,7 @@ def pareto(
         warm_up_for_places(source)
         budget = Budget(time_limit)
         with interrupt_stops(budget), naming_problem(problem):
-            placed = place_jobs(source, budget, seed, None)
+            placed = place_jobs(source, budget, seed=seed)
         front = find_front(
             placed.instance,
             objectives,

@@ -80,7 +80,7 @@ def load(path: str | Path) -> Problem:
 def at_nearest(source: Scenario | Instance, path: str | Path) -> Problem:
     """Return what `load` returns of a file with this scenario or instance."""
     with naming_problem(path):
-        return place_jobs(read_problem(source), Budget(0.0), 0, None)
+        return place_jobs(read_problem(source), Budget(0.0))
 
 
 def solve(
@@ -216,7 +216,7 @@ def solve(
     budget = Budget(time_limit, watch=watch)
     with interrupt_stops(budget):
         with naming_problem(problem):
-            placed = place_jobs(source, budget, seed, None)
+            placed = place_jobs(source, budget, seed=seed)
         instance = placed.instance
         check_start(instance, start)
         check_reserve(instance, cushion_slots)
@@ -265,7 +265,16 @@ def run_slowdown(
     from metronome_opt.slowdown.solve import solve_slowdown
 
     with naming_problem(problem):
-        placed = place_jobs(source, budget, seed, levels, stretch_limit, places_by, threads)
+        placed = place_jobs(
+            source,
+            budget,
+            seed=seed,
+            levels=levels,
+            stretch_limit=stretch_limit,
+            max_loss=terms.get("max_loss"),
+            solver=places_by,
+            threads=threads,
+        )
     instance = placed.instance
     check_start(instance, start, patterns=True)
     check_reserve(instance, cushion_slots)

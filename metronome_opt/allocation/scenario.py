@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -31,11 +30,13 @@ from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import ANY_COST
-from metronome_opt.slowdown.evaluator import MIN_GAIN, is_better, lowest
+from metronome_opt.slowdown.evaluator import MAX_LOSS, MIN_GAIN, is_better, lowest
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.slowdown.simulator import EVENTS_PER_S, PlanSimulator, Values, mean_weights
+from metronome_opt.slowdown.solve import share
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.solve import Exact
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
 _PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
@@ -56,7 +57,8 @@ def allocate(
     *,
     seed: int = 0,
     levels: Levels | None = None,
-    stretch_limit: Fraction | None = None,
+    stretch_limit: Exact | None = None,
+    max_loss: Exact | None = None,
     solver: str = "auto",
     threads: int = 1,
 ) -> Problem:
@@ -80,8 +82,8 @@ def allocate(
     levels
         Weights of jobs in means of slowdowns that are minimised, one after the other; None for
         their priorities, in one mean.
-    stretch_limit
-        The share of its period by which a gated job may be stretched; None for any.
+    stretch_limit, max_loss
+        As of `metronome_opt.solve`.
 
     Raises
     ------
@@ -113,7 +115,12 @@ def allocate(
         # Where slots fit, no job has to be preferred: priorities do, whatever the means.
         kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
         classes = scenario.cluster.traffic_classes
-        options = SlotSearchOptions(stretch_limit=stretch_limit, levels=levels, classes=classes)
+        options = SlotSearchOptions(
+            stretch_limit=share("stretch_limit", stretch_limit),
+            max_loss=share("max_loss", MAX_LOSS if max_loss is None else max_loss),
+            levels=levels,
+            classes=classes,
+        )
         best, comparison = search.gated([near, best, kept], options, budget.fraction(_GATING))
     elif best == near:
         comparison = _NEAREST

@@ -86,13 +86,13 @@ def solve_slowdown(
     weights = {job.name: job.weight for job in instance.jobs}
     before = FrozenDict() if start is None else start.patterns
     options = SlotSearchOptions(
-        stretch_limit=None if stretch_limit is None else _share("stretch_limit", stretch_limit),
+        stretch_limit=share("stretch_limit", stretch_limit),
         cushion_slots=cushion_slots,
         threads=arguments.workers,
         network=network,
         start=only if start is None else Plan.of(instance.at_patterns(before), start),
         hyperperiod=hyperperiod,
-        max_loss=_share("max_loss", MAX_LOSS if max_loss is None else max_loss),
+        max_loss=share("max_loss", MAX_LOSS if max_loss is None else max_loss),
         levels=levels or simulated_levels(names, weights),
         classes=instance.traffic_classes if only is None else 1,
         tries_start_only=only is not None,
@@ -168,8 +168,10 @@ def warm_up_engine() -> None:
     search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
 
 
-def _share(name: str, value: Exact) -> Fraction:
-    """Return a limit as a number; one that is negative is refused."""
+def share(name: str, value: Exact | None) -> Fraction | None:
+    """Return a limit as a number, None as it is; one that is negative is refused."""
+    if value is None:
+        return None
     limit = exact(name, value)
     if limit < 0:
         raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
