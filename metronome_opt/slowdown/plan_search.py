@@ -43,6 +43,8 @@ _STRETCHES = tuple(Fraction(share, 100) for share in (0, 2, 10, 50))
 depend on what is allowed, so that a larger limit begins as a smaller one does."""
 PERIODS = 100
 """Of the longest job, for which a replication lasts."""
+DECISION_EVENTS = 1_000_000
+"""Events in the search for a plan that jobs wait for: about two seconds."""
 _LONG, _LONG_ALL = 400, 8_000  # the same of replications that decide at last, and times jobs
 _GLANCE_PERIODS = 25
 _LAST = 8  # plans of a local search that are offered

@@ -23,14 +23,19 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.evaluator import PlanEvaluator
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.plan_search import SlotSearchOptions, find_plan, long_periods
+from metronome_opt.slowdown.plan_search import (
+    DECISION_EVENTS,
+    SlotSearchOptions,
+    find_plan,
+    long_periods,
+)
 from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
 _FIRST_SEED = 200_000  # those of the search for plans are others
-_SECONDS = 1.5  # at most, for a plan of minimum slowdown
+_SECONDS = 5.0  # at most, for a plan of minimum slowdown
 _MAX_NAMED = 3
 _PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
 _MAX_ROTATIONS = 64  # of a plan, tried for each job that it may leave in its place
@@ -144,7 +149,10 @@ class _Group:
     def _others(self) -> Iterator[Plan]:
         """Yield other plans: one of minimum slowdown, and none."""
         options = SlotSearchOptions(
-            hyperperiod=self.hyperperiod, base=self.stay, classes_kept=self.plan.classes
+            hyperperiod=self.hyperperiod,
+            base=self.stay,
+            classes_kept=self.plan.classes,
+            max_events=DECISION_EVENTS,
         )
         best = find_plan(self._instance, options, Budget(_SECONDS))
         if best.periods:

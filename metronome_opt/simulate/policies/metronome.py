@@ -28,12 +28,16 @@ from metronome_opt.simulate.policies.rotation import best_shift, group_instance
 from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState, TrainingJob
 from metronome_opt.slowdown.evaluator import MAX_LOSS
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.plan_search import PERIODS, SlotSearchOptions, find_plan
+from metronome_opt.slowdown.plan_search import (
+    DECISION_EVENTS,
+    PERIODS,
+    SlotSearchOptions,
+    find_plan,
+)
 from metronome_opt.slowdown.simulator import FIRST_CUSHION
 from metronome_opt.solvers.budget import Budget
 
 _MAX_LOSS = float(MAX_LOSS)
-_MAX_EVENTS = 1_000_000  # simulated in the search for a plan: about two seconds
 _FIRST_SEED = 300_000  # that no search uses
 
 
@@ -85,7 +89,7 @@ class Metronome(Default):
         self._options = SlotSearchOptions(
             stretch_limit=None if periods else Fraction(0),
             max_loss=None if max_loss == "none" else Fraction(str(max_loss)),
-            max_events=_MAX_EVENTS,
+            max_events=DECISION_EVENTS,
         )
         self._meetings: Meetings | None = None
         self._searched: dict[object, Plan] = {}
