@@ -19,6 +19,7 @@ from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import SlotSearchOptions, groups, search_plan
 from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.verify import evaluate
 from tests.allocation.enumeration import all_places, draw_scenario
 
 _STRETCH = Fraction(1, 5)  # of a period, that is tried
@@ -29,7 +30,10 @@ _KEPT = 12  # plans of short simulations that are tried in long ones
 
 
 def all_gates(part: Instance) -> Iterator[Plan]:
-    """Yield plans in which some jobs are gated: all bases of periods, offsets of a coarse grid."""
+    """Yield plans in which some jobs are gated: all bases of periods, offsets of a coarse grid.
+
+    As a schedule has to, gated jobs together ask for no more than a link carries.
+    """
     free = Plan(part.unshifted)
     for count in range(2, len(part.jobs) + 1):
         for some in combinations(part.jobs, count):
@@ -45,8 +49,12 @@ def all_gates(part: Instance) -> Iterator[Plan]:
                 for steps in product(range(positions), repeat=count - 1):
                     shares = zip(some, (0, *steps), periods, strict=True)
                     offsets = {job.name: step * p // positions for job, step, p in shares}
-                    names = (job.name for job in some)
-                    yield Plan({**free.offsets, **offsets}, dict(zip(names, periods, strict=True)))
+                    kept = {job.name: p for job, p in zip(some, periods, strict=True)}
+                    stretch = {job.name: kept[job.name] - job.period for job in some}
+                    gated = part.replace(jobs=some)
+                    found = evaluate(gated, offsets, stretch, stretch_limit=_STRETCH)
+                    if not any(link.late for link in found.links):
+                        yield Plan({**free.offsets, **offsets}, kept)
 
 
 def all_classes(part: Instance, count: int) -> Iterator[dict[str, int]]:
