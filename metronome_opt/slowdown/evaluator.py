@@ -70,6 +70,8 @@ class PlanEvaluator:
 
     Attributes
     ----------
+    budget
+        As given; another one may take its place.
     simulator
         That of the first replications.
     base
@@ -88,7 +90,7 @@ class PlanEvaluator:
         change_costs: Callable[[Plan], Floats] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self._budget = budget or Budget()
+        self.budget = budget or Budget()
         self._simulators = cache(
             lambda look: simulator_of(
                 range(first_seed + look * REPLICATIONS, first_seed + (look + 1) * REPLICATIONS)
@@ -116,7 +118,7 @@ class PlanEvaluator:
 
     def estimate(self, plan: Plan) -> Floats:
         """Return the slowdown of each job in all replications, enough to state it: (jobs,)."""
-        looks = 1 if self._budget.stopped else _STATED
+        looks = 1 if self.budget.stopped else _STATED
         return np.asarray(self._replicate(plan, max(looks, len(self._kept(plan)))).mean(axis=0))
 
     def means(self, plan: Plan) -> Values:
@@ -158,7 +160,7 @@ class PlanEvaluator:
         for look in range(1, _LOOKS + 1):
             kept, good = [], []
             for plan in alive:
-                if self._budget.stopped:
+                if self.budget.stopped:
                     return leader
                 is_ahead = self._is_better(plan, incumbent, look, float(gain))
                 is_harmless = is_ahead is not False and self._is_harmless(plan, look)
@@ -180,8 +182,8 @@ class PlanEvaluator:
     def is_harmless(self, plan: Plan) -> bool:
         """Return whether no job surely loses too much, by as many replications as it takes."""
         for look in range(1, _LOOKS + 1):
-            known = None if self._budget.stopped else self._is_harmless(plan, look)
-            if known is not None or self._budget.stopped:
+            known = None if self.budget.stopped else self._is_harmless(plan, look)
+            if known is not None or self.budget.stopped:
                 return bool(known)
         return False
 

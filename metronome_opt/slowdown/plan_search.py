@@ -301,8 +301,8 @@ def _search_group(
         return [free]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value
-        share = _LAST_VALUES * took * long_periods(part) / PERIODS
-        budget = budget.fraction(max(0.0, 1.0 - share))
+        share = min(1 / 2, _LAST_VALUES * took * long_periods(part) / PERIODS)
+        evaluator.budget = budget = budget.fraction(1.0 - share)
     search = _GroupSearch(part, options, short, evaluator, [free])
     search.try_start()
     if options.tries_start_only:

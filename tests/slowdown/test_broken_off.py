@@ -141,3 +141,18 @@ def test_no_job_is_changed_after_time_limit() -> None:
     moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0, evaluator.slowdowns)
     assert descend(evaluator, told, lambda: False, moves)
     assert descend(evaluator, told, lambda: True, moves) == []
+
+
+def test_search_leaves_time_for_the_last_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, ends = Budget(60), list[float]()
+    real = PlanEvaluator.best
+
+    def noted(evaluator: PlanEvaluator, plan: Plan, others: Sequence[Plan]) -> Plan:
+        ends.append((whole.remaining or 0.0) - (evaluator.budget.remaining or 0.0))
+        return real(evaluator, plan, others)
+
+    monkeypatch.setattr(PlanEvaluator, "best", noted)
+    search_plan(TIGHT, SlotSearchOptions(network="fair"), whole)
+    *searching, last = ends
+    assert searching
+    assert 10 * abs(last) < min(searching)  # it may take all the time that there is
