@@ -431,6 +431,9 @@ def simulated_levels(names: Sequence[str], weights: Mapping[str, int]) -> Levels
     return tuple(level for levels in each for level in levels)
 
 
+# ------------------------------------------------------------------ as text
+
+
 def format_number(value: Fraction | None, digits: int = 1) -> str:
     """Return an exact number with some digits; a dash for None."""
     if value is None:

@@ -245,6 +245,7 @@ def run_slowdown(
     cushion_slots: int = 0,
     network: str | None = None,
     stretch_limit: Exact | None = None,
+    max_loss: Exact | None = None,
     **terms: Any,
 ) -> Result:
     """Place the jobs of a problem that have no places, then choose slots there.
@@ -262,18 +263,22 @@ def run_slowdown(
     terms
         Further arguments of `solve_slowdown`.
     """
-    from metronome_opt.slowdown.solve import solve_slowdown
+    from metronome_opt.slowdown.evaluator import MAX_LOSS
+    from metronome_opt.slowdown.solve import share, solve_slowdown
 
+    limits: dict[str, Any] = {
+        "stretch_limit": share("stretch_limit", stretch_limit),
+        "max_loss": share("max_loss", max_loss, MAX_LOSS),
+    }
     with naming_problem(problem):
         placed = place_jobs(
             source,
             budget,
             seed=seed,
             levels=levels,
-            stretch_limit=stretch_limit,
-            max_loss=terms.get("max_loss"),
             solver=places_by,
             threads=threads,
+            **limits,
         )
     instance = placed.instance
     check_start(instance, start, patterns=True)
@@ -282,11 +287,11 @@ def run_slowdown(
         Arguments(instance, solver, budget, seed, threads, budget.note, start),
         cushion_slots=cushion_slots,
         network=network,
-        stretch_limit=stretch_limit,
         hyperperiod=hyperperiod_of(source),
         levels=levels,
         only=plan and plan(instance, budget),
         lives_ms=_lives_ms(placed) if COMPLETION in terms.get("names", ()) else None,
+        **limits,
         **terms,
     )
     return _with_places(result, placed, network)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -34,9 +35,7 @@ from metronome_opt.slowdown.evaluator import MAX_LOSS, MIN_GAIN, is_better, lowe
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.slowdown.simulator import EVENTS_PER_S, PlanSimulator, Values, mean_weights
-from metronome_opt.slowdown.solve import share
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.solve import Exact
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
 _PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
@@ -57,8 +56,8 @@ def allocate(
     *,
     seed: int = 0,
     levels: Levels | None = None,
-    stretch_limit: Exact | None = None,
-    max_loss: Exact | None = None,
+    stretch_limit: Fraction | None = None,
+    max_loss: Fraction | None = MAX_LOSS,
     solver: str = "auto",
     threads: int = 1,
 ) -> Problem:
@@ -83,7 +82,7 @@ def allocate(
         Weights of jobs in means of slowdowns that are minimised, one after the other; None for
         their priorities, in one mean.
     stretch_limit, max_loss
-        As of `metronome_opt.solve`.
+        As of `SlotSearchOptions`.
 
     Raises
     ------
@@ -93,6 +92,12 @@ def allocate(
     """
     if scenario.is_placed:
         return build_scenario(scenario)
+    options = SlotSearchOptions(
+        stretch_limit=stretch_limit,
+        max_loss=max_loss,
+        levels=levels,
+        classes=scenario.cluster.traffic_classes,
+    )
     search = Search(scenario, levels)
     began = budget.elapsed
     near = search.nearest()
@@ -114,13 +119,6 @@ def allocate(
         best = search.improved(best, budget.fraction(_IMPROVING), seed)
         # Where slots fit, no job has to be preferred: priorities do, whatever the means.
         kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
-        classes = scenario.cluster.traffic_classes
-        options = SlotSearchOptions(
-            stretch_limit=share("stretch_limit", stretch_limit),
-            max_loss=share("max_loss", MAX_LOSS if max_loss is None else max_loss),
-            levels=levels,
-            classes=classes,
-        )
         best, comparison = search.gated([near, best, kept], options, budget.fraction(_GATING))
     elif best == near:
         comparison = _NEAREST

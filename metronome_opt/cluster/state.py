@@ -296,6 +296,12 @@ class ClusterState:
         if len(claim.nodes) != claim.gang.tasks:
             raise InputError(f"{claim.job}: {len(claim.nodes)} nodes for {claim.gang.tasks} tasks")
         _check_size(claim.job, claim.gang.peak)
+        if claim.traffic_class >= self.cluster.traffic_classes:
+            highest = self.cluster.traffic_classes - 1
+            raise InputError(
+                f"{claim.job}: traffic_class: {claim.traffic_class}: the cluster's highest is "
+                f"{highest}"
+            )
         hyperperiod = self.cluster.hyperperiod
         if hyperperiod % claim.period:
             raise InputError(

@@ -27,9 +27,6 @@ def find_layered(name: str) -> LayeredObjective:
     return objective
 
 
-# ------------------------------------------------------------------ as text
-
-
 def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
     """Return a sum of layered objectives as the contention of other weights, and its unit.
 

@@ -44,11 +44,11 @@ _UNTIL_JOBS_LEAVE = (
 def solve_slowdown(
     arguments: Arguments,
     *,
-    stretch_limit: Exact | None = None,
+    stretch_limit: Fraction | None = None,
     network: str | None = None,
     cushion_slots: int = 0,
     hyperperiod: int | None = None,
-    max_loss: Exact | None = None,
+    max_loss: Fraction | None = MAX_LOSS,
     names: Sequence[str] = (SLOWDOWN,),
     levels: Levels | None = None,
     only: Plan | None = None,
@@ -76,23 +76,18 @@ def solve_slowdown(
     Result
         Its schedule says which jobs are gated, and what iteration time is expected of each. Without
         enough time to simulate the slowdown is not known.
-
-    Raises
-    ------
-    InputError
-        If an argument makes no sense.
     """
     instance, start, budget = arguments.instance, arguments.start, arguments.budget
     weights = {job.name: job.weight for job in instance.jobs}
     before = FrozenDict() if start is None else start.patterns
     options = SlotSearchOptions(
-        stretch_limit=share("stretch_limit", stretch_limit),
+        stretch_limit=stretch_limit,
         cushion_slots=cushion_slots,
         threads=arguments.workers,
         network=network,
         start=only if start is None else Plan.of(instance.at_patterns(before), start),
         hyperperiod=hyperperiod,
-        max_loss=share("max_loss", MAX_LOSS if max_loss is None else max_loss),
+        max_loss=max_loss,
         levels=levels or simulated_levels(names, weights),
         classes=instance.traffic_classes if only is None else 1,
         tries_start_only=only is not None,
@@ -168,10 +163,10 @@ def warm_up_engine() -> None:
     search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
 
 
-def share(name: str, value: Exact | None) -> Fraction | None:
-    """Return a limit as a number, None as it is; one that is negative is refused."""
+def share(name: str, value: Exact | None, default: Fraction | None = None) -> Fraction | None:
+    """Return a limit as a number, the default for None; one that is negative is refused."""
     if value is None:
-        return None
+        return default
     limit = exact(name, value)
     if limit < 0:
         raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")

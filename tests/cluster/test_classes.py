@@ -8,6 +8,7 @@ from metronome_opt.cluster.classes import in_class
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
+from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
 from metronome_opt.kubernetes.manifests import build_manifests
 from metronome_opt.kubernetes.schemas import CLAIM
@@ -50,6 +51,12 @@ def test_no_job_goes_first_where_others_would_lose_too_much() -> None:
     # Two that send for 150 of 200 slots always meet: the one that goes first costs the other 50.
     state = classed(4)
     assert come(state, "a", 1, length=150) == come(state, "b", 100, length=150) == 1
+
+
+def test_class_that_the_cluster_does_not_have_is_refused() -> None:
+    claim = reservation("a", 0).model_copy(update={"traffic_class": 2})
+    with pytest.raises(InputError, match="a: traffic_class: 2: the cluster's highest is 1"):
+        classed(2).reserve(claim)
 
 
 def test_class_is_stated_where_gates_and_nccl_read_it() -> None:
