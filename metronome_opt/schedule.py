@@ -27,7 +27,7 @@ from metronome_opt.records import (
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _LEFT_OUT = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
-    *("places", "waiting", "bound_prices", "bound_pairs", "classes"),
+    *("places", "paths", "waiting", "bound_prices", "bound_pairs", "classes"),
     *("refutations", "left_out_bound", "network"),
 )
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
@@ -87,6 +87,11 @@ class Refutation(Record):
         return self.link is not None or self.branching is not None
 
 
+_Paths = Annotated[
+    tuple[Annotated[tuple[NonNegative, ...], Field(strict=False)], ...], Field(strict=False)
+]
+
+
 class Schedule(Record):
     """Offsets and stretches for the jobs of one instance, with stated values and bound.
 
@@ -118,6 +123,10 @@ class Schedule(Record):
         Mean iteration time of each job as simulated, ms.
     places
         Of a scenario whose jobs were placed: the node of each task of each job, in order.
+    paths
+        Of a scenario whose cluster has several spines: for each job whose flows do not go over all
+        of them, and each of its tasks, the spine that it sends over by each of its interfaces; none
+        of a task that sends nothing out of its rack.
     waiting
         The jobs of a scenario that found no room. They have no offsets.
     bound_prices
@@ -157,6 +166,7 @@ class Schedule(Record):
     stretch_limit: Annotated[Exact, Field(ge=0)] | None = None
     expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
+    paths: FrozenMap[Name, _Paths] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     bound_prices: FrozenMap[Name, _Price] | None = None
     bound_pairs: Annotated[tuple[PairPrices, ...], Field(strict=False)] = ()

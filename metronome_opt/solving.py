@@ -342,8 +342,8 @@ def _with_places(result: Result, placed: Problem, network: str | None) -> Result
 
 
 def state_places(schedule: Schedule, placed: Problem, network: str | None) -> Schedule:
-    """Return a schedule that states the network, and the places if they were chosen."""
-    schedule = schedule.model_copy(update={"network": network})
+    """Return a schedule that states network and paths, and the places if they were chosen."""
+    schedule = schedule.model_copy(update={"network": network, "paths": placed.paths or None})
     if placed.places is None:
         return schedule
     return schedule.model_copy(update={"places": placed.places, "waiting": placed.waiting})

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.selection import lost
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 
 _MAX_REMOVED = 4

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.collectives import Algorithm, Transport
-from metronome_opt.scenario.network import ANY_COST, Placement
+from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.nodes import Resources
 
 UNKNOWN_MS = 3_600_000.0

@@ -32,7 +32,7 @@ from metronome_opt.kernels.tables import Ints
 from metronome_opt.result import PoolBound
 from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 

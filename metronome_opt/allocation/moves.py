@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import distance
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 
 
 class Move(NamedTuple):

@@ -18,7 +18,7 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.places import Room, distance
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 
 CANDIDATES = 24
 """Placements of a job that are priced."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain, zip_longest
 from operator import itemgetter
 from weakref import WeakKeyDictionary
@@ -16,7 +16,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
 from metronome_opt.scenario.collectives import Algorithm
-from metronome_opt.scenario.network import ANY_COST, Cluster, Placement
+from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.network import ANY_COST, Cluster
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.reference import EmptyCluster
 
@@ -70,7 +71,12 @@ class Room:
             [min(carries[rail] for rail in node.rails) > 0 for node in cluster.nodes]
         )
         self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
-        self._tiers = _tiers([cluster.ways[rack] for rack in racks], carries)
+        closed = {
+            rack
+            for rack, ups in cluster.uplinks.items()
+            if ups and not any(carries[link] for link in ups)
+        }
+        self._tiers = _tiers([cluster.ways[rack] for rack in racks], closed)
         self._placements = _PLACEMENTS.setdefault(cluster.empty, {})
         self._counted: dict[tuple[str, ...], tuple[Ints, Ints]] = {}
         self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
@@ -274,20 +280,18 @@ def distance(placement: Placement) -> tuple[int, ...]:
     return *placement.spans, len(set(placement.nodes))
 
 
-def _tiers(
-    ways: Sequence[Mapping[str, str | None]], carries: Mapping[str, int]
-) -> list[list[list[list[int]]]]:
+def _tiers(ways: Sequence[Sequence[str]], closed: Set[str]) -> list[list[list[list[int]]]]:
     """Return for each tier, the lowest first, what is below its switches; all is at the top.
 
     What is below a switch is divided by the switches of the tier below it, down to single racks.
-    Racks that do not reach it are left out.
+    Racks that do not reach it, as those that are closed carry nothing, are left out.
     """
     tiers = []
     for depth in range(max(map(len, ways)) - 1, -1, -1) or [0]:
         below: dict[tuple[str, ...], dict[tuple[str, ...], list[int]]] = {}
         for rack, way in enumerate(ways):
             own, names = max(0, len(way) - depth), tuple(way)
-            if all(uplink is None or carries[uplink] > 0 for uplink in list(way.values())[:own]):
+            if closed.isdisjoint(names[:own]):
                 part = names[max(0, own - 1) :]
                 below.setdefault(names[own:], {}).setdefault(part, []).append(rack)
         tiers.append([list(parts.values()) for parts in below.values()])

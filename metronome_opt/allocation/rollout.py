@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from metronome_opt.allocation.demand import UNKNOWN_MS, Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 
 MIN_GAIN = 0.005
 """Smaller gains, as a share of the weighted length of the job, do not count."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed, Start
 from metronome_opt.allocation.rollout import MIN_GAIN, Arrivals, Choice, Rollouts
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 
 _PLACES, _DEPARTURES = 2, 2  # choices that are compared with the nearest place now
 _PATIENCE = 20  # a wait over the cost of a start, from which on a job starts

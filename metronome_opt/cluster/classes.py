@@ -12,7 +12,7 @@ from itertools import groupby
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of, plan_of
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.slowdown.classes import follows_weights
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import SlotSearchOptions

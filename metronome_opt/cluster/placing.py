@@ -31,8 +31,9 @@ from metronome_opt.instance import Link
 from metronome_opt.kernels.sliding import roomiest_offset
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.model import Scenario
-from metronome_opt.scenario.network import Cluster, Placement
+from metronome_opt.scenario.network import Cluster
 from metronome_opt.scenario.reference import EmptyCluster
 from metronome_opt.solvers.budget import Budget
 

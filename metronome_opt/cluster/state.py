@@ -22,7 +22,7 @@ from metronome_opt.cluster.gang import (
 from metronome_opt.errors import InputError, quote
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.overhead import is_tolerated
 from metronome_opt.scenario.spec import ClusterSpec

@@ -18,10 +18,10 @@ from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import find_room
 from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.flows import Paths, Placement
 from metronome_opt.scenario.gpus import ASSUMED
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
-from metronome_opt.scenario.network import Placement
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import data_folder
 
@@ -54,6 +54,9 @@ class Problem:
     places, waiting
         The nodes that were chosen for the tasks of each job of a scenario, None if none were; and
         the jobs that found no room, which are no part of the instance.
+    paths
+        The spines that the flows of each job cross; of jobs that cross none nothing, as of all
+        where flows are sprayed.
     comparison
         Text on how these places compare with the nearest ones; empty if nothing is known.
     pool
@@ -65,6 +68,7 @@ class Problem:
     placed: Deployment | None = None
     places: Mapping[str, tuple[str, ...]] | None = None
     waiting: tuple[str, ...] = ()
+    paths: Mapping[str, Paths] = field(default_factory=dict)
     comparison: str = ""
     pool: PoolBound | None = None
 
@@ -115,7 +119,9 @@ def _overloads(instance: Instance) -> list[str]:
 
 
 def build_problem(
-    source: Scenario | Instance, places: Mapping[str, Sequence[str]] | None = None
+    source: Scenario | Instance,
+    places: Mapping[str, Sequence[str]] | None = None,
+    paths: Mapping[str, Paths] | None = None,
 ) -> Problem:
     """Return an instance, or a scenario as a schedule has it.
 
@@ -124,10 +130,15 @@ def build_problem(
     places
         The nodes of the tasks of each job of a scenario, other jobs are left out; None for a
         schedule or a suite that states none, whose jobs are spread.
+    paths
+        The spines of flows, where they were chosen.
     """
     if isinstance(source, Instance):
         return Problem(source)
-    return build_scenario(spread(source) if places is None else source.at(places))
+    if places is None:
+        source = spread(source)
+        places = {job.name: job.nodes or () for job in source.jobs}
+    return build_scenario(source.at(places, paths))
 
 
 def read_source(path: str | Path) -> Scenario | Instance:
@@ -189,6 +200,7 @@ def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = 
     entries: list[PlacedTraffic] = []
     jobs: list[dict[str, Any]] = []
     parts: dict[str, int] = {}
+    paths: dict[str, Paths] = {}
     taken: Counter[str] = Counter()
     if known is None:
         known = {each.job.name: each for each in read_traffic(scenario)}
@@ -200,8 +212,14 @@ def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = 
             )
         each = job.each.gpus
         rails = cluster.next_rails(nodes, each, taken)
-        placement = cluster.placement(nodes, traffic.algorithm, each=each, rails=rails)
         try:
+            placement = cluster.placement(
+                nodes,
+                traffic.algorithm,
+                each=each,
+                rails=rails,
+                paths=cluster.steer(job.name, job.paths),
+            )
             if not placement.rate and not traffic.step.is_stated:
                 raise InputError(
                     f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
@@ -221,6 +239,8 @@ def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = 
         jobs.append(_job(scenario, index, entry, placement))
         if placement.transport.flows > 1:
             parts[job.name] = placement.transport.flows
+        if placement.paths:
+            paths[job.name] = placement.paths
     document = {
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
@@ -232,7 +252,8 @@ def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = 
     }
     instance = Instance.from_dict(document)
     costs = {job.name: job.max_network_cost for job in scenario.jobs}
-    return Problem(instance, tuple(entries), Deployment(cluster, tuple(tasks), parts, costs))
+    deployment = Deployment(cluster, tuple(tasks), parts, costs)
+    return Problem(instance, tuple(entries), deployment, paths=paths)
 
 
 def _job(

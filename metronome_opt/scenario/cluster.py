@@ -27,12 +27,15 @@ from metronome_opt.scenario.network import (
     Background,
     Cluster,
     Distance,
+    HashSeed,
+    Routing,
     check_background,
 )
 from metronome_opt.scenario.nodes import Gpu, Host, Rack, Resources
 from metronome_opt.scenario.workload import Rational, megabits
 
 _MAX_RACKS = 512  # whose costs are written out for each pair
+_MAX_SPINES = 1024
 _RACK_COST = 2  # network cost between racks: their two uplinks are crossed
 ROOM = 25_200
 """Slots of a hyperperiod for jobs that come later: no shorter number has as many divisors, 90."""
@@ -67,11 +70,16 @@ class UniformCluster(Record):
     racks
         How many, of equal size.
     oversubscription
-        What the nodes of a rack can send together over what its uplink carries.
+        What the nodes of a rack can send together over what its uplinks carry.
+    spines
+        How many; the uplinks of a rack are one link to each. With 1 they are balanced perfectly.
+    routing, hash_seed
+        As in `Cluster`, for several spines.
     gpu
         The kind of GPU in all nodes; only jobs by model need it.
     background
-        As in `Cluster`; the uplink of ``rack-0`` is ``rack-0-uplink``.
+        As in `Cluster`; the uplink of ``rack-0`` is ``rack-0-uplink``, that to the first of several
+        spines ``rack-0-uplink-0``, and what it brings goes by ``rack-0-downlink-0``.
     traffic_classes, network
         As in `Cluster`.
     """
@@ -83,6 +91,9 @@ class UniformCluster(Record):
     nic_mbps: Positive | None = None
     racks: Annotated[int, Field(ge=1, le=_MAX_RACKS)] | None = None
     oversubscription: _Ratio | None = None
+    spines: Annotated[int, Field(ge=1, le=_MAX_SPINES)] | None = None
+    routing: Routing | None = None
+    hash_seed: HashSeed = 0
     gpu: Gpu | None = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
@@ -99,7 +110,7 @@ class UniformCluster(Record):
 
     def _check_tree(self) -> None:
         if self.topology == "single-switch":
-            for field in ("racks", "oversubscription"):
+            for field in ("racks", "oversubscription", "spines", "routing"):
                 if getattr(self, field) is not None:
                     refuse(field, "a single switch has none; leave it out or use leaf-spine")
             return
@@ -124,9 +135,9 @@ class UniformCluster(Record):
 
     @property
     def uplink(self) -> int:
-        """The capacity of the uplink of a rack, rounded down to whole Mbit/s."""
-        nodes = self.nodes // (self.racks or 1)
-        return math.floor(nodes * self.nic / (self.oversubscription or Fraction(1)))
+        """The capacity of an uplink of a rack, rounded down to whole Mbit/s."""
+        nodes, parts = self.nodes // (self.racks or 1), self.spines or 1
+        return math.floor(nodes * self.nic / (parts * (self.oversubscription or Fraction(1))))
 
     @property
     def listed(self) -> Cluster:
@@ -136,6 +147,7 @@ class UniformCluster(Record):
         """
         has = room_of(self.gpus)
         racks = [f"rack-{index}" for index in range(self.racks or 0)]
+        uplinks = [Rack(name=rack, **self._links(rack)) for rack in racks]
         digits = max(2, len(str(self.nodes - 1)))
         names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
         nodes = [
@@ -149,10 +161,14 @@ class UniformCluster(Record):
         ]
         return Cluster(
             nodes=tuple(nodes),
-            racks=tuple(Rack(name=rack, uplink=f"{rack}-uplink") for rack in racks),
+            racks=tuple(uplinks),
             links=(
                 *(Link(name=node.name, capacity=self.nic) for node in nodes),
-                *(Link(name=f"{rack}-uplink", capacity=self.uplink) for rack in racks),
+                *(
+                    Link(name=link, capacity=self.uplink)
+                    for rack in uplinks
+                    for link in (*rack.ups, *(rack.downlinks or ()))
+                ),
             ),
             zone_costs=tuple(
                 Distance(origin=one, destination=other, cost=_RACK_COST)
@@ -161,8 +177,19 @@ class UniformCluster(Record):
             gpu=self.gpu,
             background=self.background,
             traffic_classes=self.traffic_classes,
+            routing=self.routing or "ecmp",
+            hash_seed=self.hash_seed,
             network=self.network,
         )
+
+    def _links(self, rack: str) -> dict[str, Any]:
+        """Return the names of the links between a rack and the spines."""
+        if (self.spines or 1) == 1:
+            return {"uplink": f"{rack}-uplink"}
+        spines = range(self.spines or 1)
+        return {
+            f"{to}s": tuple(f"{rack}-{to}-{s}" for s in spines) for to in ("uplink", "downlink")
+        }
 
 
 def _in_full(value: Any) -> Any:

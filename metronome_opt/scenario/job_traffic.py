@@ -99,7 +99,13 @@ class JobTraffic:
         places = cluster.empty.transports(job.workers, job.each, self.algorithm)
         if job.nodes is not None:
             rails = cluster.next_rails(job.nodes, job.each.gpus, Counter())
-            own = cluster.placement(job.nodes, self.algorithm, each=job.each.gpus, rails=rails)
+            own = cluster.placement(
+                job.nodes,
+                self.algorithm,
+                each=job.each.gpus,
+                rails=rails,
+                paths=cluster.steer(job.name, job.paths),
+            )
             places = (*places, own.transport) if own.rate else places
         return places
 

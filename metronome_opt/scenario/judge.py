@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metronome_opt.instance import Instance
-from metronome_opt.scenario.build import Problem, build_problem
+from metronome_opt.scenario.build import Problem, build_scenario, spread
+from metronome_opt.scenario.flows import Paths
+from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.schedule import Schedule
-from metronome_opt.verify import Violation, check, check_instance, check_places
+from metronome_opt.verify import Violation, check, check_instance, check_paths, check_places
 
 
 def judge(
@@ -21,20 +23,33 @@ def judge(
     spread. With false places there is no problem.
     """
     if isinstance(source, Instance):
-        wrong = Violation("places", "nodes", "an instance has none; name its scenario")
-        misplaced = () if schedule.places is None else (wrong,)
+        misplaced = [
+            Violation(field, "nodes", "an instance has none; name its scenario")
+            for field in ("places", "paths")
+            if getattr(schedule, field) is not None
+        ]
         return Problem(source), (*misplaced, *check(source, schedule))
     document = source.model_dump(mode="json", include={"cluster", "jobs"})
     faults = check_places(document, schedule)
     if faults:
         return None, faults
-    problem = build_problem(source, schedule.places)
-    faults = check_traffic(source, problem, schedule.places)
+    placed = spread(source) if schedule.places is None else source.at(schedule.places)
+    known = {each.job.name: each for each in read_traffic(placed)}
+    if schedule.paths is not None:
+        document = _document(placed, known)
+        faults = check_paths(document, _nodes_of(placed), schedule.paths)
+        if faults:
+            return None, faults
+    problem = build_scenario(placed.at(_nodes_of(placed), schedule.paths), known)
+    faults = check_traffic(source, problem, schedule.places, schedule.paths)
     return problem, (*faults, *check(problem.instance, schedule))
 
 
 def check_traffic(
-    scenario: Scenario, problem: Problem, places: Mapping[str, Sequence[str]] | None = None
+    scenario: Scenario,
+    problem: Problem,
+    places: Mapping[str, Sequence[str]] | None = None,
+    paths: Mapping[str, Paths] | None = None,
 ) -> tuple[Violation, ...]:
     """Return where the instance of a problem is not that of its scenario at some places.
 
@@ -45,16 +60,29 @@ def check_traffic(
     ----------
     places
         The nodes of the tasks of each job; None for those that the problem was built with.
+    paths
+        The spines that were chosen for flows; the others have those of their hashes.
     """
+    known = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
+    document = _document(scenario, known)
+    if places is None:
+        places = {name: traffic.job.nodes or () for name, traffic in known.items()}
+    faults = check_paths(document, places, problem.paths, paths or ()) if problem.paths else ()
+    return (*faults, *check_instance(document, places, problem.instance, problem.paths))
+
+
+def _nodes_of(scenario: Scenario) -> Mapping[str, Sequence[str]]:
+    return {job.name: job.nodes or () for job in scenario.jobs}
+
+
+def _document(scenario: Scenario, known: Mapping[str, JobTraffic]) -> dict[str, Any]:
+    """Return a scenario as `verify` reads it."""
     document: dict[str, Any] = scenario.model_dump(
         mode="json", include={"cluster", "jobs", "slot_ms", "hyperperiod_ms"}
     )
     document["cluster"]["link_mbps"] = scenario.cluster.inside_mbps
-    known = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
     for job in document["jobs"]:
         if job["name"] in known:
             traffic = known[job["name"]]
             job |= {"step": traffic.step.model_dump(mode="json"), "algorithm": traffic.algorithm}
-    if places is None:
-        places = {name: traffic.job.nodes or () for name, traffic in known.items()}
-    return check_instance(document, places, problem.instance)
+    return document

@@ -26,6 +26,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.collectives import Algorithm, AllReduce, TrainingStep
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.flows import Paths, check_spines
 from metronome_opt.scenario.network import ANY_COST, NetworkCost
 from metronome_opt.scenario.nodes import ONE_GPU, Gpu, Resources
 from metronome_opt.scenario.traffic import Traffic, training_step
@@ -175,6 +176,10 @@ class DescribedJob(Record):
     nodes
         The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
         and other commands take the nearest.
+    paths
+        Where the cluster has several spines and lets them be chosen, and nodes are named: for each
+        task the spines that it sends over, one for each of its interfaces; ``[]`` for a task that
+        sends nothing out of its rack. Left out, they are chosen, too.
     pods, namespace
         What the cluster calls the pod of each task, and where they live; None where unknown.
     arrival_s, iterations
@@ -204,6 +209,10 @@ class DescribedJob(Record):
     priority: NonNegative = 1
     max_network_cost: NetworkCost = ANY_COST
     nodes: _Placement | None = None
+    paths: Annotated[
+        tuple[Annotated[tuple[int, ...], Field(strict=False)], ...] | None,
+        Field(strict=False, exclude_if=lambda paths: paths is None),
+    ] = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
     namespace: Name | None = None
     arrival_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -236,10 +245,12 @@ class DescribedJob(Record):
             refuse("workers", f"must be at least {_SENDERS}, got {self.workers}")
         if not self.each.gpus and (self.stated is None or self.nodes is None):
             refuse("each.gpus", "0: a worker needs at least 1, unless traffic and nodes are stated")
-        for field in ("nodes", "pods"):
+        if self.paths is not None and self.nodes is None:
+            refuse("paths", "name the nodes as well, or leave it out")
+        for field in ("nodes", "paths", "pods"):
             given = getattr(self, field)
             if given is not None and len(given) != self.workers:
-                what = "task" if field == "nodes" else "pod"
+                what = "pod" if field == "pods" else "task"
                 refuse(field, f"names {counted(len(given), what)}, but workers is {self.workers}")
         return self
 
@@ -387,8 +398,19 @@ class Scenario(Record):
                         f"{where}.nodes",
                         f"there is no node {quote(node)}; there are {first} to {last}",
                     )
+            if job.paths is not None:
+                self._check_paths(job.paths, where)
         self._check_pods()
         return self
+
+    def _check_paths(self, paths: Paths, where: str) -> None:
+        """Refuse paths that nobody may choose, and spines that are not there."""
+        if self.cluster.spines == 1 or self.cluster.routing != "chosen":
+            refuse(f"{where}.paths", "are for clusters of several spines and routing: chosen")
+        try:
+            check_spines(paths, self.cluster.spines)
+        except InputError as error:
+            refuse(where, str(error))
 
     def _check_pods(self) -> None:
         """Refuse two tasks that are said to be one pod."""
@@ -400,10 +422,20 @@ class Scenario(Record):
                 if other != where:
                     refuse(where, f"{quote(pod)} is also {other}; a pod is one task")
 
-    def at(self, places: Mapping[str, Sequence[str]]) -> Self:
-        """Return the scenario with its jobs on some nodes, one per task; others are left out."""
+    def at(
+        self, places: Mapping[str, Sequence[str]], paths: Mapping[str, Paths] | None = None
+    ) -> Self:
+        """Return the scenario with its jobs on some nodes, one per task; others are left out.
+
+        Paths that are not given are those of before.
+        """
         jobs = tuple(
-            job.model_copy(update={"nodes": tuple(places[job.name])})
+            job.model_copy(
+                update={
+                    "nodes": tuple(places[job.name]),
+                    "paths": (paths or {}).get(job.name, job.paths),
+                }
+            )
             for job in self.jobs
             if job.name in places
         )

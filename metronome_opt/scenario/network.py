@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, format_path, quote
+from metronome_opt.errors import format_path, quote
 from metronome_opt.instance import Link, Network, TrafficClasses
 from metronome_opt.records import (
     FrozenDict,
@@ -25,7 +24,8 @@ from metronome_opt.records import (
     check_unique,
     refuse,
 )
-from metronome_opt.scenario.collectives import Algorithm, Transport
+from metronome_opt.scenario.collectives import Algorithm
+from metronome_opt.scenario.flows import Paths, Placement, place
 from metronome_opt.scenario.gpus import ASSUMED
 from metronome_opt.scenario.nodes import Gpu, Host, Rack, gpu_as_written
 from metronome_opt.scenario.reference import EmptyCluster
@@ -33,10 +33,13 @@ from metronome_opt.scenario.reference import EmptyCluster
 MAX_NODES = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
 MAX_TIERS = 16
-_MAX_PARTS = 1024  # into which what a task sends is divided
-_MAX_PAIRS = 64  # flows of a task on a link in an all-to-all: as many parts describe it well
 _TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
 _UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
+
+Routing = Annotated[
+    Literal["ecmp", "spray", "chosen"], Field(exclude_if=lambda routing: routing == "ecmp")
+]
+HashSeed = Annotated[int, Field(ge=0, exclude_if=lambda seed: seed == 0)]
 
 ANY_COST = 10_000  # the largest network cost that AppGroups may tolerate
 NetworkCost = Annotated[int, Field(ge=0, le=ANY_COST, exclude_if=lambda cost: cost == ANY_COST)]
@@ -64,59 +67,14 @@ class Distance(Record):
     cost: NonNegative
 
 
-@dataclass(frozen=True)
-class Placement:
-    """The nodes of the tasks of a job, and what the job puts on links there.
-
-    Attributes
-    ----------
-    nodes
-        One per task, in the order of their ranks.
-    routes
-        The links that each task crosses, one as often as it puts a flow there.
-    links
-        Number of flows on each link, in the order of the cluster's links.
-    transport
-        What the place means for collectives.
-    limit
-        The link that limits the rate of a flow; None if the job crosses none.
-    spans
-        How many switches of each tier the job spans, from the top; the racks of its nodes last.
-    each
-        GPUs of a task.
-    """
-
-    nodes: tuple[str, ...]
-    routes: tuple[tuple[str, ...], ...]
-    links: Mapping[str, int]
-    transport: Transport
-    limit: str | None
-    spans: tuple[int, ...]
-    each: int = 1
-
-    @property
-    def rate(self) -> int:
-        """The fastest that a flow may be if the job has the network to itself, in whole Mbit/s."""
-        return math.floor(self.transport.rate)
-
-    @property
-    def racks(self) -> int:
-        """How many racks have nodes of the job."""
-        return self.spans[-1]
-
-    @property
-    def gpus_of(self) -> Mapping[str, int]:
-        """The GPUs that it takes of each node."""
-        return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
-
-
 class Cluster(Record):
     """Machines by name in a tree of interfaces and uplinks.
 
     One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
     it receives as well, so that both directions carry the same. Racks may stand in racks: leaves,
-    spines and so on. The core above them is taken to be free of contention, and the uplinks of a
-    rack are one link, balanced perfectly.
+    spines and so on. The core above them is taken to be free of contention, and the uplink of a
+    rack is one link, balanced perfectly; or there are several, one to each spine, and both
+    directions of them are modelled (`metronome_opt.scenario.flows`).
 
     Parameters
     ----------
@@ -132,6 +90,12 @@ class Cluster(Record):
         Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
     traffic_classes
         How many traffic classes the network serves in strict order, from 1 (none) to 8.
+    routing
+        How flows between racks find their spine, where there are several: by a hash (``ecmp``),
+        evenly over all of them packet by packet (``spray``), or as ``chosen`` by an allocation,
+        those that no schedule states by their hash.
+    hash_seed
+        Of the hash, as switches have one.
     network
         How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
         those that it was fitted to), by priority ``weighted`` or ``strict``.
@@ -145,10 +109,14 @@ class Cluster(Record):
     gpu: Annotated[Gpu | None, PlainSerializer(gpu_as_written)] = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
+    routing: Routing = "ecmp"
+    hash_seed: HashSeed = 0
     network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        _check_spines(self.racks)
+        self.__dict__ |= _with_downlinks(self.racks, self.links)  # it is not in use yet
         for field in ("nodes", "racks", "links"):
             check_unique(field, [each.name for each in getattr(self, field)])
         _check_ways(self)
@@ -160,19 +128,33 @@ class Cluster(Record):
         return self
 
     @cached_property
-    def ways(self) -> Mapping[str | None, dict[str, str | None]]:
-        """The uplinks on the way up from each rack, its own first, by rack; none from no rack."""
-        racks = {rack.name: rack for rack in self.racks}
-        ways: dict[str | None, dict[str, str | None]] = {None: {}}
+    def ways(self) -> Mapping[str | None, tuple[str, ...]]:
+        """The racks on the way up from each rack, the rack itself first; none from no rack."""
+        within = {rack.name: rack.within for rack in self.racks}
+        ways: dict[str | None, tuple[str, ...]] = {None: ()}
         for rack in self.racks:
-            way, above = ways.setdefault(rack.name, {}), rack
-            way[rack.name] = rack.uplink
-            while above.within is not None and len(way) < MAX_TIERS:
-                above = racks[above.within]
-                if above.name in way:
+            way: tuple[str, ...] = (rack.name,)
+            while (above := within[way[-1]]) is not None and len(way) < MAX_TIERS:
+                if above in way:
                     break
-                way[above.name] = above.uplink
+                way += (above,)
+            ways[rack.name] = way
         return ways
+
+    @cached_property
+    def uplinks(self) -> Mapping[str, tuple[str, ...]]:
+        """The uplinks of each rack, one to each spine."""
+        return {rack.name: rack.ups for rack in self.racks}
+
+    @cached_property
+    def downlinks(self) -> Mapping[str, tuple[str, ...]]:
+        """The links by which traffic enters each rack, one from each of several spines."""
+        return {rack.name: rack.downlinks or () for rack in self.racks}
+
+    @cached_property
+    def spines(self) -> int:
+        """How many spines flows between racks choose from; 1 where they have no choice."""
+        return max([1, *map(len, self.uplinks.values())])
 
     @cached_property
     def hosts(self) -> Mapping[str, Host]:
@@ -214,7 +196,9 @@ class Cluster(Record):
 
     def links_of(self, node: Host) -> tuple[str, ...]:
         """Return the links that the traffic of a node may cross, its own ones first."""
-        return (*node.rails, *filter(None, self.ways[node.rack].values()))
+        way = self.ways[node.rack]
+        between = (link for rack in way for link in (*self.uplinks[rack], *self.downlinks[rack]))
+        return (*node.rails, *between)
 
     def next_rails(
         self, nodes: Sequence[str], gpus: int, taken: Counter[str]
@@ -244,6 +228,10 @@ class Cluster(Record):
         """The same, as assumed where it is not known."""
         return self.link_mbps or round(1000 * ASSUMED.gbps)
 
+    def hashing(self, seed: int) -> Self:
+        """Return the same cluster whose hashes give other spines."""
+        return self.model_copy(update={"hash_seed": self.hash_seed + seed})
+
     def placement(
         self,
         nodes: Sequence[str],
@@ -251,116 +239,21 @@ class Cluster(Record):
         *,
         each: int = 1,
         rails: Sequence[tuple[str, ...]] | None = None,
+        paths: Paths | str | None = None,
     ) -> Placement:
-        """Return the flows of a job on links, given the node of each task.
+        """Return the flows of a job on links, given the node of each task; see `flows.place`."""
+        return place(self, nodes, algorithm, each=each, rails=rails, paths=paths)
 
-        Tasks with a flow of their own cross their node's interface if the job has tasks on other
-        nodes, and the uplinks up to the lowest rack that all of them share: as if all its partners
-        were there. In a ring or in trees, flat or of nodes, the last task on a node does so for the
-        next one. In an all-to-all a task has as many flows on a link as there are GPUs beyond it.
-        Of several interfaces a task uses equally those that it is next to, `rails`, or all; a ring
-        leaves a node by those of all its tasks there. A node that is not known is an `InputError`.
+    def steer(self, job: str, paths: Paths | None = None) -> Paths | str | None:
+        """Return what decides which spines the flows of a job cross, as `flows.place` takes it.
+
+        Paths that were chosen, where they can be; a text whose hashes do; or None for all spines.
         """
-        for name in nodes:
-            if name not in self.hosts:
-                raise InputError(f"there is no node {quote(name)}")
-        tasks_on = Counter(nodes)
-        near = [self.hosts[name].rails for name in nodes] if rails is None else rails
-        gpus = max(1, each)
-        transport = Transport(
-            algorithm=algorithm,
-            gpus=gpus * len(nodes),
-            nodes=len(tasks_on),
-            gpus_per_node=gpus * max(tasks_on.values(), default=0),
-            link_mbps=self.inside_mbps,
-            rate=Fraction(0),
-            gpus_per_worker=gpus,
-        )
-        routes: list[tuple[str, ...]] = [()] * len(nodes)
-        if len(tasks_on) < 2:
-            transport = transport._replace(rate=Fraction(transport.link_mbps))
-        elif algorithm == "all-to-all":
-            transport, routes = self._between_all(nodes, near, transport)
-        else:
-            transport, routes = self._from_senders(nodes, near, transport)
-        counts = Counter(link for links in routes for link in links)
-        flows = {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
-        shares = [(Fraction(self.capacities[link], n), link) for link, n in flows.items()]
-        rate, limit = min(shares, default=(transport.rate, None))
-        return Placement(
-            tuple(nodes),
-            tuple(routes),
-            flows,
-            transport._replace(rate=rate),
-            limit,
-            self._spans({self.hosts[name].rack for name in tasks_on}),
-            each,
-        )
+        if self.spines == 1 or self.routing == "spray":
+            return None
+        return paths if paths and self.routing == "chosen" else f"{self.hash_seed}/{job}"
 
-    def _from_senders(
-        self, nodes: Sequence[str], near: Sequence[tuple[str, ...]], transport: Transport
-    ) -> tuple[Transport, list[tuple[str, ...]]]:
-        """Return the links of tasks where all of them send, or one of each node."""
-        ways = [self.ways[self.hosts[name].rack] for name in nodes]
-        if transport.algorithm == "tasks":
-            shared = set(ways[0]).intersection(*ways)
-            senders = [(task, its, shared) for task, its in enumerate(near)]
-        else:
-            senders = [(task, its, set(ways[to])) for task, its, to in _around(nodes, near)]
-        parts = math.lcm(*[len(its) for _, its, _ in senders])
-        if parts > _MAX_PARTS:
-            raise InputError(
-                f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
-                f"limit of {_MAX_PARTS}; place the job on nodes with like numbers of interfaces"
-            )
-        routes: list[tuple[str, ...]] = [()] * len(nodes)
-        for task, its, shared in senders:
-            uplinks = [link for rack, link in ways[task].items() if link and rack not in shared]
-            routes[task] = its * (parts // len(its)) + tuple(uplinks) * parts
-        return transport._replace(flows=parts), routes
-
-    def _between_all(
-        self, nodes: Sequence[str], near: Sequence[tuple[str, ...]], transport: Transport
-    ) -> tuple[Transport, list[tuple[str, ...]]]:
-        """Return the links of tasks that all send to one another."""
-        ring, around = self._from_senders(nodes, near, transport._replace(algorithm="ring"))
-        on_node = Counter(nodes)
-        below: Counter[str] = Counter()  # tasks below each rack
-        for node, tasks in on_node.items():
-            for rack in self.ways[self.hosts[node].rack]:
-                below[rack] += tasks
-        # Of a task: how many are beyond each of its links, times a number that rails divide.
-        parts = math.lcm(*map(len, near))
-        beyond: list[dict[str, int]] = []
-        for node, its in zip(nodes, near, strict=True):
-            counts = dict.fromkeys(its, parts // len(its) * (len(nodes) - on_node[node]))
-            for rack, link in self.ways[self.hosts[node].rack].items():
-                if link and below[rack] < len(nodes):
-                    counts[link] = parts * (len(nodes) - below[rack])
-            beyond.append(counts)
-        numbers = {count for counts in beyond for count in counts.values()}
-        unit = Fraction(max(math.gcd(*numbers), -(-max(numbers) // _MAX_PAIRS)))
-        routes = [
-            tuple(link for link, count in counts.items() for _ in range(math.ceil(count / unit)))
-            for counts in beyond
-        ]
-        total, leaving = (
-            Counter(link for its in each for link in its) for each in (routes, around)
-        )
-        gpus = transport.gpus // len(nodes)
-        return (
-            transport._replace(
-                flows=max(
-                    sum(link in its for link in route)
-                    for route, its in zip(routes, near, strict=True)
-                ),
-                pairs=gpus * gpus * unit / parts,
-                rings=max(Fraction(leaving[link], total[link]) for link in leaving) / ring.flows,
-            ),
-            routes,
-        )
-
-    def _spans(self, racks: Collection[str | None]) -> tuple[int, ...]:
+    def spans(self, racks: Collection[str | None]) -> tuple[int, ...]:
         """Return how many switches of each tier some racks are in, from the top."""
         if self.depth == 1:
             return (len(racks),)
@@ -373,27 +266,9 @@ class Cluster(Record):
         return max(1, *map(len, self.ways.values()))
 
     @cached_property
-    def _order(self) -> Mapping[str, int]:
+    def order(self) -> Mapping[str, int]:
+        """The place of each link in the order of the links."""
         return {link.name: index for index, link in enumerate(self.links)}
-
-
-def _around(
-    nodes: Sequence[str], near: Sequence[tuple[str, ...]]
-) -> list[tuple[int, tuple[str, ...], int]]:
-    """Return the tasks that leave a node in a ring, their interfaces, and the task on the next one.
-
-    A ring visits the tasks of a node one after the other, and nodes in the order of their first
-    tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
-    """
-    last = {node: task for task, node in enumerate(nodes)}  # in the order of first tasks
-    rails: dict[str, dict[str, None]] = {}
-    for node, its in zip(nodes, near, strict=True):
-        rails.setdefault(node, {}).update(dict.fromkeys(its))
-    leaving = list(last.values())
-    return [
-        (task, tuple(rails[nodes[task]]), following)
-        for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
-    ]
 
 
 def check_background(background: Mapping[str, str], capacities: Mapping[str, int]) -> None:
@@ -422,9 +297,10 @@ def _check_ways(fabric: Cluster) -> None:
         for number, rail in enumerate(node.rails)
     ]
     ways += [
-        (f"racks[{i}].uplink", rack.uplink)
+        (f"racks[{i}].{field}" + (f"s[{number}]" if len(its) > 1 else ""), link)
         for i, rack in enumerate(fabric.racks)
-        if rack.uplink is not None
+        for field, its in (("uplink", rack.ups), ("downlink", rack.downlinks or ()))
+        for number, link in enumerate(its)
     ]
     known = {link.name for link in fabric.links}
     user: dict[str, str] = {}
@@ -440,6 +316,36 @@ def _check_ways(fabric: Cluster) -> None:
                 f"links[{index}].name",
                 f"{quote(each.name)} is no node's interface and no rack's uplink; leave it out",
             )
+
+
+def _check_spines(racks: Sequence[Rack]) -> None:
+    """Refuse unlike numbers of uplinks, and several of racks in racks."""
+    several = [len(rack.ups) for rack in racks if rack.ups]
+    for index, rack in enumerate(racks):
+        if rack.ups and len(rack.ups) != several[0]:
+            refuse(
+                f"racks[{index}].uplinks",
+                f"{len(rack.ups)} of them, and other racks have {several[0]}; give each rack one "
+                "to each spine",
+            )
+        if max([1, *several]) > 1 and rack.within is not None:
+            refuse(
+                f"racks[{index}].within",
+                f"{quote(rack.within)}: several uplinks are for two tiers; leave it out",
+            )
+
+
+def _with_downlinks(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, Any]:
+    """Return racks and links with the directions of several uplinks that are left out."""
+    known = {link.name: link for link in links}
+    full, added = [], list[Link]()
+    for rack in racks:
+        if len(rack.ups) > 1 and rack.downlinks is None and known.keys() >= {*rack.ups}:
+            downs = [known[up].model_copy(update={"name": f"{up}-down"}) for up in rack.ups]
+            added += (link for link in downs if link.name not in known)
+            rack = rack.model_copy(update={"downlinks": tuple(link.name for link in downs)})
+        full.append(rack)
+    return {"racks": tuple(full), "links": (*links, *added)}
 
 
 def _check_racks(fabric: Cluster) -> None:
@@ -462,7 +368,7 @@ def _check_tiers(fabric: Cluster) -> None:
             refuse(f"racks[{index}].within", f"there is no rack {quote(rack.within)}")
     for index, rack in enumerate(fabric.racks):
         way = fabric.ways[rack.name]
-        above = within[next(reversed(way))]
+        above = within[way[-1]]
         if above is not None:
             many = f"has more than {MAX_TIERS - 1} others above it"
             fault = "stands in itself" if above in way else many

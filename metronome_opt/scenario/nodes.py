@@ -127,17 +127,47 @@ class Host(Record):
         return self.rails[first * len(self.rails) // total : end]
 
 
+_Links = Annotated[
+    tuple[Name, ...] | None,
+    Field(strict=False, min_length=1, exclude_if=lambda links: links is None),
+]
+
+
 class Rack(Record):
     """A switch: nodes, or other racks, that share an uplink.
 
     Parameters
     ----------
-    uplink
-        The link that all crosses which leaves them; None if nothing limits it.
+    uplink, uplinks
+        The link that all crosses which leaves them, or several, one to each spine, of which a flow
+        takes one; neither if nothing limits it.
+    downlinks
+        Of several uplinks: the links by which traffic from the same spines enters. Left out, they
+        carry as much, and are called after the uplinks, with ``-down``.
     within
         The rack that it stands in, a switch of the next tier; None at the top.
     """
 
     name: Name
     uplink: Name | None = None
+    uplinks: _Links = None
+    downlinks: _Links = None
     within: Annotated[Name | None, Field(exclude_if=lambda rack: rack is None)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.uplink is not None and self.uplinks is not None:
+            refuse("uplinks", "give either uplink or uplinks")
+        count = len(self.ups)
+        if self.downlinks is not None and len(self.downlinks) != (count if count > 1 else 0):
+            refuse(
+                "downlinks",
+                f"{len(self.downlinks)} of them for {count} uplinks; name one for each of several, "
+                "or leave them out",
+            )
+        return self
+
+    @property
+    def ups(self) -> tuple[str, ...]:
+        """Its uplinks, one to each spine; a single one if there is one path; none without limit."""
+        return self.uplinks or ((self.uplink,) if self.uplink else ())

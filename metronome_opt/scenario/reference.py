@@ -100,8 +100,11 @@ class EmptyCluster:
         for node in nodes:
             for depth in range(len(node.home)):
                 below.setdefault(node.home[:depth], []).append(node)
-        uplinks = [rack.uplink for rack in self._cluster.racks]
-        carries = [None if up is None else self._cluster.capacities[up] for up in uplinks]
+        carried = self._cluster.capacities
+        carries = [
+            tuple(carried[link] for link in (*rack.ups, *(rack.downlinks or ())))
+            for rack in self._cluster.racks
+        ]
         kinds: dict[object, Sequence[_Node]] = {}
         for top, area in below.items():
             first: dict[tuple[int, ...], int] = {}  # of each switch below, by its first node

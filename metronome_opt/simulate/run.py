@@ -14,8 +14,8 @@ from metronome_opt.engine.runner import Pattern, Runner, Slot, alone_ms
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.plugins import guarded
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.model import Scenario
-from metronome_opt.scenario.network import Placement
 from metronome_opt.simulate.bounds import TimeBound
 from metronome_opt.simulate.measures import Facts, Run, make_run
 from metronome_opt.simulate.policies import find_policy, is_plugin

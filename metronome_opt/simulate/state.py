@@ -17,10 +17,10 @@ from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Sharing
 from metronome_opt.scenario.bursts import Rounded
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import DescribedJob, Scenario
-from metronome_opt.scenario.network import Placement
 
 SLOT_MS = 1
 """The grid of the policies, fine enough for rounding to cost little.

@@ -236,7 +236,7 @@ class Study(Record):
                     "hyperperiod_ms": self.hyperperiod_ms,
                     "workloads": self.workloads,
                     "measured": self.measured,
-                    "cluster": cluster,
+                    "cluster": cluster if cluster.spines == 1 else cluster.hashing(seed),
                     "jobs": jobs,
                 }
             )

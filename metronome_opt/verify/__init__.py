@@ -12,6 +12,7 @@ from metronome_opt.verify.evaluation import Evaluation, LinkReport, Violation, e
 
 if TYPE_CHECKING:
     from metronome_opt.verify.iterations import check_instance
+    from metronome_opt.verify.paths import check_paths
     from metronome_opt.verify.places import check_places
     from metronome_opt.verify.statements import check, comparable_part
 
@@ -21,12 +22,13 @@ __all__ = [
     "Violation",
     "check",
     "check_instance",
+    "check_paths",
     "check_places",
     "comparable_part",
     "evaluate",
 ]
 
-_MODULES = {"check_instance": "iterations", "check_places": "places"}
+_MODULES = {"check_instance": "iterations", "check_paths": "paths", "check_places": "places"}
 
 
 def __getattr__(name: str) -> Any:

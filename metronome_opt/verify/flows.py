@@ -12,7 +12,12 @@ switch crosses its uplink. Of the n tasks of a job, flows are
     of each task as many on a link as tasks are beyond it, in units of the greatest common divisor
     of these numbers, or in larger ones such that no task has more than 64 on a link.
 
-Where several interfaces share a flow, all are divided into equal parts, at most 1024.
+Racks with several uplinks have one to each spine, and links by which the spines' traffic comes in.
+What leaves a rack by a spine, as stated for each interface or equally by all of them, comes in from
+the same spine: to the next node's rack in a ring or tree, else to the rack that it left. In an
+all-to-all each spine has an equal share.
+
+Where several interfaces or spines share a flow, all are divided into equal parts, at most 1024.
 """
 
 from __future__ import annotations
@@ -58,6 +63,16 @@ class Place(NamedTuple):
     per_task: int = 1
 
 
+class Sender(NamedTuple):
+    """A task that sends by interfaces to another one; switches that the traffic leaves, enters."""
+
+    task: int
+    to: int
+    rails: Sequence[str]
+    left: Sequence[str]
+    entered: Sequence[str]
+
+
 class Tree:
     """A cluster by the names of its parts: what links carry, and the switches above nodes."""
 
@@ -70,6 +85,17 @@ class Tree:
         self.link_mbps: int = cluster["link_mbps"]
         self.nodes = {node["name"]: node for node in cluster["nodes"]}
         self.uplink = {rack["name"]: rack["uplink"] for rack in cluster["racks"]}
+        self.to_spines = {
+            rack["name"]: list(zip(rack["uplinks"], rack["downlinks"], strict=True))
+            for rack in cluster["racks"]
+            if "downlinks" in rack
+        }
+        self.uplink |= {  # the only one to the only spine
+            rack["name"]: rack["uplinks"][0]
+            for rack in cluster["racks"]
+            if "uplinks" in rack and "downlinks" not in rack
+        }
+        self.spines = max([1, *map(len, self.to_spines.values())])
         within = {rack["name"]: rack.get("within") for rack in cluster["racks"]}
         self.above: dict[str, list[str]] = {name: [] for name in self.nodes}  # the lowest first
         for name, node in self.nodes.items():
@@ -79,7 +105,12 @@ class Tree:
                 rack = within[rack]
 
     def place(
-        self, nodes: Sequence[str], gpus: int, algorithm: str, used: Counter[str]
+        self,
+        nodes: Sequence[str],
+        gpus: int,
+        algorithm: str,
+        used: Counter[str],
+        paths: Sequence[Sequence[int]] = (),
     ) -> tuple[Mapping[str, int], Place] | None:
         """Return the flows of a job on links and what they mean; None if there are too many parts.
 
@@ -89,11 +120,10 @@ class Tree:
             Of a task.
         used
             GPUs that earlier tasks have of each node; those of the job are added.
+        paths
+            The spines of each task by interface, true by `senders`; empty for equal shares of all.
         """
-        rails = []
-        for node in nodes:
-            rails.append(self._rails(node, used[node], gpus))
-            used[node] += gpus
+        rails = self.rails_of(nodes, gpus, used)
         tasks_on, per_task = Counter(nodes), max(1, gpus)
         place = Place(
             per_task * len(nodes),
@@ -104,7 +134,7 @@ class Tree:
         )
         if place.nodes == 1:
             return {}, place
-        flows, parts = (self._of_tasks if algorithm == "tasks" else self._of_ring)(nodes, rails)
+        flows, parts = self._of_senders(self.senders(nodes, rails, algorithm), paths)
         if parts > _MAX_PARTS:
             return None
         if algorithm == "all-to-all":
@@ -120,6 +150,14 @@ class Tree:
         its: list[str] = self.nodes[node]["interfaces"] or [self.nodes[node]["interface"]]
         return its
 
+    def rails_of(self, nodes: Sequence[str], gpus: int, used: Counter[str]) -> list[list[str]]:
+        """Return the interfaces of tasks, given the GPUs that are used before; these are added."""
+        rails = []
+        for node in nodes:
+            rails.append(self._rails(node, used[node], gpus))
+            used[node] += gpus
+        return rails
+
     def _rails(self, node: str, first: int, gpus: int) -> list[str]:
         """Return the interfaces beside GPUs from one on; each is next to an equal share of them.
 
@@ -134,37 +172,59 @@ class Tree:
             or (index * total < (first + gpus) * count and first * count < (index + 1) * total)
         ]
 
-    def _of_tasks(self, nodes: Sequence[str], rails: Sequence[list[str]]) -> _Divided:
-        """Return the flows of tasks with one each, and the parts of it."""
-        below = self._below(nodes)
-        parts = math.lcm(*map(len, rails))
+    def senders(
+        self, nodes: Sequence[str], rails: Sequence[list[str]], algorithm: str
+    ) -> Iterator[Sender]:
+        """Yield the tasks that send to other nodes: all of them, or the last one on each node."""
+        if algorithm == "tasks":
+            below = self._below(nodes)
+            for task, node in enumerate(nodes):
+                around = [*range(task + 1, len(nodes)), *range(task)]
+                to = next(other for other in around if nodes[other] != node)
+                left = [switch for switch in self.above[node] if below[switch] < len(nodes)]
+                yield Sender(task, to, rails[task], left, left)
+            return
+        last = {node: task for task, node in enumerate(nodes)}
+        ring = [*last]
+        for node, following in zip(ring, ring[1:] + ring[:1], strict=True):
+            its: dict[str, None] = {}  # in the order of its tasks
+            for at, near in zip(nodes, rails, strict=True):
+                its |= dict.fromkeys(near if at == node else ())
+            here, there = self.above[node], self.above[following]
+            left = [switch for switch in here if switch not in there]
+            entered = [switch for switch in there if switch not in here]
+            yield Sender(last[node], last[following], [*its], left, entered)
+
+    def _of_senders(
+        self, senders: Iterator[Sender], paths: Sequence[Sequence[int]]
+    ) -> tuple[Counter[str], int]:
+        """Return flows on links, and the parts that what a task sends is divided into."""
+        sending = [*senders]
+        parts = math.lcm(*(len(each.rails) for each in sending))
+        if not paths and any(self.is_by_spine(each) for each in sending):
+            parts = math.lcm(parts, self.spines)
         flows: Counter[str] = Counter()
-        for node, its in zip(nodes, rails, strict=True):
-            flows.update(dict.fromkeys(its, parts // len(its)))
-            left = [switch for switch in self.above[node] if below[switch] < len(nodes)]
-            flows.update(dict.fromkeys(self._uplinks(left), parts))
+        for each in sending:
+            flows.update(dict.fromkeys(each.rails, parts // len(each.rails)))
+            flows.update(dict.fromkeys(self._uplinks(each.left), parts))
+            if self.is_by_spine(each):
+                crossed = paths[each.task] if paths else range(self.spines)
+                for spine in crossed:
+                    ends = [self.to_spines[each.left[0]][spine][0]] if each.left else []
+                    ends += [self.to_spines[each.entered[0]][spine][1]] if each.entered else []
+                    flows.update(dict.fromkeys(ends, parts // len(crossed)))
         return flows, parts
 
-    def _of_ring(self, nodes: Sequence[str], rails: Sequence[list[str]]) -> _Divided:
-        """Return the flows from each node to the next one, and the parts of one."""
-        rails_of: dict[str, set[str]] = {node: set() for node in nodes}
-        for node, its in zip(nodes, rails, strict=True):
-            rails_of[node].update(its)
-        parts = math.lcm(*map(len, rails_of.values()))
-        flows: Counter[str] = Counter()
-        around = [*rails_of]
-        for node, following in zip(around, around[1:] + around[:1], strict=True):
-            flows.update(dict.fromkeys(rails_of[node], parts // len(rails_of[node])))
-            left = [switch for switch in self.above[node] if switch not in self.above[following]]
-            flows.update(dict.fromkeys(self._uplinks(left), parts))
-        return flows, parts
+    def is_by_spine(self, sender: Sender) -> bool:
+        """Return whether what a task sends crosses links to one of several spines."""
+        return any(switch in self.to_spines for switch in (*sender.left, *sender.entered))
 
     def _of_all(
         self, nodes: Sequence[str], rails: Sequence[list[str]]
     ) -> tuple[Counter[str], int, Fraction]:
         """Return the flows of an all-to-all, the most of a task, and the pairs of tasks in one."""
         tasks_on, below = Counter(nodes), self._below(nodes)
-        parts = math.lcm(*map(len, rails))
+        parts = math.lcm(self.spines, *map(len, rails))
         beyond: list[dict[str, int]] = []  # of each task, parts of pairs by link
         for node, its in zip(nodes, rails, strict=True):
             pairs = dict.fromkeys(its, parts // len(its) * (len(nodes) - tasks_on[node]))
@@ -172,6 +232,8 @@ class Tree:
                 outside = len(nodes) - below[switch]
                 if outside:
                     pairs.update(dict.fromkeys(self._uplinks([switch]), parts * outside))
+                    by_spine = [link for both in self.to_spines.get(switch, []) for link in both]
+                    pairs.update(dict.fromkeys(by_spine, parts // self.spines * outside))
             beyond.append(pairs)
         counts = {count for pairs in beyond for count in pairs.values()}
         unit = max(math.gcd(*counts), math.ceil(Fraction(max(counts), _MAX_UNITS)))
@@ -189,9 +251,6 @@ class Tree:
 
     def _uplinks(self, switches: Sequence[str]) -> Iterator[str]:
         return (up for switch in switches if (up := self.uplink[switch]) is not None)
-
-
-_Divided = tuple[Counter[str], int]
 
 
 def _left(capacity: int, taken: str) -> int:

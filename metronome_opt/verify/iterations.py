@@ -25,7 +25,10 @@ _AHEAD = 2  # slots that rounding may add before a pause without its giving them
 
 
 def check_instance(
-    scenario: Document, places: Mapping[str, Sequence[str]], instance: Instance
+    scenario: Document,
+    places: Mapping[str, Sequence[str]],
+    instance: Instance,
+    paths: Mapping[str, Sequence[Sequence[int]]] | None = None,
 ) -> tuple[Violation, ...]:
     """Return where an instance is not that of a scenario whose jobs run at some places.
 
@@ -38,12 +41,17 @@ def check_instance(
         Its document, with ``link_mbps`` of the cluster, and ``step`` and ``algorithm`` of each job.
     places
         True by `check_places`; other jobs are not in the instance.
+    paths
+        The spines of flows, true by `check_paths`; those of other jobs cross all evenly.
     """
-    return tuple(_faults(scenario, places, instance))
+    return tuple(_faults(scenario, places, instance, paths or {}))
 
 
 def _faults(
-    scenario: Document, places: Mapping[str, Sequence[str]], instance: Instance
+    scenario: Document,
+    places: Mapping[str, Sequence[str]],
+    instance: Instance,
+    paths: Mapping[str, Sequence[Sequence[int]]],
 ) -> Iterator[Violation]:
     tree = Tree(scenario["cluster"])
     stated = {link.name: link.capacity for link in instance.links}
@@ -63,7 +71,8 @@ def _faults(
         elif name in places:
             grid = scenario["slot_ms"], scenario["hyperperiod_ms"]
             iteration = _Iteration(job, tree.link_mbps, *grid)
-            found = tree.place(places[name], job["each"]["gpus"], job["algorithm"], used)
+            gpus = job["each"]["gpus"]
+            found = tree.place(places[name], gpus, job["algorithm"], used, paths.get(name, ()))
             if found is None:
                 yield Violation(f"places.{name}", "its nodes", "its traffic has too many parts")
                 continue

@@ -13,7 +13,7 @@ from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.scenario import Search
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.enumeration import cheapest, draw_scenario
 from tests.allocation.test_scenario import job, scene

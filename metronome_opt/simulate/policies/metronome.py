@@ -21,7 +21,7 @@ from metronome_opt.allocation.starts import Waiting, decide_starts
 from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.instance import Instance, Sharing
 from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.simulate.policies.network import GROWTH
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.policies.rotation import best_shift, group_instance

@@ -8,7 +8,7 @@ from fractions import Fraction
 from metronome_opt.allocation.places import distance
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.runner import Lateness, Slot
-from metronome_opt.scenario.network import Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.simulate.policies.rotation import ContentionGroup
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of

@@ -1,0 +1,349 @@
+"""Flows of a placed job on links, and the spines that they cross.
+
+Where racks have several uplinks, one to each spine, what leaves a rack by a spine enters the next
+one by its link to the same spine. Both directions of these links count on their own: a hash gives
+the flows that leave a rack and those that enter it different spines, so that one direction does not
+tell of the other. Everywhere else what a worker sends it receives as well, and one is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.scenario.collectives import Algorithm, Transport
+
+if TYPE_CHECKING:
+    from metronome_opt.scenario.network import Cluster
+
+_MAX_PARTS = 1024  # into which what a task sends is divided
+_MAX_PAIRS = 64  # flows of a task on a link in an all-to-all: as many parts describe it well
+
+Paths = tuple[tuple[int, ...], ...]
+"""Of each task: the spines by which what it sends leaves its rack, one for each of its interfaces.
+
+None of a task that sends nothing out of its rack.
+"""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The nodes of the tasks of a job, and what the job puts on links there.
+
+    Attributes
+    ----------
+    nodes
+        One per task, in the order of their ranks.
+    routes
+        The links that each task crosses, one as often as it puts a flow there.
+    links
+        Number of flows on each link, in the order of the cluster's links.
+    transport
+        What the place means for collectives.
+    limit
+        The link that limits the rate of a flow; None if the job crosses none.
+    spans
+        How many switches of each tier the job spans, from the top; the racks of its nodes last.
+    each
+        GPUs of a task.
+    paths
+        The spines of its flows; empty if they cross none, or all of them evenly.
+    """
+
+    nodes: tuple[str, ...]
+    routes: tuple[tuple[str, ...], ...]
+    links: Mapping[str, int]
+    transport: Transport
+    limit: str | None
+    spans: tuple[int, ...]
+    each: int = 1
+    paths: Paths = ()
+
+    @property
+    def rate(self) -> int:
+        """The fastest that a flow may be if the job has the network to itself, in whole Mbit/s."""
+        return math.floor(self.transport.rate)
+
+    @property
+    def racks(self) -> int:
+        """How many racks have nodes of the job."""
+        return self.spans[-1]
+
+    @property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs that it takes of each node."""
+        return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
+
+
+class _Sender(NamedTuple):
+    """A task that sends: its interfaces, the task that it sends to, and the racks on its way.
+
+    Attributes
+    ----------
+    left, entered
+        The racks that its traffic leaves, and those that it enters.
+    """
+
+    task: int
+    rails: tuple[str, ...]
+    to: int
+    left: Sequence[str]
+    entered: Sequence[str]
+
+
+def place(
+    cluster: Cluster,
+    nodes: Sequence[str],
+    algorithm: Algorithm,
+    *,
+    each: int = 1,
+    rails: Sequence[tuple[str, ...]] | None = None,
+    paths: Paths | str | None = None,
+) -> Placement:
+    """Return the flows of a job on links, given the node of each task.
+
+    Tasks with a flow of their own cross their node's interface if the job has tasks on other
+    nodes, and the uplinks up to the lowest rack that all of them share: as if all its partners
+    were there; what a task receives enters its rack as what it sends leaves it. In a ring or in
+    trees, flat or of nodes, the last task on a node does so for the next one. In an all-to-all a
+    task has as many flows on a link as there are GPUs beyond it; they are many, and cross all
+    spines evenly. Of several interfaces a task uses equally those that it is next to, `rails`, or
+    all; a ring leaves a node by those of all its tasks there.
+
+    Parameters
+    ----------
+    each
+        GPUs of a task.
+    paths
+        Of several spines: those that flows cross; or a text whose hash with the two tasks of a flow
+        and its interface decides, alike in both directions; or None for all of them evenly.
+
+    Raises
+    ------
+    InputError
+        If a node or a spine is not known, or traffic is divided into too many parts.
+    """
+    for name in nodes:
+        if name not in cluster.hosts:
+            raise InputError(f"there is no node {quote(name)}")
+    tasks_on = Counter(nodes)
+    near = [cluster.hosts[name].rails for name in nodes] if rails is None else rails
+    gpus = max(1, each)
+    transport = Transport(
+        algorithm=algorithm,
+        gpus=gpus * len(nodes),
+        nodes=len(tasks_on),
+        gpus_per_node=gpus * max(tasks_on.values(), default=0),
+        link_mbps=cluster.inside_mbps,
+        rate=Fraction(0),
+        gpus_per_worker=gpus,
+    )
+    routes: list[tuple[str, ...]] = [()] * len(nodes)
+    spines: Paths = ()
+    if len(tasks_on) < 2:
+        transport = transport._replace(rate=Fraction(transport.link_mbps))
+    elif algorithm == "all-to-all":
+        transport, routes = _between_all(cluster, nodes, near, transport)
+    else:
+        senders = _senders(cluster, nodes, near, algorithm)
+        if paths is not None:
+            spines = _spines(cluster, len(nodes), senders, paths)
+        parts, routes = _from_senders(cluster, nodes, senders, spines)
+        transport = transport._replace(flows=parts)
+    counts = Counter(link for links in routes for link in links)
+    flows = {link: counts[link] for link in sorted(counts, key=cluster.order.__getitem__)}
+    shares = [(Fraction(cluster.capacities[link], n), link) for link, n in flows.items()]
+    rate, limit = min(shares, default=(transport.rate, None))
+    return Placement(
+        tuple(nodes),
+        tuple(routes),
+        flows,
+        transport._replace(rate=rate),
+        limit,
+        cluster.spans({cluster.hosts[name].rack for name in tasks_on}),
+        each,
+        spines,
+    )
+
+
+def _senders(
+    cluster: Cluster,
+    nodes: Sequence[str],
+    near: Sequence[tuple[str, ...]],
+    algorithm: Algorithm,
+) -> list[_Sender]:
+    """Return the tasks that send to other nodes: all, or the last one on each node."""
+    ways = [cluster.ways[cluster.hosts[name].rack] for name in nodes]
+    if algorithm == "tasks":
+        shared = set(ways[0]).intersection(*ways)
+        left = [[rack for rack in way if rack not in shared] for way in ways]
+        following = _next_elsewhere(nodes)
+        return [_Sender(t, its, following[t], left[t], left[t]) for t, its in enumerate(near)]
+    return [
+        _Sender(
+            task,
+            its,
+            to,
+            [rack for rack in ways[task] if rack not in ways[to]],
+            [rack for rack in ways[to] if rack not in ways[task]],
+        )
+        for task, its, to in _around(nodes, near)
+    ]
+
+
+def _next_elsewhere(nodes: Sequence[str]) -> list[int]:
+    """Return for each task the next one on another node, after the last one the first."""
+    count = len(nodes)
+    following = [0] * count
+    to = next(task for task in range(count) if nodes[task] != nodes[-1])
+    for task in range(count - 1, -1, -1):
+        if task < count - 1 and nodes[task + 1] != nodes[task]:
+            to = task + 1
+        following[task] = to
+    return following
+
+
+def _spines(cluster: Cluster, tasks: int, senders: Sequence[_Sender], paths: Paths | str) -> Paths:
+    """Return the spines of flows that leave racks with several uplinks."""
+    spines: list[tuple[int, ...]] = [()] * tasks
+    if isinstance(paths, tuple) and len(paths) != tasks:
+        raise InputError(f"paths: of {len(paths)} tasks, and there are {tasks}")
+    for sender in senders:
+        task, rails, to, *_ = sender
+        if not _is_between(cluster, sender):
+            continue
+        if isinstance(paths, str):
+            pair = f"{paths}/{min(task, to)}/{max(task, to)}"
+            spines[task] = tuple(hashed(f"{pair}/{n}", cluster.spines) for n in range(len(rails)))
+            continue
+        if len(paths[task]) != len(rails):
+            raise InputError(
+                f"paths[{task}]: {len(paths[task])} of them; name a spine for each of its "
+                f"{len(rails)} interfaces"
+            )
+        spines[task] = paths[task]
+    if isinstance(paths, tuple):
+        check_spines(paths, cluster.spines)
+        for task, given in enumerate(paths):
+            if given and not spines[task]:
+                raise InputError(f"paths[{task}]: sends nothing over spines; leave it empty")
+    return tuple(spines) if any(spines) else ()
+
+
+def _is_between(cluster: Cluster, sender: _Sender) -> bool:
+    """Return whether what a task sends crosses one of several links between racks and spines."""
+    return any(len(cluster.uplinks[rack]) > 1 for rack in (*sender.left, *sender.entered))
+
+
+def check_spines(paths: Paths, spines: int) -> None:
+    """Refuse spines that are not there."""
+    for task, its in enumerate(paths):
+        for spine in its:
+            if not 0 <= spine < spines:
+                raise InputError(f"paths[{task}]: there is no spine {spine} of 0 to {spines - 1}")
+
+
+def hashed(text: str, spines: int) -> int:
+    """Return the spine that a hash gives: the first 8 bytes of SHA-256, modulo their number."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big") % spines
+
+
+def _from_senders(
+    cluster: Cluster, nodes: Sequence[str], senders: Sequence[_Sender], spines: Paths
+) -> tuple[int, list[tuple[str, ...]]]:
+    """Return the parts of what a task sends, and the links of tasks, one as often as parts."""
+    is_even = not spines and any(_is_between(cluster, each) for each in senders)
+    over = cluster.spines if is_even else 1
+    parts = math.lcm(over, *[len(each.rails) for each in senders])
+    if parts > _MAX_PARTS:
+        raise InputError(
+            f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
+            f"limit of {_MAX_PARTS}; place the job on nodes with like numbers of interfaces"
+        )
+    routes: list[tuple[str, ...]] = [()] * len(nodes)
+    for each in senders:
+        route = each.rails * (parts // len(each.rails))
+        crossed = spines[each.task] if spines else range(over)
+        for spine in crossed:
+            links = tuple(_crossed(cluster, each, spine))
+            route += links * (parts // len(crossed))
+        routes[each.task] = route
+    return parts, routes
+
+
+def _crossed(cluster: Cluster, sender: _Sender, spine: int) -> Iterator[str]:
+    """Yield the links between racks that what a task sends by a spine crosses."""
+    for racks, links in ((sender.left, cluster.uplinks), (sender.entered, cluster.downlinks)):
+        for rack in racks:
+            its = links[rack]
+            if its:
+                yield its[min(spine, len(its) - 1)]
+
+
+def _between_all(
+    cluster: Cluster,
+    nodes: Sequence[str],
+    near: Sequence[tuple[str, ...]],
+    transport: Transport,
+) -> tuple[Transport, list[tuple[str, ...]]]:
+    """Return the links of tasks that all send to one another."""
+    ring, around = _from_senders(cluster, nodes, _senders(cluster, nodes, near, "ring"), ())
+    on_node = Counter(nodes)
+    below: Counter[str] = Counter()  # tasks below each rack
+    for node, tasks in on_node.items():
+        for rack in cluster.ways[cluster.hosts[node].rack]:
+            below[rack] += tasks
+    # Of a task: how many are beyond each of its links, times a number that rails divide.
+    parts = math.lcm(cluster.spines, *map(len, near))
+    beyond: list[dict[str, int]] = []
+    for node, its in zip(nodes, near, strict=True):
+        counts = dict.fromkeys(its, parts // len(its) * (len(nodes) - on_node[node]))
+        for rack in cluster.ways[cluster.hosts[node].rack]:
+            ups = cluster.uplinks[rack]
+            for link in (*ups, *cluster.downlinks[rack]):
+                if below[rack] < len(nodes):
+                    counts[link] = parts // len(ups) * (len(nodes) - below[rack])
+        beyond.append(counts)
+    numbers = {count for counts in beyond for count in counts.values()}
+    unit = Fraction(max(math.gcd(*numbers), -(-max(numbers) // _MAX_PAIRS)))
+    routes = [
+        tuple(link for link, count in counts.items() for _ in range(math.ceil(count / unit)))
+        for counts in beyond
+    ]
+    total, leaving = (Counter(link for its in each for link in its) for each in (routes, around))
+    gpus = transport.gpus // len(nodes)
+    return (
+        transport._replace(
+            flows=max(
+                sum(link in its for link in route) for route, its in zip(routes, near, strict=True)
+            ),
+            pairs=gpus * gpus * unit / parts,
+            rings=max(Fraction(leaving[link], total[link]) for link in leaving) / ring,
+        ),
+        routes,
+    )
+
+
+def _around(
+    nodes: Sequence[str], near: Sequence[tuple[str, ...]]
+) -> list[tuple[int, tuple[str, ...], int]]:
+    """Return the tasks that leave a node in a ring, their interfaces, and the task on the next one.
+
+    A ring visits the tasks of a node one after the other, and nodes in the order of their first
+    tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
+    """
+    last = {node: task for task, node in enumerate(nodes)}  # in the order of first tasks
+    rails: dict[str, dict[str, None]] = {}
+    for node, its in zip(nodes, near, strict=True):
+        rails.setdefault(node, {}).update(dict.fromkeys(its))
+    leaving = list(last.values())
+    return [
+        (task, tuple(rails[nodes[task]]), following)
+        for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
+    ]
