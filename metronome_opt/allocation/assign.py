@@ -36,6 +36,7 @@ def assign(
     budget: Budget,
     seed: int = 0,
     rounds: int = 60,
+    pinned: Sequence[Demand] = (),
 ) -> tuple[Occupancy, list[Demand]]:
     """Place jobs in a cluster.
 
@@ -49,6 +50,8 @@ def assign(
         The search ends with it; every job is tried once in any case.
     rounds
         Of the search, for each job.
+    pinned
+        Those of the occupancy that keep their nodes, but whose flows may take other paths.
 
     Returns
     -------
@@ -56,18 +59,20 @@ def assign(
         The occupancy with the jobs that have found room, and the jobs that have not.
     """
     draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
-    movable = {job.name: job for job in jobs}
+    movable = {job.name: job for job in (*jobs, *pinned)}
     best, best_cost, best_left = occupancy, 0.0, list(jobs)
+    kept = _price(occupancy, pinned)
     orders = budget.fraction(_GREEDY)
     for order in _orders(jobs, draw):
         tried = occupancy.copy()
         cost, left = _insert(tried, order)
+        cost += kept
         # To leave a more important job out is worse than any cost.
         if best is occupancy or (lost(left), cost) < (lost(best_left), best_cost):
             best, best_cost, best_left = tried, cost, left
         if orders.stopped:
             break
-    for _ in range(rounds * len(jobs)):
+    for _ in range(rounds * len(movable)):
         names = [name for name in best.placed if name in movable]
         if budget.stopped or not names or (best_cost <= _FREE and not best_left):
             break
@@ -128,13 +133,19 @@ def _insert(
         candidates = occupancy.room.candidates(job, occupancy.candidates)
         if draw is not None:
             candidates = [p for p in candidates if draw.random() >= blink] or candidates
-        start = occupancy.cheapest(job, candidates)
+        start = occupancy.cheapest(job, candidates, draw=draw)
         if start is None:
             left.append(job)
         else:
             cost += start.cost
             occupancy.add(Placed(job, start.placement))
     return cost, left
+
+
+def _price(occupancy: Occupancy, jobs: Sequence[Demand]) -> float:
+    """Return what it costs to have some of the placed jobs."""
+    without = occupancy.copy()
+    return sum(_take_out(without, job.name) for job in jobs)
 
 
 def _take_out(occupancy: Occupancy, name: str) -> float:

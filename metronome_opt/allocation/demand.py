@@ -35,6 +35,8 @@ class Demand:
         How long it still runs with a network of its own; None if it is not known.
     most_racks
         How many racks it may span; None for any number.
+    nodes
+        The only nodes that it may have, one per task; None for any.
     max_network_cost
         The largest network cost from a task to the next one.
     is_short
@@ -50,6 +52,7 @@ class Demand:
     weight: int = 1
     length_ms: float | None = None
     most_racks: int | None = None
+    nodes: tuple[str, ...] | None = None
     max_network_cost: int = ANY_COST
     is_short: Callable[[Transport], bool] | None = None
 

@@ -59,7 +59,13 @@ def choose_places(
     Other choices are taken if they leave less weight waiting.
     """
     occupancy, _, pool = place_by_model(
-        search.free, search.occupancy(), solver, budget, seed=seed, threads=threads
+        search.free,
+        search.occupancy(),
+        solver,
+        budget,
+        seed=seed,
+        threads=threads,
+        pinned=search.pinned,
     )
     places = places_of(occupancy)
     if search.with_most([places, *others])[0] != places:
@@ -90,6 +96,7 @@ def place_by_model(
     *,
     seed: int = 0,
     threads: int = 1,
+    pinned: Sequence[Demand] = (),
 ) -> tuple[Occupancy, list[Demand], PoolBound | None]:
     """Place jobs in a cluster, as `assign` does.
 
@@ -103,6 +110,8 @@ def place_by_model(
         ``cpsat`` or ``milp``.
     seed, threads
         Of CP-SAT.
+    pinned
+        Those that keep their nodes, but whose flows may take other paths.
 
     Returns
     -------
@@ -116,6 +125,9 @@ def place_by_model(
         If the solver fails.
     """
     start, waiting = assign(jobs, occupancy, Budget(0))
+    occupancy, jobs = occupancy.copy(), [*jobs, *pinned]
+    for job in pinned:
+        occupancy.remove(job.name)
     found = [start.placed.get(job.name) for job in jobs]
     pools = [
         build_pool(occupancy.room, job, [] if placed is None else [placed.placement])
@@ -319,14 +331,27 @@ def build_pool(room: Room, job: Demand, first: Sequence[Placement] = ()) -> list
     first
         Placements to begin with.
     """
-    pool = {placement.nodes: placement for placement in first}
+    pool = {(placement.nodes, placement.paths): placement for placement in first}
     for shape in room.candidates(job, _SHAPES):
-        for nodes in dict.fromkeys(_rotations(room, shape, job)):
-            if len(pool) == _MAX_POOL:
+        turned = _rotations(room, shape, job) if job.nodes is None else [shape.nodes]
+        for nodes in dict.fromkeys(turned):
+            if len(pool) >= _MAX_POOL:
                 break
-            if nodes not in pool and (placement := room.allowed(nodes, job)) is not None:
-                pool[nodes] = placement
+            if (placement := room.allowed(nodes, job)) is not None:
+                for each in _with_paths(room, job, placement):
+                    pool.setdefault((each.nodes, each.paths), each)
     return list(pool.values())
+
+
+def _with_paths(room: Room, job: Demand, placement: Placement) -> Iterator[Placement]:
+    """Yield a placement with the paths that its flows may take."""
+    if not placement.paths or room.cluster.routing != "chosen":
+        yield placement
+        return
+    from metronome_opt.allocation.paths import list_paths  # few clusters need it
+
+    for paths in list_paths(placement.paths, room.cluster.spines):
+        yield room.placement(placement.nodes, job, paths)
 
 
 def _rotations(room: Room, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from random import Random
 from typing import NamedTuple
 
 from metronome_opt.allocation.demand import Demand
@@ -24,6 +25,7 @@ CANDIDATES = 24
 """Placements of a job that are priced."""
 
 _FAR = 1e-4  # of its length: price of another rack or switch, which decides between equals
+_SAVED = 0.01  # of what a job costs: from so much on its flows change their paths
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 _EXCHANGED = 8192  # placements that are tried for that, times tasks: it takes a while
 
@@ -119,18 +121,56 @@ class Occupancy:
 
         The jobs that are placed are those of then, and their lengths count from now.
         """
-        if self.candidates > 1:
-            placements = self.room.candidates(job, self.candidates)
-        else:
-            placements = [each for each in [self.room.nearest(job)] if each is not None]
-        best = self.cheapest(job, placements, after_ms)
+        best = self.cheapest(job, self.placements(job), after_ms)
         return best if best is not None and best.cost < limit else None
 
+    def placements(self, job: Demand) -> list[Placement]:
+        """Return the placements of a job that are priced: candidates, or the nearest one."""
+        if self.candidates > 1:
+            return self.room.candidates(job, self.candidates)
+        return [each for each in [self.room.nearest(job)] if each is not None]
+
+    def nearest(self, job: Demand) -> Placement | None:
+        """Return the nearest placement of a job, if there is room."""
+        placement = self.room.nearest(job)
+        return None if placement is None else self.routed(job, placement)
+
+    def routed(self, job: Demand, placement: Placement, draw: Random | None = None) -> Placement:
+        """Return a placement with paths of its own, where they can be chosen; see `paths`."""
+        if not placement.paths or self.room.cluster.routing != "chosen":
+            return placement
+        from metronome_opt.allocation.paths import choose_paths  # few clusters need it
+
+        return choose_paths(self, job, placement, draw)
+
+    def rerouted(self, names: Iterable[str]) -> dict[str, Placement]:
+        """Take other paths for the flows of jobs, one after the other, where they cost less.
+
+        Return the placements that changed, by job.
+        """
+        changed = {}
+        for name in names:
+            each = self.remove(name)
+            now = self.start(each.job, each.placement).cost
+            there = self.routed(each.job, each.placement) if now > 0 else each.placement
+            if self.start(each.job, there).cost < now * (1 - _SAVED):
+                changed[name] = there
+            self.add(Placed(each.job, changed.get(name, each.placement)))
+        return changed
+
     def cheapest(
-        self, job: Demand, placements: Iterable[Placement], after_ms: float = 0.0
+        self,
+        job: Demand,
+        placements: Iterable[Placement],
+        after_ms: float = 0.0,
+        draw: Random | None = None,
     ) -> Start | None:
-        """Return the cheapest start at some placements, of equals the nearest."""
-        starts = (self.start(job, placement, after_ms) for placement in placements)
+        """Return the cheapest start at some placements, of equals the nearest.
+
+        Paths are chosen, spines left out at random if there is something to draw with.
+        """
+        routed = (self.routed(job, placement, draw) for placement in placements)
+        starts = (self.start(job, placement, after_ms) for placement in routed)
         return min(starts, key=lambda start: (start.cost, distance(start.placement)), default=None)
 
     def exchanged(self, job: Demand, best: Start) -> Start:
@@ -150,7 +190,7 @@ class Occupancy:
                 placement = self.room.allowed(sorted(nodes), job)
                 if placement is None:
                     continue
-                start = self.start(job, placement, best.after_ms)
+                start = self.start(job, self.routed(job, placement), best.after_ms)
                 if start.cost < best.cost:
                     best = start
                     break
@@ -208,6 +248,24 @@ class Occupancy:
             )
             mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
         return mine, theirs
+
+    def price_on(self, link: str, job: Demand, placement: Placement) -> tuple[float, float]:
+        """Return what a job and those on a link cost each other there, and how full it is."""
+        one, capacity = Placed(job, placement), self.room.cluster.capacities[link]
+        cost = load = 0.0
+        for name in self._users.get(link, ()):
+            other = self.placed[name]
+            flows = other.placement.links[link]
+            mine, theirs = self.meetings.slowdowns(
+                (one.pattern, 1, job.cost_weight),
+                (other.pattern, flows, other.job.cost_weight),
+                capacity,
+            )
+            together = min(job.expected_ms, other.job.expected_ms)
+            cost += together * (job.cost_weight * mine + other.job.cost_weight * theirs)
+            sent = float(sum(other.pattern.volume)) / other.pattern.alone_ms
+            load += flows * sent / capacity
+        return cost, load
 
     def _cross(self, each: Placed) -> None:
         for link in each.placement.links:

@@ -16,7 +16,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
 from metronome_opt.scenario.collectives import Algorithm
-from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.flows import Paths, Placement
 from metronome_opt.scenario.network import ANY_COST, Cluster
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.reference import EmptyCluster
@@ -140,12 +140,12 @@ class Room:
         left = [self.free[self._index[node], 0] > n for node, n in placement.gpus_of.items()]
         return float(sum(left) / len(left))
 
-    def placement(self, nodes: Sequence[str], job: Demand) -> Placement:
-        """Return the placement of the tasks of a job on nodes, one per task.
+    def placement(self, nodes: Sequence[str], job: Demand, paths: Paths | None = None) -> Placement:
+        """Return the placement of the tasks of a job on nodes, one per task, by paths if chosen.
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
-        placement = self._placement(nodes, job)
+        placement = self._placement(nodes, job, paths)
         link = placement.limit
         if not placement.rate and link is not None:
             raise InputError(
@@ -154,13 +154,15 @@ class Room:
             )
         return placement
 
-    def _placement(self, nodes: Sequence[str], job: Demand) -> Placement:
+    def _placement(
+        self, nodes: Sequence[str], job: Demand, paths: Paths | None = None
+    ) -> Placement:
         rails, each = None, job.each.gpus
         if self._has_rails:
             used = {node: self._index[node] for node in nodes}
             used = {node: int(self.total[at, 0] - self.free[at, 0]) for node, at in used.items()}
             rails = tuple(self.cluster.next_rails(nodes, each, Counter(used)))
-        return self.on_links(nodes, job.algorithm, each, rails)
+        return self.on_links(nodes, job.algorithm, each, rails, self.cluster.steer(job.name, paths))
 
     def on_links(
         self,
@@ -168,13 +170,14 @@ class Room:
         algorithm: Algorithm,
         each: int,
         rails: tuple[tuple[str, ...], ...] | None = None,
+        paths: Paths | str | None = None,
     ) -> Placement:
         """Return `Cluster.placement`, worked out once."""
-        key = (tuple(nodes), algorithm, each, rails)
+        key = (tuple(nodes), algorithm, each, rails, paths)
         if key not in self._placements:
             if len(self._placements) >= _MAX_KNOWN:
                 self._placements.clear()
-            found = self.cluster.placement(nodes, algorithm, each=each, rails=rails)
+            found = self.cluster.placement(nodes, algorithm, each=each, rails=rails, paths=paths)
             self._placements[key] = found
         return self._placements[key]
 
@@ -197,6 +200,8 @@ class Room:
 
         The fullest racks that hold the whole job come first; several racks are the last resort.
         """
+        if job.nodes is not None:
+            return next(iter(self.candidates(job)), None)
         room = self._usable(job)
         rooms = np.bincount(self._rack_of, room)
         whole = [at for at in np.argsort(rooms, kind="stable") if rooms[at] >= job.tasks]
@@ -224,6 +229,9 @@ class Room:
         that do not carry what each of its tasks needs at least are not used, nor places between
         which costs are higher than it tolerates.
         """
+        if job.nodes is not None:
+            there = self.allowed(job.nodes, job) if self.holds(job.nodes, job.each) else None
+            return [] if there is None else [there]
         room = self._usable(job)
         racks = [
             {self._names[node]: int(room[node]) for node in nodes if room[node]}

@@ -28,6 +28,7 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.flows import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import ANY_COST
@@ -47,7 +48,15 @@ _FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 _NEAREST = "jobs without nodes are at the nearest places"
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
-Places = Mapping[str, tuple[str, ...]]
+
+class Spot(NamedTuple):
+    """Where a job runs: the node of each task, and the spines of its flows."""
+
+    nodes: tuple[str, ...]
+    paths: Paths = ()
+
+
+Places = Mapping[str, Spot]
 
 
 def allocate(
@@ -65,7 +74,8 @@ def allocate(
 
     Nodes that jobs name are kept. By ``auto``, what `assign` finds is compared by simulation with
     the nearest placements, with no job gated, and the better of the two is taken: less weight
-    waits, or else iterations are shorter. Some jobs are then moved, judged in the same way. At last
+    waits, or else iterations are shorter. Some jobs are then moved, judged in the same way. Where
+    there are several spines and they can be chosen, paths of flows are chosen with places. At last
     slots are chosen at these places, at the nearest ones, and at those whose prices are low with
     slots, and the best is taken in simulations that no search has seen.
 
@@ -90,7 +100,8 @@ def allocate(
         If nodes that are named do not have room, a job is larger than the cluster or its links
         allow, or as of `build_scenario`.
     """
-    if scenario.is_placed:
+    search = Search(scenario, levels)
+    if scenario.is_placed and not search.pinned:
         return build_scenario(scenario)
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
@@ -98,7 +109,6 @@ def allocate(
         levels=levels,
         classes=scenario.cluster.traffic_classes,
     )
-    search = Search(scenario, levels)
     began = budget.elapsed
     near = search.nearest()
     choices = [near]
@@ -125,7 +135,7 @@ def allocate(
     return search.problem(best, comparison)
 
 
-def reasons(scenario: Scenario, places: Places) -> Mapping[str, str]:
+def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     """Return why each job that has no place waits, given the places of the others."""
     room = Room(scenario.cluster)
     for job in scenario.jobs:
@@ -189,7 +199,15 @@ class Search:
         return sorted(free, key=lambda job: (-job.cost_weight, -job.gpus))
 
     @cached_property
-    def fitting(self) -> Places:
+    def pinned(self) -> Sequence[Demand]:
+        """The jobs that name nodes between which paths are to be chosen."""
+        cluster = self.scenario.cluster
+        is_free = cluster.spines > 1 and cluster.routing == "chosen"
+        named = [job for job in self.scenario.jobs if job.nodes is not None and job.paths is None]
+        return [self.jobs[job.name] for job in named] if is_free else []
+
+    @cached_property
+    def fitting(self) -> Mapping[str, tuple[str, ...]]:
         """The jobs without nodes that run, with nodes that hold all of them together."""
         return select_running(self.free, self.occupancy().room)
 
@@ -217,7 +235,10 @@ class Search:
                             f"{counted(count, 'task')} there; move a job elsewhere"
                         )
                 demand = self.jobs[job.name]
-                occupancy.add(Placed(demand, occupancy.room.placement(job.nodes, demand)))
+                placement = occupancy.room.placement(job.nodes, demand, job.paths)
+                if job.paths is None:
+                    placement = occupancy.routed(demand, placement)
+                occupancy.add(Placed(demand, placement))
             elif empty.tasks(job.each).sum() < job.workers:
                 raise InputError(
                     f"jobs[{index}].workers: {job.workers}: more than the cluster has room for, "
@@ -229,7 +250,7 @@ class Search:
         """Return the nearest placement of one job after the other."""
         occupancy, empty = self.occupancy(), Room(self.scenario.cluster)
         for job in chain(*self.selected):
-            placement = occupancy.room.nearest(job)
+            placement = occupancy.nearest(job)
             if placement is not None:
                 occupancy.add(Placed(job, placement))
             elif empty.nearest(job) is None:
@@ -251,18 +272,27 @@ class Search:
     def assigned(self, budget: Budget, seed: int, *, gated: bool = False) -> Places:
         """Return placements by large neighbourhood search, of low price with or without slots."""
         running, waiting = self.selected
-        occupancy, _ = assign(running, self.occupancy(gated=gated), budget, seed)
+        occupancy = self.occupancy(gated=gated)
+        occupancy, _ = assign(running, occupancy, budget, seed, pinned=self.pinned)
         for job in waiting:
-            placement = occupancy.room.nearest(job)
+            placement = occupancy.nearest(job)
             if placement is not None:
                 occupancy.add(Placed(job, placement))
         return places_of(occupancy)
 
     def problem(self, places: Places, comparison: str = "") -> Problem:
         """Return the instance of the jobs at their places; the others wait."""
-        problem = build_scenario(self.scenario.at(places), self.traffic)
+        problem = build_scenario(self._scenario_at(places), self.traffic)
+        if self.scenario.is_placed:
+            return problem
         waiting = tuple(job.name for job in self.scenario.jobs if job.name not in places)
-        return replace(problem, places=places, waiting=waiting, comparison=comparison)
+        nodes = {name: spot.nodes for name, spot in places.items()}
+        return replace(problem, places=nodes, waiting=waiting, comparison=comparison)
+
+    def _scenario_at(self, places: Places) -> Scenario:
+        nodes = {name: spot.nodes for name, spot in places.items()}
+        paths = {name: spot.paths for name, spot in places.items() if spot.paths}
+        return self.scenario.at(nodes, paths)
 
     def packed(self) -> Places:
         """Return the nodes that hold the jobs that run together, as far as links allow them."""
@@ -271,7 +301,7 @@ class Search:
             if job.name in self.fitting:
                 placement = occupancy.room.allowed(self.fitting[job.name], job)
                 if placement is not None:
-                    occupancy.add(Placed(job, placement))
+                    occupancy.add(Placed(job, occupancy.routed(job, placement)))
         return places_of(occupancy)
 
     def improved(self, places: Places, budget: Budget, seed: int) -> Places:
@@ -280,10 +310,15 @@ class Search:
         Prices see two jobs on a link; more of them may be slower together.
         """
         draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
-        jobs, occupancy = self.free, self.occupancy()
+        jobs, occupancy = [*self.free, *self.pinned], self.occupancy()
+        for job in jobs:
+            if job.name in occupancy.placed:
+                occupancy.remove(job.name)
         for job in jobs:
             if job.name in places:
-                placement = occupancy.room.placement(places[job.name], job)
+                placement = occupancy.room.placement(
+                    places[job.name].nodes, job, places[job.name].paths
+                )
                 occupancy.add(Placed(job, placement))
         best, values = occupancy, self.values(places)
         for _ in range(_SIMULATED):
@@ -365,7 +400,7 @@ class Search:
         return PlanSimulator(self._instance(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _instance(self, places: Places) -> Instance:
-        return build_scenario(self.scenario.at(places), self.traffic).instance
+        return build_scenario(self._scenario_at(places), self.traffic).instance
 
     def _simulate(self, places: Places, first_seed: int) -> MeanSlowdowns:
         """Let jobs run at their places, with none gated."""
@@ -415,14 +450,18 @@ def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> Demand:
         algorithm=traffic.algorithm,
         weight=weight,
         length_ms=_ALL_MS,
+        nodes=job.nodes,
         max_network_cost=job.max_network_cost,
         is_short=None if hyperperiod is None else is_short,
     )
 
 
 def places_of(occupancy: Occupancy) -> Places:
-    """Return the node of each task of the jobs that are placed."""
-    return {name: each.placement.nodes for name, each in occupancy.placed.items()}
+    """Return where the jobs are that are placed."""
+    return {
+        name: Spot(each.placement.nodes, each.placement.paths)
+        for name, each in occupancy.placed.items()
+    }
 
 
 def _has_time(budget: Budget, seconds: float) -> bool:

@@ -100,7 +100,7 @@ def decide_starts(
 
 
 def _nearest(job: Demand, occupancy: Occupancy) -> Start | None:
-    placement = occupancy.room.nearest(job) if occupancy.room.may_hold(job) else None
+    placement = occupancy.nearest(job) if occupancy.room.may_hold(job) else None
     return None if placement is None else occupancy.start(job, placement)
 
 
@@ -127,7 +127,7 @@ def _places(job: Demand, occupancy: Occupancy) -> list[Start]:
     if occupancy.candidates == 1:
         return []
     placements = occupancy.room.candidates(job, occupancy.candidates)
-    starts = [occupancy.start(job, placement) for placement in placements]
+    starts = [occupancy.start(job, occupancy.routed(job, each)) for each in placements]
     best = min(starts, key=lambda start: start.cost, default=None)
     exchanged = [] if best is None else [occupancy.exchanged(job, best)]
     return [*starts, *(start for start in exchanged if start is not best)]

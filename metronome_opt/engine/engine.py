@@ -135,13 +135,30 @@ class Engine:
         """
         self._flush_trace()
         loop.interrupt(self._world, job, at)
+        self._leave(job)
+        self._route(job, links, pattern)
+        self.assign(job, None)
+
+    def reroute(self, job: int, links: Mapping[str, int], pattern: Pattern) -> None:
+        """Let the flows of a job take other links from now on, in whatever it does."""
+        self._flush_trace()
+        left = loop.leave_links(self._world, job)
+        self._leave(job)
+        self._route(job, links, pattern)
+        if left >= 0:
+            loop.resume(self._world, job, left)
+
+    def _leave(self, job: int) -> None:
+        """Take down what a job that sends nothing has sent on its links."""
         self._flush_trace()  # as long as it is known which links its uses were
         row = self._world.jobs[job]
         for use in self._world.uses[row["first_use"] : row["first_use"] + row["uses"]]:
             self._carried[use["link"]] += use["flows"] * row["sent"]
         row["sent"] = 0.0
-        self._route(job, links, pattern)
-        self.assign(job, None)
+
+    def is_gated(self, job: int) -> bool:
+        """Return whether a job has a slot."""
+        return bool(self._world.jobs[job]["period"])
 
     def assign(self, job: int, slot: Slot | None, start: float = 0.0) -> None:
         """Let the next iteration of a job, and those after it, begin in a slot.

@@ -93,19 +93,13 @@ class JobTraffic:
     def transports(self) -> tuple[Transport, ...]:
         """What the places mean for it that it could have in the empty cluster; none: no room.
 
-        Nodes that the job names are one of them.
+        Nodes that the job names are one of them, where there is one path.
         """
         job, cluster = self.job, self._cluster
         places = cluster.empty.transports(job.workers, job.each, self.algorithm)
-        if job.nodes is not None:
+        if job.nodes is not None and cluster.spines == 1:
             rails = cluster.next_rails(job.nodes, job.each.gpus, Counter())
-            own = cluster.placement(
-                job.nodes,
-                self.algorithm,
-                each=job.each.gpus,
-                rails=rails,
-                paths=cluster.steer(job.name, job.paths),
-            )
+            own = cluster.placement(job.nodes, self.algorithm, each=job.each.gpus, rails=rails)
             places = (*places, own.transport) if own.rate else places
         return places
 

@@ -34,14 +34,13 @@ def judge(
     if faults:
         return None, faults
     placed = spread(source) if schedule.places is None else source.at(schedule.places)
+    places = {job.name: job.nodes or () for job in placed.jobs}
     known = {each.job.name: each for each in read_traffic(placed)}
-    if schedule.paths is not None:
-        document = _document(placed, known)
-        faults = check_paths(document, _nodes_of(placed), schedule.paths)
-        if faults:
-            return None, faults
-    problem = build_scenario(placed.at(_nodes_of(placed), schedule.paths), known)
-    faults = check_traffic(source, problem, schedule.places, schedule.paths)
+    faults = check_paths(_document(source, known), places, schedule.paths or {})
+    if faults:
+        return None, faults
+    problem = build_scenario(placed.at(places, schedule.paths), known)
+    faults = check_traffic(source, problem, places, schedule.paths)
     return problem, (*faults, *check(problem.instance, schedule))
 
 
@@ -69,10 +68,6 @@ def check_traffic(
         places = {name: traffic.job.nodes or () for name, traffic in known.items()}
     faults = check_paths(document, places, problem.paths, paths or ()) if problem.paths else ()
     return (*faults, *check_instance(document, places, problem.instance, problem.paths))
-
-
-def _nodes_of(scenario: Scenario) -> Mapping[str, Sequence[str]]:
-    return {job.name: job.nodes or () for job in scenario.jobs}
 
 
 def _document(scenario: Scenario, known: Mapping[str, JobTraffic]) -> dict[str, Any]:

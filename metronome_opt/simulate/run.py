@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.places import Room
@@ -81,6 +81,9 @@ class _Simulation:
                 )
         self._policy = find_policy(policy, seed)
         self._bound = TimeBound() if bounded and self._policy.contends else None
+        if self._policy.routing is not None:
+            routed = scenario.cluster.model_copy(update={"routing": self._policy.routing})
+            scenario = scenario.model_copy(update={"cluster": routed})
         self._room = Room(scenario.cluster)
         self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario)
@@ -88,7 +91,8 @@ class _Simulation:
             if link not in scenario.cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
         sharing = conditions.sharing or scenario.cluster.network
-        depth, most_uplinks = scenario.cluster.depth, max(1, len(scenario.cluster.racks))
+        between = max(1, len(scenario.cluster.links) - len(scenario.cluster.nodes))
+        ways = scenario.cluster.depth * (1 if scenario.cluster.spines == 1 else between)
         self._engine = Engine(
             scenario.cluster.capacities,
             [
@@ -97,7 +101,7 @@ class _Simulation:
                     job.best,
                     job.work.priority,
                     job.iterations,
-                    job.work.workers + min(depth * job.work.workers, most_uplinks),
+                    job.work.workers + min(ways * job.work.workers, between),
                 )
                 for job in self._jobs
             ],
@@ -179,7 +183,8 @@ class _Simulation:
         self._queue = [index for index in self._queue if index not in came]
         if not came and not left:
             return
-        orders = {order.index: order for order in self._policy.plan(self._state, list(came), left)}
+        changed = [*came, *self._reroute(came, left)]
+        orders = {order.index: order for order in self._policy.plan(self._state, changed, left)}
         for index in came:
             self._enter(index, orders.get(index, Order(index, None, self._engine.now)))
         for index, order in orders.items():
@@ -187,6 +192,20 @@ class _Simulation:
                 self._redirect(order)
         if self._move_cost_ms is not None and not self._queue:  # else the room is spoken for
             self._move(self._move_cost_ms)
+
+    def _reroute(self, came: Collection[int], left: Sequence[Running]) -> list[int]:
+        """Let flows take other paths where the policy says so; return their jobs that run."""
+        placed = [*left, *(self._state.running[index] for index in came)]
+        links = {link for each in placed for link in each.placement.links}
+        indices, rerouted = {job.name: job.index for job in self._jobs}, []
+        for name, placement in self._policy.reroutes(self._state, links).items():
+            index = indices[name]
+            self._free(index)
+            self._state.add(Running(self._jobs[index], placement))
+            if index not in came:
+                self._engine.reroute(index, placement.links, self._settle(index))
+                rerouted.append(index)
+        return rerouted
 
     def _move(self, cost_ms: float) -> None:
         """Move running jobs where the policy says so, and plan again around them."""
@@ -214,7 +233,9 @@ class _Simulation:
         waiting = [self._jobs[index] for index in sorted(self._queue, key=self._urgency)]
         for job in waiting:
             if job.work.nodes is not None and self._room.holds(job.work.nodes, job.work.each):
-                placement = self._room.placement(job.work.nodes, job.demand)
+                placement = self._room.placement(job.work.nodes, job.demand, job.work.paths)
+                if job.work.paths is None:
+                    placement = self._policy.routed(job, placement, self._state)
                 if self._policy.admits(job, placement, self._state):
                     yield job, placement
         free = [job for job in waiting if job.work.nodes is None]

@@ -46,6 +46,8 @@ def check_paths(
 def _faults(
     scenario: Document, places: Mapping[str, Sequence[str]], paths: Paths, chosen: Collection[str]
 ) -> Iterator[Violation]:
+    if not paths:
+        return
     cluster = scenario["cluster"]
     tree, used = Tree(cluster), Counter[str]()
     routing = cluster.get("routing")

@@ -15,8 +15,9 @@ from benchmarks.allocation import price
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.scenario import Places, Search, allocate
+from metronome_opt.allocation.scenario import Places, Search, Spot, allocate
 from metronome_opt.objectives import simulated_levels
+from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.slowdown.plan_search import SlotSearchOptions
 from metronome_opt.solvers.budget import Budget
@@ -124,13 +125,19 @@ def all_places(scenario: Scenario) -> Iterator[Places]:
             if key not in seen:
                 seen.add(key)
                 pairs = zip(scenario.jobs, chosen, strict=True)
-                yield {job.name: nodes_of(counts, names) for job, counts in pairs}
+                yield {job.name: Spot(nodes_of(counts, names)) for job, counts in pairs}
             return
         for counts in spreads(scenario.jobs[index].workers, free):
             left = tuple(have - taken for have, taken in zip(free, counts, strict=True))
             yield from place(index + 1, left, (*chosen, counts))
 
     yield from place(0, tuple(cluster.gpus_of.values()), ())
+
+
+def spots_of(problem: Problem) -> Places:
+    """Return where the jobs of a problem are whose places were chosen."""
+    nodes = problem.places or {}
+    return {name: Spot(tuple(its), problem.paths.get(name, ())) for name, its in nodes.items()}
 
 
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
@@ -153,7 +160,7 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
         return None
     search = Search(scenario, levels)
     terms = SlotSearchOptions(levels=levels, max_events=1)
-    here = search.with_slots(problem.places, terms, Budget())[0].values[0]
+    here = search.with_slots(spots_of(problem), terms, Budget())[0].values[0]
     least = here
     for places in all_places(scenario):
         if least <= 1:  # nothing is less

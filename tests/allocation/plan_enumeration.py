@@ -20,7 +20,7 @@ from metronome_opt.slowdown.plan_search import SlotSearchOptions, groups, search
 from metronome_opt.slowdown.simulator import PlanSimulator
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
-from tests.allocation.enumeration import all_places, draw_scenario
+from tests.allocation.enumeration import all_places, draw_scenario, spots_of
 
 _STRETCH = Fraction(1, 5)  # of a period, that is tried
 _POSITIONS = {2: 16, 3: 8, 4: 4}  # of the offsets of gated jobs, by how many they are
@@ -113,7 +113,8 @@ def compare(scenario: Scenario) -> tuple[float, float] | None:
         return None
     search, few = Search(scenario), SlotSearchOptions(classes=count, max_events=1)
     reached = slowdown(problem.instance, search_plan(problem.instance, options, Budget()).plan)
-    least, best_places = reached, problem.places
+    places_found = spots_of(problem)
+    least, best_places = reached, places_found
     value = search.with_slots(best_places, few, Budget())[0].values[0]
     for places in all_places(scenario):
         if value <= 1:
@@ -121,7 +122,7 @@ def compare(scenario: Scenario) -> tuple[float, float] | None:
         found = search.with_slots(places, few, Budget())[0].values[0]
         if found < value:
             value, best_places = found, places
-    for places in (problem.places, best_places)[: 1 + (best_places is not problem.places)]:
+    for places in (places_found, best_places)[: 1 + (best_places is not places_found)]:
         instance = instance_at(scenario, places)
         plan = Plan(instance.unshifted)
         for part in groups(instance):

@@ -53,7 +53,7 @@ def test_places_that_alike_nodes_make_equal_cost_the_same() -> None:
         for places in all_places(search.scenario):
             occupancy = search.occupancy()
             for job in search.free:
-                occupancy.add(Placed(job, occupancy.room.placement(places[job.name], job)))
+                occupancy.add(Placed(job, occupancy.room.placement(places[job.name].nodes, job)))
             prices.append(price(occupancy))
         lost, lowest = cheapest(search.free, search.occupancy())
         assert lost == 0

@@ -16,7 +16,7 @@ from metronome_opt.scenario.build import Problem
 from metronome_opt.slowdown.evaluator import MIN_GAIN, is_better
 from metronome_opt.slowdown.plan_search import SlotSearchOptions
 from metronome_opt.solvers.budget import Budget
-from tests.allocation.enumeration import draw_scenario
+from tests.allocation.enumeration import draw_scenario, spots_of
 from tests.simulate.scenes import switch
 
 BURST = {"start_ms": 100, "length_ms": 150, "rate_mbps": 100}
@@ -47,8 +47,10 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
         levels = simulated_levels(["strict"], {job.name: job.priority for job in drawn.jobs})
         search = Search(drawn, levels)
         by_priority, strict = (
-            search.with_slots(places or {}, SlotSearchOptions(levels=levels), Budget())[0].values
-            for places in (allocate(drawn, Budget(), levels=each).places for each in (None, levels))
+            search.with_slots(places, SlotSearchOptions(levels=levels), Budget())[0].values
+            for places in (
+                spots_of(allocate(drawn, Budget(), levels=each)) for each in (None, levels)
+            )
         )
         assert not is_better(by_priority, strict, MIN_GAIN)
 
@@ -62,11 +64,11 @@ def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
         if not found.waiting:
             (reached, _), (near, free) = (
                 search.with_slots(places, SlotSearchOptions(), Budget())
-                for places in (found.places or {}, search.nearest())
+                for places in (spots_of(found), search.nearest())
             )
             assert reached.slowdown <= near.slowdown <= free.slowdown
             told = f"would be {near.slowdown:.4f}, {free.slowdown:.4f} with no job gated"
-            if found.places == search.nearest():
+            if spots_of(found) == search.nearest():
                 told = "the nearest places are the best"
             assert told in found.comparison
 
@@ -95,7 +97,7 @@ def test_a_job_joins_the_one_of_its_period_if_slots_keep_them_apart() -> None:
     placed = [job("a", 2, nodes=racks[0], **long), job("b", 2, nodes=racks[1], **sending(450, 70))]
     cluster = {**switch(4, 2), "topology": "leaf-spine", "racks": 2, "oversubscription": 1}
     scenario = scene(cluster, *placed, job("c", 2, **long))
-    assert Search(scenario).assigned(Budget(), 0)["c"] == tuple(racks[1])
+    assert Search(scenario).assigned(Budget(), 0)["c"].nodes == tuple(racks[1])
     assert allocate(scenario, Budget()).places == {
         "a": tuple(racks[0]),
         "b": tuple(racks[1]),
@@ -138,7 +140,7 @@ def test_iterations_fit_the_hyperperiod_where_jobs_are_placed() -> None:
     four = job("a", 4)
     for hyperperiod, nodes in (None, 2), (300, 4):
         scenario = scene(switch(4, 2, nic_mbps=100), four, hyperperiod_ms=hyperperiod)
-        assert len(set(Search(scenario).nearest()["a"])) == nodes
+        assert len(set(Search(scenario).nearest()["a"].nodes)) == nodes
     with pytest.raises(
         InputError,
         match=r"jobs\[0\]\.traffic\.period_ms: 300: an iteration takes at least 450 ms, more than",
@@ -196,7 +198,7 @@ def test_tasks_are_expected_on_interfaces_next_to_free_gpus() -> None:
     assert dict(at_rest.links) == {"x1": 4, "y1": 4, "up-r": 4, "up-s": 4}
     assert at_rest.rate == 25
     # A rack away, eight tasks fit one node.
-    assert search.nearest()["b"] in (("u",) * 8, ("v",) * 8)
+    assert search.nearest()["b"].nodes in (("u",) * 8, ("v",) * 8)
 
 
 @pytest.mark.parametrize(("uplink", "meet"), [(300, False), (250, True)])

@@ -245,6 +245,31 @@ def interrupt(world: World, job: int, start: float) -> None:
 
 
 @kernel
+def leave_links(world: World, job: int) -> float:
+    """Take a job off its links in the midst of a burst; return what is left of it, or -1."""
+    row = world.jobs[job]
+    if row.stage != BURSTING:
+        return -1.0
+    left = max(0.0, still_left(world, job))
+    row.sent += _volume(world, job) - left
+    end_burst(world, job)
+    return left
+
+
+@kernel
+def resume(world: World, job: int, left: float) -> None:
+    """Let a job send what is left of a burst on other links."""
+    row = world.jobs[job]
+    row.sent -= _volume(world, job) - left  # counted, and will be once more
+    row.left = left
+    row.rate, row.held_by = -1.0, -1
+    if row.uses > 0:
+        begin_burst(world, job)
+    else:
+        set_rate(world, job, own_rate(world, job))
+
+
+@kernel
 def enter(world: World, job: int, start: float) -> None:
     """Let a job begin its first iteration at `start`."""
     row = world.jobs[job]

@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from metronome_opt.errors import InputError
+from metronome_opt.records import Positive
 from metronome_opt.scenario.collectives import sent
 from metronome_opt.scenario.model import DescribedJob
+from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Traffic
 from metronome_opt.simulate.draws.setup import (
     Count,
@@ -35,6 +37,8 @@ class Periodic(Generator):
     ----------
     count, load, workers, priorities, iterations
         As of `Dynamic`.
+    gpus
+        Of a worker.
     periods
         ``equal``: 400 ms each; ``harmonic``: 200, 400 or 800 ms; ``free``: uniform from 200 to
         800 ms.
@@ -46,6 +50,7 @@ class Periodic(Generator):
     count: Count
     load: Load = 0.8
     workers: Span = (2, 8)
+    gpus: Positive = 1
     priorities: Priorities = (1, 2, 4)
     iterations: Span = (200, 1000)
     periods: Literal["equal", "harmonic", "free"] = "free"
@@ -53,10 +58,9 @@ class Periodic(Generator):
 
     def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
         """Return the jobs in order of arrival."""
-        if not 2 <= self.workers[0] <= self.workers[1] <= setup.gpus:
-            raise InputError(
-                f"workers: {self.workers[0]} to {self.workers[1]}: not 2 to {setup.gpus}"
-            )
+        most = sum(count // self.gpus for count in setup.cluster.gpus_of.values())
+        if not 2 <= self.workers[0] <= self.workers[1] <= most:
+            raise InputError(f"workers: {self.workers[0]} to {self.workers[1]}: not 2 to {most}")
         draw, periods, classes = (stream(seed, each) for each in ("jobs", "periods", "priorities"))
         rate = setup.cluster.nic
         drawn = []
@@ -69,7 +73,7 @@ class Periodic(Generator):
                 "free": periods.randint(*_FREE_MS),
             }[self.periods]
             sending_ms = max(1, round(busy * period_ms))
-            ring = sent("all-reduce", Fraction(1), workers)  # of a buffer of one byte
+            ring = sent("all-reduce", Fraction(1), workers * self.gpus)  # of a buffer of one byte
             phase = {
                 "start_ms": period_ms - sending_ms,
                 "length_ms": sending_ms,
@@ -81,9 +85,10 @@ class Periodic(Generator):
                 name="job",
                 traffic=Traffic.model_validate({"period_ms": period_ms, "phases": [phase]}),
                 workers=workers,
+                each=Resources(gpus=self.gpus),
                 allreduce="ring",
                 priority=classes.choice(self.priorities),
                 iterations=iterations,
             )
-            drawn.append((job, workers * iterations * period_ms / 1000))
+            drawn.append((job, job.gpus * iterations * period_ms / 1000))
         return arriving(drawn, self.load * setup.gpus, seed)

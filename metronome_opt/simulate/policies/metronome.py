@@ -22,6 +22,7 @@ from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.instance import Instance, Sharing
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.network import Routing
 from metronome_opt.simulate.policies.network import GROWTH
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.policies.rotation import best_shift, group_instance
@@ -46,6 +47,8 @@ class Metronome(Default):
 
     Parameters
     ----------
+    routing
+        As of `Default`.
     places
         Whether places are chosen; otherwise jobs are on the nearest nodes.
     waits
@@ -70,6 +73,7 @@ class Metronome(Default):
         self,
         seed: int,
         *,
+        routing: Routing | None = None,
         places: bool = True,
         waits: bool = True,
         slots: bool = True,
@@ -80,7 +84,7 @@ class Metronome(Default):
         objective: Literal["slowdown", "completion"] = "slowdown",
         max_loss: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["none"] = _MAX_LOSS,
     ) -> None:
-        super().__init__(seed)
+        super().__init__(seed, routing=routing)
         self._places, self._slots, self._network = places, slots, network
         self._lengths = lengths
         self.growth = GROWTH if mltcp else None
@@ -91,7 +95,6 @@ class Metronome(Default):
             max_loss=None if max_loss == "none" else Fraction(str(max_loss)),
             max_events=DECISION_EVENTS,
         )
-        self._meetings: Meetings | None = None
         self._searched: dict[object, Plan] = {}
         self._windows: dict[int, tuple[int, float]] = {}  # of gated jobs: period in slots, start
         self._classes: dict[int, int] = {}
@@ -106,7 +109,7 @@ class Metronome(Default):
             self._arrivals.note(demand, arrival_ms)
             asked.append(Waiting(demand, state.now - arrival_ms))
         decisions = decide_starts(
-            asked, self._occupancy(state), self._arrivals, self._seed, may_wait=self._waits
+            asked, self.occupancy(state), self._arrivals, self._seed, may_wait=self._waits
         )
         for job in waiting:
             placement = decisions[job.name].placement
@@ -128,10 +131,10 @@ class Metronome(Default):
             if index in self._windows and free.isdisjoint(each.placement.links)
         }
         costs = {each.job.name: cost_ms for _, each in running if each.job.work.nodes is None}
-        moves = decide_moves(self._occupancy(state), costs, kept)
+        moves = decide_moves(self.occupancy(state), costs, kept)
         return {move.job: move.after for move in moves}
 
-    def _occupancy(self, state: SimState) -> Occupancy:
+    def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         if self._meetings is None:
             self._meetings = Meetings(
@@ -157,7 +160,8 @@ class Metronome(Default):
         """Gate or classify the jobs around those that came and left, where they gain by it."""
         if not self._slots:
             return []
-        for index in [*came, *(placed.job.index for placed in left)]:
+        gone = [index for index in came if not state.engine.is_gated(index)]
+        for index in [*gone, *(placed.job.index for placed in left)]:
             self._windows.pop(index, None)
             self._classes.pop(index, None)
         return [

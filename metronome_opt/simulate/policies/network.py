@@ -16,6 +16,7 @@ from pydantic import Field
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner
+from metronome_opt.scenario.network import Routing
 from metronome_opt.simulate.policies.plain import Nearest
 from metronome_opt.simulate.state import Order, Running, SimState
 
@@ -37,6 +38,8 @@ class Mltcp(Nearest):
 
     Parameters
     ----------
+    routing
+        As of `Default`.
     slope, intercept
         Share of a burst, as `Growth` has it.
     """
@@ -45,10 +48,11 @@ class Mltcp(Nearest):
         self,
         seed: int,
         *,
+        routing: Routing | None = None,
         slope: Annotated[float, Field(ge=0, le=1000)] = GROWTH.slope,
         intercept: Annotated[float, Field(gt=0, le=1000)] = GROWTH.intercept,
     ) -> None:
-        super().__init__(seed)
+        super().__init__(seed, routing=routing)
         self.growth = Growth(slope, intercept)
 
 
@@ -59,17 +63,26 @@ class Crux(Nearest):
     traffic needs on its slowest link. It is corrected by `first_gain` over the job that sends for
     the longest time. Jobs have a class of their own each as far as there are enough.
 
-    Source: Crux (SIGCOMM 2024, doi 10.1145/3651890.3672239). Left out: paths, since there is one,
-    and profiling.
+    Source: Crux (SIGCOMM 2024, doi 10.1145/3651890.3672239). Left out: profiling, and its own
+    choice of paths, the least congested first for jobs of high intensity; where paths are chosen,
+    they are those of the other policies.
 
     Parameters
     ----------
     levels
         Traffic classes.
+    routing
+        As of `Default`.
     """
 
-    def __init__(self, seed: int, *, levels: Annotated[int, Field(ge=1, le=1024)] = 8) -> None:
-        super().__init__(seed)
+    def __init__(
+        self,
+        seed: int,
+        *,
+        routing: Routing | None = None,
+        levels: Annotated[int, Field(ge=1, le=1024)] = 8,
+    ) -> None:
+        super().__init__(seed, routing=routing)
         self._levels = levels
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from fractions import Fraction
 
+from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import distance
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.runner import Lateness, Slot
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.network import Routing
 from metronome_opt.simulate.policies.rotation import ContentionGroup
 from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
@@ -29,13 +33,19 @@ class Default:
         Whether its jobs share links.
     growth
         Growth of the shares of bursts; None if hosts share links as the conditions say.
+
+    Parameters
+    ----------
+    routing
+        How flows find their spine, where there are several; as the cluster says if left out.
     """
 
     contends = True
     growth: Growth | None = None
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, *, routing: Routing | None = None) -> None:
+        self._seed, self.routing = seed, routing
+        self._meetings: Meetings | None = None
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement of a waiting job, where most GPUs are free; None to let it wait."""
@@ -51,7 +61,31 @@ class Default:
         for job in waiting:
             placement = self.place(job, state) if job.work.gpus <= state.room.free_gpus else None
             if placement is not None:
-                yield job, placement
+                yield job, self.routed(job, placement, state)
+
+    def routed(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
+        """Return a placement whose flows have paths of their own, where these can be chosen."""
+        is_chosen = state.room.cluster.routing == "chosen"
+        return self.occupancy(state).routed(job.demand, placement) if is_chosen else placement
+
+    def reroutes(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
+        """Return running jobs whose flows take other paths now that jobs on some links changed."""
+        if state.room.cluster.routing != "chosen":
+            return {}
+        there = {index: None for link in sorted(links) for index in state.users.get(link, ())}
+        jobs = (state.running[index].job for index in there)
+        free = [job.name for job in jobs if job.work.paths is None]
+        return self.occupancy(state).rerouted(free)
+
+    def occupancy(self, state: SimState) -> Occupancy:
+        """Return the jobs that run, with losses of pairs on links that they share."""
+        if self._meetings is None:
+            self._meetings = Meetings(state.sharing)
+        placed = [
+            Placed(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
+            for index, each in state.running.items()
+        ]
+        return Occupancy(state.room, placed, self._meetings)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
         """Return True if a waiting job may run where the scenario says; there are GPUs for it."""
