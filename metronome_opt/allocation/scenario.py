@@ -101,7 +101,7 @@ def allocate(
         allow, or as of `build_scenario`.
     """
     search = Search(scenario, levels)
-    if scenario.is_placed and not search.pinned:
+    if scenario.is_placed:
         return build_scenario(scenario)
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
@@ -283,7 +283,7 @@ class Search:
     def problem(self, places: Places, comparison: str = "") -> Problem:
         """Return the instance of the jobs at their places; the others wait."""
         problem = build_scenario(self._scenario_at(places), self.traffic)
-        if self.scenario.is_placed:
+        if not self.free:
             return problem
         waiting = tuple(job.name for job in self.scenario.jobs if job.name not in places)
         nodes = {name: spot.nodes for name, spot in places.items()}

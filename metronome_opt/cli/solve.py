@@ -136,7 +136,7 @@ def show_result(
 ) -> int:
     """Print and write a result, with times on further networks; return the exit status."""
     places = result.schedule.places
-    problem = build_problem(source, places)
+    problem = build_problem(source, places, result.schedule.paths)
     problem = replace(problem, places=places)
     for each in problem.notes:
         note(each)

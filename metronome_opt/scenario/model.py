@@ -443,8 +443,9 @@ class Scenario(Record):
 
     @property
     def is_placed(self) -> bool:
-        """Whether all jobs say where they run."""
-        return all(job.nodes is not None for job in self.jobs)
+        """Whether all jobs say where they run, and by which paths where these can be chosen."""
+        is_free = self.cluster.spines > 1 and self.cluster.routing == "chosen"
+        return all((job.paths if is_free else job.nodes) is not None for job in self.jobs)
 
     @property
     def hyperperiod_slots(self) -> int | None:
