@@ -230,6 +230,8 @@ class Reservation(Record):
     started
         When it got its place, in whole seconds of Unix time; None if that is not known, or it is
         not known when it ends.
+    paths
+        The spines of its flows, where they were chosen.
     traffic_class
         From 0 to 7; links serve higher ones first. It is that of the job for as long as it runs.
     """
@@ -240,6 +242,10 @@ class Reservation(Record):
     stretch: NonNegative = 0
     gated: bool = True
     started: NonNegative | None = None
+    paths: Annotated[
+        tuple[Annotated[tuple[NonNegative, ...], Field(strict=False)], ...],
+        Field(strict=False, exclude_if=lambda paths: not paths),
+    ] = ()
     traffic_class: Annotated[int, Field(ge=0, le=7, exclude_if=lambda number: not number)] = 0
 
     @property

@@ -11,6 +11,7 @@ from metronome_opt.allocation.moves import Move
 from metronome_opt.cluster.placing import at_place, is_short, occupancy_of, undelayed
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import restore, snapshot_of
+from metronome_opt.scenario.flows import Paths
 
 
 def decide_moves(
@@ -38,18 +39,38 @@ def decide_moves(
     return allocation.decide_moves(occupancy, costs_ms, kept)
 
 
-def moved(state: ClusterState, places: Mapping[str, Sequence[str]]) -> ClusterState:
+def reroute(state: ClusterState, now_s: float) -> bool:
+    """Let flows of running jobs take other paths where that costs less; return whether any do."""
+    if state.cluster.routing != "chosen":
+        return False
+    occupancy = occupancy_of(state, now_s)
+    changed = occupancy.rerouted(list(occupancy.placed))
+    there = moved(state, {}, {job: placement.paths for job, placement in changed.items()})
+    return state.revise(there.claims[job] for job in changed)
+
+
+def moved(
+    state: ClusterState,
+    places: Mapping[str, Sequence[str]],
+    paths: Mapping[str, Paths] | None = None,
+) -> ClusterState:
     """Return a copy of a state whose jobs are at some places; what does not run is passed over.
 
-    A job sends there as fast as links allow, and keeps its slots otherwise. An `InputError` if
-    there is no room.
+    A job sends there as fast as links allow, by paths that are given or by their hash, and keeps
+    its slots otherwise. An `InputError` if there is no room.
     """
-    there, claims = restore(snapshot_of(state)), []
-    for job, nodes in places.items():
+    there, claims, paths = restore(snapshot_of(state)), [], paths or {}
+    if state.cluster.routing != "chosen":
+        paths = {}
+    for job in {**places, **paths}:
         claim = state.claims.get(job)
-        if claim is None or claim.nodes == tuple(nodes):
+        if claim is None:
             continue
-        claim = claim.model_copy(update={"nodes": tuple(nodes)})
+        nodes = tuple(places.get(job, claim.nodes))
+        its = paths.get(job, claim.paths if nodes == claim.nodes else ())
+        if (nodes, its) == (claim.nodes, claim.paths):
+            continue
+        claim = claim.model_copy(update={"nodes": nodes, "paths": its})
         gang = at_place(state, claim.gang, state.placement(claim))
         if gang != claim.gang:
             stretch = gang.stretch_for(state.cluster.hyperperiod)

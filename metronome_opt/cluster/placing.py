@@ -195,7 +195,12 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
     placed = [
         Placed(
             _demand(state, claim.gang, _left_ms(state, claim, now_s)),
-            room.on_links(claim.nodes, claim.gang.allreduce, claim.gang.each.gpus),
+            room.on_links(
+                claim.nodes,
+                claim.gang.allreduce,
+                claim.gang.each.gpus,
+                paths=state.cluster.steer(claim.job, claim.paths),
+            ),
         )
         for claim in state.claims.values()
     ]
@@ -347,6 +352,7 @@ def claim_at(
         stretch=stretch,
         gated=gated,
         started=int(now_s or 0) if is_timed else None,
+        paths=placement.paths if state.cluster.routing == "chosen" else (),
     )
 
 
@@ -423,7 +429,10 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
             iterations=work.iterations,
             jitter=job.jitter,
         )
-        there = state.cluster.placement(nodes[job.name], algorithm, each=work.each.gpus)
+        paths = state.cluster.steer(job.name, problem.paths.get(job.name))
+        there = state.cluster.placement(
+            nodes[job.name], algorithm, each=work.each.gpus, paths=paths
+        )
         claim = claim_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         changes = {} if offset is None else {"offset": offset, "gated": True}

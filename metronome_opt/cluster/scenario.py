@@ -142,6 +142,7 @@ def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
         "allreduce": None if gang.allreduce == usual else gang.allreduce,
         "iterations": gang.iterations,
         "jitter": gang.jitter,
+        "paths": claim.paths or None,
         "max_network_cost": cost if cost < ANY_COST else None,
     }
     return document | {name: value for name, value in optional.items() if value is not None}
@@ -158,7 +159,7 @@ def take_over(state: ClusterState, schedule: Schedule) -> bool:
         If the schedule is false, is not of this state, there is no room at its places, or a period
         does not divide the hyperperiod.
     """
-    there = moved(state, schedule.places or {})
+    there = moved(state, schedule.places or {}, schedule.paths)
     problem, faults = judge(scenario_of(there), schedule)
     if problem is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""

@@ -99,7 +99,8 @@ class ClusterState:
     def placement(self, claim: Reservation) -> Placement:
         """Return the flows of a claim on links."""
         gang = claim.gang
-        return self.cluster.placement(claim.nodes, gang.allreduce, each=gang.each.gpus)
+        paths = self.cluster.steer(claim.job, claim.paths)
+        return self.cluster.placement(claim.nodes, gang.allreduce, each=gang.each.gpus, paths=paths)
 
     def flows(self, job: str) -> Mapping[str, int]:
         """Return how many tasks of a job in force cross each link."""

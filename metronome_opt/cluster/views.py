@@ -153,6 +153,7 @@ def schedule_of(state: ClusterState) -> Schedule:
         runtime_s=0.0,
         gated=None if all(gated.values()) else gated,
         classes=classes if state.cluster.traffic_classes > 1 else None,
+        paths={job: claim.paths for job, claim in state.claims.items() if claim.paths} or None,
     )
 
 

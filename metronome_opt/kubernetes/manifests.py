@@ -110,11 +110,18 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
     """Return one STBandwidthCapacity per node, in the order of their names.
 
     Calling a link ``Node`` if it is an interface of its node is a choice of ours; any other link is
-    ``Shared``. The node's rack and region stand in the well-known topology
+    ``Shared``, or ``Uplink`` and ``Downlink`` to and from one of several spines, in their order.
+    The node's rack and region stand in the well-known topology
     labels.
     """
     carries = {link.name: quantity(link.capacity) for link in instance.links}
     cluster, objects = deployment.cluster, []
+    scopes = {
+        link: scope
+        for racks, scope in ((cluster.uplinks, "Uplink"), (cluster.downlinks, "Downlink"))
+        for links in racks.values()
+        for link in (links if cluster.spines > 1 else ())
+    }
     for node in sorted(cluster.nodes, key=lambda node: naming.nodes[node.name]):
         name = naming.nodes[node.name]
         zone = naming.racks.get(node.rack or "")
@@ -123,7 +130,7 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
             {
                 "name": link,
                 "capacity": carries[link],
-                "scope": "Node" if link in node.rails else "Shared",
+                "scope": scopes.get(link, "Node" if link in node.rails else "Shared"),
             }
             for link in cluster.links_of(node)
         ]
@@ -202,6 +209,7 @@ def _claims(
         judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=limit)
         reports = {report.name: report for report in judged.links}
     hosts = deployment.cluster.hosts
+    paths = (schedule.paths or {}) if deployment.cluster.routing == "chosen" else {}
     slot_us = 1000 * instance.slot_ms
     objects = []
     for task in sorted(deployment.tasks, key=lambda task: (naming.jobs[task.job], task.index)):
@@ -225,6 +233,7 @@ def _claims(
             "gated": None if is_gated else False,
             "accumulation": steps if steps > 1 else None,
             "trafficClass": (schedule.classes or {}).get(job.name),
+            "path": [*paths[job.name][task.index]] or None if job.name in paths else None,
         }
         flows = sum(link in hosts[task.node].rails for link in task.links)
         parts = flows or deployment.parts.get(job.name, 1)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
     from metronome_opt.plot.placements import plot_placements as plot_placements
+    from metronome_opt.plot.spines import plot_spines as plot_spines
     from metronome_opt.plot.timeline import plot_link as plot_link
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
     from metronome_opt.plot.tree import plot_tree as plot_tree
@@ -28,6 +29,7 @@ _HOME = {
     "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
     "placements": ("plot_placements",),
+    "spines": ("plot_spines",),
     "timeline": ("plot_link", "plot_timeline"),
     "tree": ("plot_tree",),
 }

@@ -38,12 +38,15 @@ def slots_of(state: ClusterState, claim: Reservation) -> Slots:
         "gated": claim.gated,
         "job": claim.job,
         **({"traffic_class": claim.traffic_class} if claim.traffic_class else {}),
+        **({"paths": [list(its) for its in claim.paths]} if claim.paths else {}),
     }
 
 
-def pod_annotations(slots: Slots, name: str) -> dict[str, str]:
-    """Return slots as annotations of the pod of a name, which its claim has too."""
+def pod_annotations(slots: Slots, name: str, task: int = 0) -> dict[str, str]:
+    """Return slots as annotations of the pod of a task and a name, which its claim has too."""
     stated = {"claim": name, "slots": json.dumps(slots)}
+    if "paths" in slots:
+        stated["path"] = ",".join(map(str, slots["paths"][task]))
     if (traffic_class := slots.get("traffic_class")) is not None:
         stated |= nccl_values(traffic_class)
     return {f"{DEFAULT_GROUP}/{key}": value for key, value in stated.items()}
@@ -101,7 +104,14 @@ def claim_manifests(
                 "labels": claim_labels(claim.job),
                 "ownerReferences": [owner],
             },
-            "spec": claim_spec(claim.gang, number, (node, routes[number]), slot_us, times, flows),
+            "spec": claim_spec(
+                claim.gang,
+                number,
+                (node, routes[number]),
+                slot_us,
+                {**times, "path": list(claim.paths[number]) or None if claim.paths else None},
+                flows,
+            ),
         }
 
     return [manifest(*task) for task in tasks]

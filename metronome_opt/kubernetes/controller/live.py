@@ -91,17 +91,19 @@ class LiveCluster:
 
     def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
-        _each(lambda task: self._assign(task.pod, task.node, slots), tasks)
+        _each(lambda task: self._assign(task, slots), tasks)
 
-    def _assign(self, pod: Pod, node: str, slots: Slots) -> None:
-        stated = {f"{DEFAULT_GROUP}/node": node, **pod_annotations(slots, pod.name)}
+    def _assign(self, task: Assignment, slots: Slots) -> None:
+        pod, number, node = task
+        stated = {f"{DEFAULT_GROUP}/node": node, **pod_annotations(slots, pod.name, number)}
         selector = {_HOSTNAME: self._hosts.get(node) or node}
         spec = {"nodeSelector": selector, "schedulingGates": None}
         self._patch(pod, {"metadata": {"annotations": stated}, "spec": spec})
 
-    def annotate(self, pod: Pod, slots: Slots) -> None:
+    def annotate(self, task: Assignment, slots: Slots) -> None:
         """Give a running pod other slots."""
-        self._patch(pod, {"metadata": {"annotations": pod_annotations(slots, pod.name)}})
+        stated = pod_annotations(slots, task.pod.name, task.number)
+        self._patch(task.pod, {"metadata": {"annotations": stated}})
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> None:
         """Change this very pod, as it was seen."""

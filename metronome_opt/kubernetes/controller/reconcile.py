@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from metronome_opt.allocation.starts import Decision
 from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.moves import decide_moves, moved
+from metronome_opt.cluster.moves import decide_moves, moved, reroute
 from metronome_opt.cluster.placing import arrivals_of, at_place, decide, place_job
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.waiting import Wait
@@ -106,6 +106,7 @@ class Controller:
         # By job: where it goes, and until when its pods have to be there again.
         self._moving: dict[str, tuple[tuple[str, ...], float]] = {}
         self._moves_from = -math.inf
+        self._routed = -1  # events of the state when flows last had a choice of paths
         self.by_choice: set[str] = set()
         self._reported: dict[str, str] = {}
         self._reported_nodes: dict[str, str] = {}
@@ -138,6 +139,10 @@ class Controller:
                 each = self.state.claims[job].gang.each
                 self.state.others[self.state.node_index(place)] += each.vector
         self._place(waiting)
+        if self.state.sequence != self._routed:  # jobs came or left, or links changed
+            with suppress(InputError):
+                reroute(self.state, self._unix_clock())
+            self._routed = self.state.sequence
         if not waiting and not self._moving:
             self._move(jobs)
         for node, message in self._nodes.unlike:
@@ -243,7 +248,9 @@ class Controller:
             gang = gang_of(members, self.state.cluster)
             if len(assigned) == gang.tasks:
                 spec, nodes = self.state.cluster, [pod.place or "" for pod in assigned]
-                place = spec.placement(nodes, gang.allreduce, each=gang.each.gpus)
+                paths = tuple(tuple(its) for its in slots.get("paths", ()))
+                steer = spec.steer(gang.name, paths)
+                place = spec.placement(nodes, gang.allreduce, each=gang.each.gpus, paths=steer)
                 gang = at_place(self.state, gang, place)
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(round(slots["period_ms"]) // slot_ms, gang.period)
@@ -253,6 +260,7 @@ class Controller:
                     offset=round(slots["offset_ms"]) // slot_ms,
                     stretch=period - gang.period,
                     gated=slots.get("gated", True),
+                    paths=paths,
                 )
                 self.state.reserve(claim)
                 return claim
@@ -391,7 +399,7 @@ class Controller:
                 times = "no slots: bursts begin when they are ready"
             self._report(members, "Rephased", times)
         for task in stale:
-            self._cluster.annotate(task.pod, slots)
+            self._cluster.annotate(task, slots)
         if waits:
             self._cluster.assign(waits, slots)
             where = ", ".join(dict.fromkeys(claim.nodes))

@@ -19,6 +19,7 @@ from metronome_opt.kubernetes.resources import has_of
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.nodes import Resources
 
+_SCOPES = ("Node", "Shared", "Uplink", "Downlink")
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SPEED = f"{DEFAULT_GROUP}/sustained-tflops"
 _BACKGROUND = f"{DEFAULT_GROUP}/background"  # traffic of others on the interfaces of a node
@@ -36,6 +37,10 @@ class Choices:
     link_mbps: int | None = None  # of a GPU to the others of its node; None for what is known
 
 
+Spines = tuple[tuple[Uplink, ...], tuple[Uplink, ...]]
+"""Links to several spines, and from them."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """A node whose interface is known."""
@@ -47,6 +52,7 @@ class Machine:
     zone: str | None
     region: str | None
     switches: Way = ()  # above it, as far as anything names them
+    spines: Spines = ((), ())  # links of its rack to several spines, and from them
 
     @property
     def is_open(self) -> bool:
@@ -73,7 +79,7 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
     switches = switches_of(objects, nodes, notes)
     for name, source in nodes.items():
         if name not in links and choices.nic_mbps is not None:
-            links[name] = ((name, choices.nic_mbps),), ()
+            links[name] = ((name, choices.nic_mbps),), (), ((), ())
         if name in links:
             labels = [each.at("metadata.labels") for each in (source, capacities.get(name, source))]
             zone, region = (
@@ -83,7 +89,10 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
                 for key in (ZONE_KEY, REGION_KEY)
             )
             above = switches.get(name, ())
-            machines[name] = Machine(source, has.get(name), *links[name], zone, region, above)
+            own, shared, spines = links[name]
+            machines[name] = Machine(
+                source, has.get(name), own, shared, zone, region, above, spines
+            )
     without = sorted(set(nodes) - set(machines))
     if without:
         notes.append(
@@ -95,30 +104,30 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
 
 def _read_links(
     capacities: Iterable[KubernetesObject],
-) -> dict[str, tuple[tuple[Uplink, ...], tuple[Uplink, ...]]]:
-    """Return interfaces and shared links of each node.
+) -> dict[str, tuple[tuple[Uplink, ...], tuple[Uplink, ...], Spines]]:
+    """Return interfaces, shared links and links to several spines of each node.
 
     An interface belongs to one node, and a shared link carries the same for all.
     """
     links = {}
     first: dict[str, tuple[str, int]] = {}
     for each in capacities:
-        scopes: dict[str, list[Uplink]] = {"Node": [], "Shared": []}
+        scopes: dict[str, list[Uplink]] = {scope: [] for scope in _SCOPES}
         for link in each.at("spec.links").items():
             name, capacity = (link / "name").text(), _megabits(link / "capacity")
             scope = link / "scope"
             if scope.text() not in scopes:
-                scope.fail("must be Node or Shared")
+                scope.fail("must be Node, Shared, Uplink or Downlink")
             other, known = first.setdefault(name, (each.name, capacity))
             if scope.value == "Node" and other != each.name:
                 (link / "name").fail(f"is the interface of {other} too; share it")
             if known != capacity:
                 (link / "capacity").fail(f"is not the {known} Mbit/s that {other} states")
             scopes[scope.value].append((name, capacity))
-        own, shared = scopes.values()
+        own, shared, ups, downs = map(tuple, scopes.values())
         if not own:
             each.at("spec.links").fail("must have links of scope Node, has 0")
-        links[each.name] = tuple(own), tuple(shared)
+        links[each.name] = own, shared, (ups, downs)
     return links
 
 
@@ -181,6 +190,13 @@ def cluster_document(
         if uplink in links:
             raise InputError(DOUBLE.format(quote(uplink)))
     links |= tree.uplinks
+    racks: list[dict[str, Any]] = [dict(rack) for rack in tree.racks]
+    for name, machine in machines.items():
+        for rack in racks if any(machine.spines) else ():
+            if rack["name"] == tree.rack_of.get(name):
+                ups, downs = machine.spines
+                rack |= {"uplinks": [up for up, _ in ups], "downlinks": [down for down, _ in downs]}
+                links |= {**dict(ups), **dict(downs)}
     nodes = []
     for name, machine in machines.items():
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
@@ -193,7 +209,7 @@ def cluster_document(
         "topology": "listed",
         "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
-        "racks": list(tree.racks),
+        "racks": racks,
         "gpu": _read_gpu(machines, choices.link_mbps),
         "background": {
             link: machine.source.annotations[_BACKGROUND].strip()

@@ -132,19 +132,20 @@ class FakeCluster(LiveCluster):
     # ------------------------------------------------------------------ actions of a controller
 
     def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
-        for pod, _, node in tasks:
+        for pod, number, node in tasks:
             self._act()
             value = self.pods_by_name[pod.name]
             assert value["metadata"]["uid"] == pod.uid
-            stated = pod_annotations(slots, pod.name)
+            stated = pod_annotations(slots, pod.name, number)
             value["metadata"]["annotations"] |= {f"{GROUP}/node": node, **stated}
             value["spec"]["schedulingGates"] = []
             if self.bind:
                 value["spec"]["nodeName"] = node
 
-    def annotate(self, pod: Pod, slots: Slots) -> None:
+    def annotate(self, task: Assignment, slots: Slots) -> None:
         self._act()
-        self.pods_by_name[pod.name]["metadata"]["annotations"] |= pod_annotations(slots, pod.name)
+        stated = pod_annotations(slots, task.pod.name, task.number)
+        self.pods_by_name[task.pod.name]["metadata"]["annotations"] |= stated
 
     def claims(self, namespace: str | None) -> list[Manifest]:
         assert namespace is None or namespace in ("default", "elsewhere")
