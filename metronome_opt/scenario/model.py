@@ -410,7 +410,8 @@ class Scenario(Record):
         try:
             check_spines(paths, self.cluster.spines)
         except InputError as error:
-            refuse(where, str(error))
+            task, _, fault = str(error).partition(": ")
+            refuse(f"{where}.{task}", fault)
 
     def _check_pods(self) -> None:
         """Refuse two tasks that are said to be one pod."""

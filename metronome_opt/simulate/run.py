@@ -200,11 +200,14 @@ class _Simulation:
         indices, rerouted = {job.name: job.index for job in self._jobs}, []
         for name, placement in self._policy.reroutes(self._state, links).items():
             index = indices[name]
-            self._free(index)
+            if index in came:  # it has not begun
+                self._state.remove(index)
+            else:
+                self._free(index)
+                rerouted.append(index)
             self._state.add(Running(self._jobs[index], placement))
             if index not in came:
                 self._engine.reroute(index, placement.links, self._settle(index))
-                rerouted.append(index)
         return rerouted
 
     def _move(self, cost_ms: float) -> None:

@@ -136,7 +136,10 @@ LINK = {"name": "a", "capacity": "1G", "scope": "Node"}
         ([LINK | {"capacity": "-1G"}], "[0].capacity: must be a quantity that is not negative"),
         ([LINK | {"capacity": "999999"}], "[0].capacity: must be at least 1 Mbit/s (1M), got '9"),
         ([LINK | {"capacity": None}], "[0].capacity: missing"),
-        ([LINK | {"scope": "Zone"}], "[0].scope: must be Node, Shared, Uplink or Downlink, got 'Zone'"),
+        (
+            [LINK | {"scope": "Zone"}],
+            "[0].scope: must be Node, Shared, Uplink or Downlink, got 'Zone'",
+        ),
         ([LINK | {"name": None}], "[0].name: missing"),
         ("all", ": must be a list, got 'all'"),
     ],
