@@ -271,13 +271,13 @@ def test_judge_finds_the_same_flows(data: st.DataObject) -> None:
     problem = build_scenario(made)
     assert check_traffic(made, problem) == ()
     if routing == "chosen":
-        nodes = {job.name: job.nodes or () for job in made.jobs}
+        places = {job.name: job.nodes or () for job in made.jobs}
         paths = {
             name: tuple(tuple(data.draw(st.integers(0, spines - 1)) for _ in one) for one in its)
             for name, its in problem.paths.items()
         }
-        problem = build_scenario(made.at(nodes, paths))
-        assert check_traffic(made, problem, nodes, paths) == ()
+        problem = build_scenario(made.at(places, paths))
+        assert check_traffic(made, problem, places, paths) == ()
 
 
 def test_all_to_alls_cross_all_spines_evenly() -> None:
