@@ -146,21 +146,6 @@ def test_solver_loads_no_other_solver() -> None:
     assert not {"auto", "local", "models", "cassini"} & {each.rpartition(".")[2] for each in ours}
 
 
-@pytest.mark.slow
-def test_solving_a_file_loads_14400_lines_at_most() -> None:
-    code = "import sys; from metronome_opt.__main__ import main; main(sys.argv[1:]); print(); "
-    code += (
-        "print(*(m.__file__ for n, m in list(sys.modules.items()) if n[:13] == 'metronome_opt'))"
-    )
-    arguments = ["solve", "paper-24", "--time-limit", "25"]
-    printed = subprocess.run(
-        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
-    ).stdout
-    files = {Path(name) for name in printed.splitlines()[-1].split()}
-    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-    assert lines <= 14_400, f"{len(files)} files"
-
-
 def test_gate_needs_the_standard_library_alone() -> None:
     imported = set()
     for path in (PACKAGE / "gate").glob("*.py"):

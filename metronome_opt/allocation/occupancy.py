@@ -121,14 +121,12 @@ class Occupancy:
 
         The jobs that are placed are those of then, and their lengths count from now.
         """
-        best = self.cheapest(job, self.placements(job), after_ms)
-        return best if best is not None and best.cost < limit else None
-
-    def placements(self, job: Demand) -> list[Placement]:
-        """Return the placements of a job that are priced: candidates, or the nearest one."""
         if self.candidates > 1:
-            return self.room.candidates(job, self.candidates)
-        return [each for each in [self.room.nearest(job)] if each is not None]
+            placements = self.room.candidates(job, self.candidates)
+        else:
+            placements = [each for each in [self.room.nearest(job)] if each is not None]
+        best = self.cheapest(job, placements, after_ms)
+        return best if best is not None and best.cost < limit else None
 
     def nearest(self, job: Demand) -> Placement | None:
         """Return the nearest placement of a job, if there is room."""

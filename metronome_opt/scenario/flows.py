@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from metronome_opt.errors import InputError, quote
@@ -81,7 +80,7 @@ class Placement:
         return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
 
 
-class _Sender(NamedTuple):
+class Sender(NamedTuple):
     """A task that sends: its interfaces, the task that it sends to, and the racks on its way.
 
     Attributes
@@ -95,6 +94,10 @@ class _Sender(NamedTuple):
     to: int
     left: Sequence[str]
     entered: Sequence[str]
+
+    def is_between(self, cluster: Cluster) -> bool:
+        """Return whether what it sends crosses a link between a rack and one of several spines."""
+        return any(len(cluster.uplinks[rack]) > 1 for rack in (*self.left, *self.entered))
 
 
 def place(
@@ -153,7 +156,9 @@ def place(
     else:
         senders = _senders(cluster, nodes, near, algorithm)
         if paths is not None:
-            spines = _spines(cluster, len(nodes), senders, paths)
+            from metronome_opt.scenario.spines import spines_of  # few clusters have several
+
+            spines = spines_of(cluster, len(nodes), senders, paths)
         parts, routes = _from_senders(cluster, nodes, senders, spines)
         transport = transport._replace(flows=parts)
     counts = Counter(link for links in routes for link in links)
@@ -177,88 +182,32 @@ def _senders(
     nodes: Sequence[str],
     near: Sequence[tuple[str, ...]],
     algorithm: Algorithm,
-) -> list[_Sender]:
+) -> list[Sender]:
     """Return the tasks that send to other nodes: all, or the last one on each node."""
     ways = [cluster.ways[cluster.hosts[name].rack] for name in nodes]
-    if algorithm == "tasks":
-        shared = set(ways[0]).intersection(*ways)
-        left = [[rack for rack in way if rack not in shared] for way in ways]
-        following = _next_elsewhere(nodes)
-        return [_Sender(t, its, following[t], left[t], left[t]) for t, its in enumerate(near)]
-    return [
-        _Sender(
-            task,
-            its,
-            to,
-            [rack for rack in ways[task] if rack not in ways[to]],
-            [rack for rack in ways[to] if rack not in ways[task]],
-        )
-        for task, its, to in _around(nodes, near)
-    ]
+    if algorithm != "tasks":
+        return [
+            Sender(task, its, to, _without(ways[task], ways[to]), _without(ways[to], ways[task]))
+            for task, its, to in _around(nodes, near)
+        ]
+    shared, count = set(ways[0]).intersection(*ways), len(nodes)
+    senders = []
+    for task, (its, way) in enumerate(zip(near, ways, strict=True)):
+        others = (*range(task + 1, count), *range(task))
+        to = next(other for other in others if nodes[other] != nodes[task])
+        senders.append(Sender(task, its, to, _without(way, shared), _without(way, shared)))
+    return senders
 
 
-def _next_elsewhere(nodes: Sequence[str]) -> list[int]:
-    """Return for each task the next one on another node, after the last one the first."""
-    count = len(nodes)
-    following = [0] * count
-    to = next(task for task in range(count) if nodes[task] != nodes[-1])
-    for task in range(count - 1, -1, -1):
-        if task < count - 1 and nodes[task + 1] != nodes[task]:
-            to = task + 1
-        following[task] = to
-    return following
-
-
-def _spines(cluster: Cluster, tasks: int, senders: Sequence[_Sender], paths: Paths | str) -> Paths:
-    """Return the spines of flows that leave racks with several uplinks."""
-    spines: list[tuple[int, ...]] = [()] * tasks
-    if isinstance(paths, tuple) and len(paths) != tasks:
-        raise InputError(f"paths: of {len(paths)} tasks, and there are {tasks}")
-    for sender in senders:
-        task, rails, to, *_ = sender
-        if not _is_between(cluster, sender):
-            continue
-        if isinstance(paths, str):
-            pair = f"{paths}/{min(task, to)}/{max(task, to)}"
-            spines[task] = tuple(hashed(f"{pair}/{n}", cluster.spines) for n in range(len(rails)))
-            continue
-        if len(paths[task]) != len(rails):
-            raise InputError(
-                f"paths[{task}]: {len(paths[task])} of them; name a spine for each of its "
-                f"{len(rails)} interfaces"
-            )
-        spines[task] = paths[task]
-    if isinstance(paths, tuple):
-        check_spines(paths, cluster.spines)
-        for task, given in enumerate(paths):
-            if given and not spines[task]:
-                raise InputError(f"paths[{task}]: sends nothing over spines; leave it empty")
-    return tuple(spines) if any(spines) else ()
-
-
-def _is_between(cluster: Cluster, sender: _Sender) -> bool:
-    """Return whether what a task sends crosses one of several links between racks and spines."""
-    return any(len(cluster.uplinks[rack]) > 1 for rack in (*sender.left, *sender.entered))
-
-
-def check_spines(paths: Paths, spines: int) -> None:
-    """Refuse spines that are not there."""
-    for task, its in enumerate(paths):
-        for spine in its:
-            if not 0 <= spine < spines:
-                raise InputError(f"paths[{task}]: there is no spine {spine} of 0 to {spines - 1}")
-
-
-def hashed(text: str, spines: int) -> int:
-    """Return the spine that a hash gives: the first 8 bytes of SHA-256, modulo their number."""
-    return int.from_bytes(sha256(text.encode()).digest()[:8], "big") % spines
+def _without(racks: Sequence[str], others: Collection[str]) -> list[str]:
+    return [rack for rack in racks if rack not in others]
 
 
 def _from_senders(
-    cluster: Cluster, nodes: Sequence[str], senders: Sequence[_Sender], spines: Paths
+    cluster: Cluster, nodes: Sequence[str], senders: Sequence[Sender], spines: Paths
 ) -> tuple[int, list[tuple[str, ...]]]:
     """Return the parts of what a task sends, and the links of tasks, one as often as parts."""
-    is_even = not spines and any(_is_between(cluster, each) for each in senders)
+    is_even = not spines and any(each.is_between(cluster) for each in senders)
     over = cluster.spines if is_even else 1
     parts = math.lcm(over, *[len(each.rails) for each in senders])
     if parts > _MAX_PARTS:
@@ -268,22 +217,14 @@ def _from_senders(
         )
     routes: list[tuple[str, ...]] = [()] * len(nodes)
     for each in senders:
-        route = each.rails * (parts // len(each.rails))
         crossed = spines[each.task] if spines else range(over)
+        route = each.rails * (parts // len(each.rails))
         for spine in crossed:
-            links = tuple(_crossed(cluster, each, spine))
-            route += links * (parts // len(crossed))
+            for racks, links in ((each.left, cluster.uplinks), (each.entered, cluster.downlinks)):
+                its = (links[rack] for rack in racks if links[rack])
+                route += tuple(one[spine] for one in its) * (parts // len(crossed))
         routes[each.task] = route
     return parts, routes
-
-
-def _crossed(cluster: Cluster, sender: _Sender, spine: int) -> Iterator[str]:
-    """Yield the links between racks that what a task sends by a spine crosses."""
-    for racks, links in ((sender.left, cluster.uplinks), (sender.entered, cluster.downlinks)):
-        for rack in racks:
-            its = links[rack]
-            if its:
-                yield its[min(spine, len(its) - 1)]
 
 
 def _between_all(

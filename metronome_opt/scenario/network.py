@@ -115,8 +115,10 @@ class Cluster(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_spines(self.racks)
-        self.__dict__ |= _with_downlinks(self.racks, self.links)  # it is not in use yet
+        if any(rack.uplinks for rack in self.racks):
+            from metronome_opt.scenario.spines import both_directions  # few clusters need it
+
+            self.__dict__ |= both_directions(self.racks, self.links)  # it is not in use yet
         for field in ("nodes", "racks", "links"):
             check_unique(field, [each.name for each in getattr(self, field)])
         _check_ways(self)
@@ -228,10 +230,6 @@ class Cluster(Record):
         """The same, as assumed where it is not known."""
         return self.link_mbps or round(1000 * ASSUMED.gbps)
 
-    def hashing(self, seed: int) -> Self:
-        """Return the same cluster whose hashes give other spines."""
-        return self.model_copy(update={"hash_seed": self.hash_seed + seed})
-
     def placement(
         self,
         nodes: Sequence[str],
@@ -316,36 +314,6 @@ def _check_ways(fabric: Cluster) -> None:
                 f"links[{index}].name",
                 f"{quote(each.name)} is no node's interface and no rack's uplink; leave it out",
             )
-
-
-def _check_spines(racks: Sequence[Rack]) -> None:
-    """Refuse unlike numbers of uplinks, and several of racks in racks."""
-    several = [len(rack.ups) for rack in racks if rack.ups]
-    for index, rack in enumerate(racks):
-        if rack.ups and len(rack.ups) != several[0]:
-            refuse(
-                f"racks[{index}].uplinks",
-                f"{len(rack.ups)} of them, and other racks have {several[0]}; give each rack one "
-                "to each spine",
-            )
-        if max([1, *several]) > 1 and rack.within is not None:
-            refuse(
-                f"racks[{index}].within",
-                f"{quote(rack.within)}: several uplinks are for two tiers; leave it out",
-            )
-
-
-def _with_downlinks(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, Any]:
-    """Return racks and links with the directions of several uplinks that are left out."""
-    known = {link.name: link for link in links}
-    full, added = [], list[Link]()
-    for rack in racks:
-        if len(rack.ups) > 1 and rack.downlinks is None and known.keys() >= {*rack.ups}:
-            downs = [known[up].model_copy(update={"name": f"{up}-down"}) for up in rack.ups]
-            added += (link for link in downs if link.name not in known)
-            rack = rack.model_copy(update={"downlinks": tuple(link.name for link in downs)})
-        full.append(rack)
-    return {"racks": tuple(full), "links": (*links, *added)}
 
 
 def _check_racks(fabric: Cluster) -> None:

@@ -236,7 +236,9 @@ class Study(Record):
                     "hyperperiod_ms": self.hyperperiod_ms,
                     "workloads": self.workloads,
                     "measured": self.measured,
-                    "cluster": cluster if cluster.spines == 1 else cluster.hashing(seed),
+                    "cluster": cluster.model_copy(
+                        update={"hash_seed": cluster.hash_seed + seed * (cluster.spines > 1)}
+                    ),
                     "jobs": jobs,
                 }
             )

@@ -90,11 +90,6 @@ class Tree:
             for rack in cluster["racks"]
             if "downlinks" in rack
         }
-        self.uplink |= {  # the only one to the only spine
-            rack["name"]: rack["uplinks"][0]
-            for rack in cluster["racks"]
-            if "uplinks" in rack and "downlinks" not in rack
-        }
         self.spines = max([1, *map(len, self.to_spines.values())])
         within = {rack["name"]: rack.get("within") for rack in cluster["racks"]}
         self.above: dict[str, list[str]] = {name: [] for name in self.nodes}  # the lowest first

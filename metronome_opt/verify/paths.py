@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
 
 from metronome_opt.errors import counted, quote
 from metronome_opt.verify.evaluation import Violation
@@ -46,75 +45,46 @@ def check_paths(
 def _faults(
     scenario: Document, places: Mapping[str, Sequence[str]], paths: Paths, chosen: Collection[str]
 ) -> Iterator[Violation]:
-    if not paths:
-        return
-    cluster = scenario["cluster"]
-    tree, used = Tree(cluster), Counter[str]()
-    routing = cluster.get("routing")
+    cluster, used = scenario["cluster"], Counter[str]()
+    tree, routing = Tree(cluster), cluster.get("routing")
     for name in sorted(paths.keys() - places.keys()):
         yield Violation(f"paths.{quote(name)}", "its spines", "no such job runs")
     for job in scenario["jobs"]:
         name = job["name"]
-        if name not in places:
-            continue
-        is_free = routing == "chosen" and name in chosen
-        true = _flows(tree, cluster, job, places[name], used, is_free=is_free)
-        stated = paths.get(name)
+        flows = list(_flows(tree, job, places[name], used)) if name in places else []
+        stated, given = paths.get(name), job.get("paths")
         if stated is None:
             continue
         if routing == "spray":
             yield Violation(f"paths.{name}", "its spines", "its flows are sprayed over all")
-            continue
-        if len(stated) != len(true):
-            wanted = f"it has {counted(len(true), 'task')}"
-            yield Violation(f"paths.{name}", counted(len(stated), "task"), wanted)
-        for task, (its, own) in enumerate(zip(stated, true, strict=False)):
-            yield from _task_faults(f"paths.{name}[{task}]", its, own, tree.spines)
-
-
-def _task_faults(
-    where: str, stated: Sequence[int], true: Sequence[int | None], spines: int
-) -> Iterator[Violation]:
-    """Yield false spines of the flows of a task."""
-    if len(stated) != len(true):
-        yield Violation(
-            where, counted(len(stated), "spine"), f"it has {counted(len(true), 'flow')}"
-        )
-    for spine, own in zip(stated, true, strict=False):
-        if not 0 <= spine < spines:
-            yield Violation(where, f"spine {spine}", f"there are 0 to {spines - 1}")
-        elif own not in (None, spine):
-            yield Violation(where, f"spine {spine}", f"it is {own}")
+        elif given is not None and [*map(list, stated)] != given:
+            yield Violation(f"paths.{name}", "its spines", "the scenario states others")
+        elif sorted((task, n) for task, n, _ in flows) != [
+            (task, n) for task, its in enumerate(stated) for n in range(len(its))
+        ] or len(stated) != len(places[name]):
+            sent = counted(len(flows), "flow")
+            text = f"{counted(sum(map(len, stated)), 'spine')} of {counted(len(stated), 'task')}"
+            wanted = f"{counted(len(places[name]), 'task')} with {sent} over spines"
+            yield Violation(f"paths.{name}", text, f"it has {wanted}, each with a spine")
+        else:
+            is_free = routing == "chosen" and (name in chosen or given is not None)
+            for task, number, ends in flows:
+                spine, where = stated[task][number], f"paths.{name}[{task}]"
+                key = f"{cluster.get('hash_seed', 0)}/{name}/{ends}/{number}"
+                own = int(sha256(key.encode()).hexdigest()[:16], 16) % tree.spines
+                if not 0 <= spine < tree.spines:
+                    yield Violation(where, f"spine {spine}", f"there are 0 to {tree.spines - 1}")
+                elif spine != own and not is_free:
+                    yield Violation(where, f"spine {spine}", f"it is {own}")
 
 
 def _flows(
-    tree: Tree,
-    cluster: Document,
-    job: Document,
-    nodes: Sequence[str],
-    used: Counter[str],
-    *,
-    is_free: bool,
-) -> list[list[int | None]]:
-    """Return of each task the spines that its flows have to cross, None for any."""
-    flows: list[list[int | None]] = [[] for _ in nodes]
+    tree: Tree, job: Document, nodes: Sequence[str], used: Counter[str]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the flows that cross spines: task, number of the interface, and both tasks as text."""
     rails = tree.rails_of(nodes, job["each"]["gpus"], used)
-    if len(set(nodes)) == 1 or job["algorithm"] == "all-to-all":
-        return flows
-    given: Any = job.get("paths")
-    for sender in tree.senders(nodes, rails, job["algorithm"]):
-        if tree.is_by_spine(sender):
+    if len(set(nodes)) > 1 and job["algorithm"] != "all-to-all":
+        for sender in tree.senders(nodes, rails, job["algorithm"]):
             ends = f"{min(sender.task, sender.to)}/{max(sender.task, sender.to)}"
-            key = f"{cluster.get('hash_seed', 0)}/{job['name']}/{ends}"
-            flows[sender.task] = [
-                _hash(f"{key}/{number}", tree.spines) if not is_free else None
-                for number in range(len(sender.rails))
-            ]
-            if given is not None:
-                flows[sender.task] = [*given[sender.task]]
-    return flows
-
-
-def _hash(text: str, spines: int) -> int:
-    digest = sha256(text.encode("utf-8")).hexdigest()
-    return int(digest[:16], 16) % spines
+            for number in range(len(sender.rails) if tree.is_by_spine(sender) else 0):
+                yield sender.task, number, ends
