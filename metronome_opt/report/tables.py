@@ -17,6 +17,7 @@ from metronome_opt.errors import counted, first_few
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.records import FrozenDict
+from metronome_opt.scenario.flows import Paths
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times
@@ -182,6 +183,7 @@ def jobs_table(
                 ),
                 *(format_number(by[job.name]) for by in elsewhere.values()),
                 *([where.get(job.name, "-")] if where else []),
+                *([] if schedule.paths is None else [_spines(schedule.paths.get(job.name, ()))]),
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
@@ -192,11 +194,17 @@ def jobs_table(
         *("job", "weight", "period\n(ms)", "best\n(ms)", "alone\n(ms)", "unshifted\n(ms)"),
         *("expected\n(ms)", "change", *(f"{each}\n(ms)" for each in elsewhere)),
         *(["where"] if where else []),
+        *([] if schedule.paths is None else ["spines"]),
         *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
         *([] if schedule.classes is None else ["traffic\nclass"]),
     )
-    return plain_table(headings, rows, left=("where", "pattern"))
+    return plain_table(headings, rows, left=("where", "spines", "pattern"))
+
+
+def _spines(paths: Paths) -> str:
+    """Return the spines that flows take, in the order of the tasks that send them."""
+    return ", ".join(str(spine) for its in paths for spine in its) or "-"
 
 
 def jobs_legend(instance: Instance, schedule: Schedule) -> str:
