@@ -82,6 +82,7 @@ def fit(
             cushion_slots=cushion_slots,
             gated={name: name in known for name in instance.unshifted} if fits else None,
             places=problem.places,
+            paths=problem.paths or None,
             waiting=problem.waiting,
             refutations=refutations,
             left_out_bound=bound,

@@ -54,11 +54,12 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
             "name a schedule, or a folder that metronome pareto wrote"
         )
     for point in points[1:]:
-        if point.schedule.places != points[0].schedule.places:
-            raise InputError(
-                f"{point.path}: has other places than {points[0].path.name}; a page shows one "
-                "placement, name one of the schedules"
-            )
+        for field in ("places", "paths"):
+            if getattr(point.schedule, field) != getattr(points[0].schedule, field):
+                raise InputError(
+                    f"{point.path}: has other {field} than {points[0].path.name}; a page shows one "
+                    "placement, name one of the schedules"
+                )
         if point.schedule.instance != points[0].schedule.instance:
             raise InputError(
                 f"{point.path}: is of instance {quote(point.schedule.instance)}, but "
