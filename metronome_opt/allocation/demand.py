@@ -71,9 +71,9 @@ class Demand:
         """How long it is expected to run."""
         return UNKNOWN_MS if self.length_ms is None else self.length_ms
 
-    def loss(self, placement: Placement) -> float:
+    def loss(self, transport: Transport) -> float:
         """Return by what share its iteration at a place is longer than the best one."""
-        return self.traffic(placement.transport).alone_ms / self.best_ms - 1
+        return self.traffic(transport).alone_ms / self.best_ms - 1
 
     def fits(self, placement: Placement) -> bool:
         """Return whether its iteration at a place is not too long, and its links carry it."""

@@ -271,8 +271,8 @@ class JointModel:
                     at = np.ix_(rows, columns)
                     mine[at] = np.maximum(mine[at], slower[0])
                     theirs[at] = np.maximum(theirs[at], slower[1])
-        mine *= 1 + np.array([[one.loss(placement)] for placement in here])
-        theirs *= 1 + np.array([other.loss(placement) for placement in there])
+        mine *= 1 + np.array([[one.loss(placement.transport)] for placement in here])
+        theirs *= 1 + np.array([other.loss(placement.transport) for placement in there])
         together = min(one.expected_ms, other.expected_ms)
         return np.asarray(together * (one.cost_weight * mine + other.cost_weight * theirs))
 
@@ -351,7 +351,9 @@ def _with_paths(room: Room, job: Demand, placement: Placement) -> Iterator[Place
     from metronome_opt.allocation.paths import list_paths  # few clusters need it
 
     for paths in list_paths(placement.paths, room.cluster.spines):
-        yield room.placement(placement.nodes, job, paths)
+        each = room.by_paths(placement.nodes, job, paths)
+        if job.fits(each):
+            yield each
 
 
 def _rotations(room: Room, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:

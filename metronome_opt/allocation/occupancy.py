@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -19,7 +19,7 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.places import Room, distance
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.flows import Paths, Placement
 
 CANDIDATES = 24
 """Placements of a job that are priced."""
@@ -45,7 +45,7 @@ class Placed:
     @cached_property
     def loss(self) -> float:
         """The share by which that is longer than its best one."""
-        return self.job.loss(self.placement)
+        return self.job.loss(self.placement.transport)
 
 
 class Start(NamedTuple):
@@ -140,6 +140,12 @@ class Occupancy:
         from metronome_opt.allocation.paths import choose_paths  # few clusters need it
 
         return choose_paths(self, job, placement, draw)
+
+    def at_nodes(self, job: Demand, nodes: Sequence[str], paths: Paths | None = None) -> Placement:
+        """Return the placement of a job on nodes by some paths, or by chosen ones if None."""
+        if paths is None:
+            paths = self.routed(job, self.room.by_paths(nodes, job)).paths
+        return self.room.placement(nodes, job, paths)
 
     def rerouted(self, names: Iterable[str]) -> dict[str, Placement]:
         """Take other paths for the flows of jobs, one after the other, where they cost less.
@@ -247,22 +253,21 @@ class Occupancy:
             mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
         return mine, theirs
 
-    def price_on(self, link: str, job: Demand, placement: Placement) -> tuple[float, float]:
-        """Return what a job and those on a link cost each other there, and how full it is."""
-        one, capacity = Placed(job, placement), self.room.cluster.capacities[link]
-        cost = load = 0.0
+    def price_on(self, link: str, job: Demand, pattern: Pattern, flows: int) -> tuple[float, float]:
+        """Return what a job of so many flows and those on a link cost each other, and the load."""
+        capacity, cost, load = self.room.cluster.capacities[link], 0.0, 0.0
         for name in self._users.get(link, ()):
             other = self.placed[name]
-            flows = other.placement.links[link]
+            its_flows = other.placement.links[link]
             mine, theirs = self.meetings.slowdowns(
-                (one.pattern, 1, job.cost_weight),
-                (other.pattern, flows, other.job.cost_weight),
+                (pattern, flows, job.cost_weight),
+                (other.pattern, its_flows, other.job.cost_weight),
                 capacity,
             )
             together = min(job.expected_ms, other.job.expected_ms)
             cost += together * (job.cost_weight * mine + other.job.cost_weight * theirs)
             sent = float(sum(other.pattern.volume)) / other.pattern.alone_ms
-            load += flows * sent / capacity
+            load += its_flows * sent / capacity
         return cost, load
 
     def _cross(self, each: Placed) -> None:

@@ -1,15 +1,18 @@
 """Paths of the flows of a job through spines: the widest remaining in time, one after the other.
 
-A flow goes by the spine on whose two links it meets least of its own job, then costs least by pairs
-of jobs, as `meetings` has them from simulations over time, then finds most bandwidth free in the
-mean. Two rounds, since later flows of the job are not known in the first.
+A flow goes by the spine on whose two links it costs least: by what the links, with the other flows
+of its job, leave of its rate, and by pairs of jobs, as `meetings` has them from simulations over
+time. Of equals it takes the one with most bandwidth free in the mean. Two rounds, since later flows
+of the job are not known in the first.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -40,25 +43,31 @@ def choose_paths(
     spines = range(occupancy.room.cluster.spines)
     flows = [(task, n) for task, its in enumerate(placement.paths) for n in range(len(its))]
     chosen = {flow: number % len(spines) for number, flow in enumerate(flows)}
-    base = _with_paths(occupancy, job, placement, chosen)
-    links = _links_of(occupancy, job, placement, chosen)
-    own = Counter(link for flow in flows for link in links[flow][chosen[flow]])
-    prices: dict[str, tuple[float, float]] = {}
+    links, fastest = _links_of(occupancy, job, placement, flows)
+    transport, capacities = placement.transport, occupancy.room.cluster.capacities
+    parts = {flow: transport.flows // len(placement.paths[flow[0]]) for flow in flows}
+    own: Counter[str] = Counter()
+    for flow in flows:
+        own.update(dict.fromkeys(links[flow][chosen[flow]], parts[flow]))
 
-    def key(flow: Flow, spine: int) -> tuple[float, float, float, int]:
-        crossed = links[flow][spine]
-        for link in crossed:
-            if link not in prices:
-                prices[link] = occupancy.price_on(link, job, base)
-        cost, load = (sum(prices[link][at] for link in crossed) for at in range(2))
-        return sum(own[link] for link in crossed), cost, load, spine
+    def key(flow: Flow, spine: int) -> tuple[float, float, int]:
+        counts = {link: own[link] + parts[flow] for link in links[flow][spine]}
+        shares = (Fraction(capacities[link], count) for link, count in counts.items())
+        at = transport._replace(rate=min([fastest, *shares]))
+        if at.rate < 1:
+            return math.inf, math.inf, spine
+        cost, load = job.cost_weight * job.expected_ms * job.loss(at), 0.0
+        for link, count in counts.items():
+            price, full = occupancy.price_on(link, job, job.traffic(at), count)
+            cost, load = cost + price, load + full
+        return cost, load, spine
 
     for _ in range(_ROUNDS):
         for flow in flows:
-            own.subtract(links[flow][chosen[flow]])
+            own.subtract(dict.fromkeys(links[flow][chosen[flow]], parts[flow]))
             offered = [s for s in spines if draw is None or draw.random() >= _BLINK] or [*spines]
             *_, chosen[flow] = min(key(flow, spine) for spine in offered)
-            own.update(links[flow][chosen[flow]])
+            own.update(dict.fromkeys(links[flow][chosen[flow]], parts[flow]))
     return _with_paths(occupancy, job, placement, chosen)
 
 
@@ -83,18 +92,20 @@ def _with_paths(
     paths = tuple(
         tuple(chosen[task, n] for n in range(len(its))) for task, its in enumerate(placement.paths)
     )
-    return occupancy.room.placement(placement.nodes, job, paths)
+    return occupancy.room.by_paths(placement.nodes, job, paths)
 
 
 def _links_of(
-    occupancy: Occupancy, job: Demand, placement: Placement, flows: Mapping[Flow, int]
-) -> Mapping[Flow, Sequence[tuple[str, ...]]]:
-    """Return the links between racks that each flow crosses by each spine."""
-    links: dict[Flow, list[tuple[str, ...]]] = {flow: [] for flow in flows}
-    own = {rail for node in {*placement.nodes} for rail in occupancy.room.cluster.hosts[node].rails}
-    for spine in range(occupancy.room.cluster.spines):
+    occupancy: Occupancy, job: Demand, placement: Placement, flows: Sequence[Flow]
+) -> tuple[Mapping[Flow, Sequence[Sequence[str]]], Fraction]:
+    """Return the links between racks that flows cross by each spine, and the most that rails do."""
+    cluster = occupancy.room.cluster
+    rails = {rail for node in {*placement.nodes} for rail in cluster.hosts[node].rails}
+    links: dict[Flow, list[Sequence[str]]] = {flow: [] for flow in flows}
+    for spine in range(cluster.spines):
         there = _with_paths(occupancy, job, placement, dict.fromkeys(flows, spine))
         for task, number in flows:
-            between = dict.fromkeys(link for link in there.routes[task] if link not in own)
+            between = dict.fromkeys(link for link in there.routes[task] if link not in rails)
             links[task, number].append(tuple(between))
-    return links
+    counts = {link: n for link, n in placement.links.items() if link in rails}
+    return links, min(Fraction(cluster.capacities[link], n) for link, n in counts.items())

@@ -145,7 +145,7 @@ class Room:
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
-        placement = self._placement(nodes, job, paths)
+        placement = self.by_paths(nodes, job, paths)
         link = placement.limit
         if not placement.rate and link is not None:
             raise InputError(
@@ -154,9 +154,8 @@ class Room:
             )
         return placement
 
-    def _placement(
-        self, nodes: Sequence[str], job: Demand, paths: Paths | None = None
-    ) -> Placement:
+    def by_paths(self, nodes: Sequence[str], job: Demand, paths: Paths | None = None) -> Placement:
+        """Return the same, whatever its links carry."""
         rails, each = None, job.each.gpus
         if self._has_rails:
             used = {node: self._index[node] for node in nodes}
@@ -273,10 +272,16 @@ class Room:
 
             if not is_tolerated(self.cluster, nodes, most):
                 return None
-        placement = self._placement(nodes, job)
-        if placement.racks > (job.most_racks or placement.racks) or not job.fits(placement):
+        placement = self.by_paths(nodes, job)
+        if placement.racks > (job.most_racks or placement.racks):
             return None
-        return placement
+        choices = [placement]
+        if placement.paths and self.cluster.routing == "chosen":  # a link by its hash may be down
+            choices += (
+                self.by_paths(nodes, job, tuple((spine,) * len(its) for its in placement.paths))
+                for spine in range(self.cluster.spines)
+            )
+        return next((each for each in choices if job.fits(each)), None)
 
 
 def distance(placement: Placement) -> tuple[int, ...]:

@@ -235,9 +235,7 @@ class Search:
                             f"{counted(count, 'task')} there; move a job elsewhere"
                         )
                 demand = self.jobs[job.name]
-                placement = occupancy.room.placement(job.nodes, demand, job.paths)
-                if job.paths is None:
-                    placement = occupancy.routed(demand, placement)
+                placement = occupancy.at_nodes(demand, job.nodes, job.paths)
                 occupancy.add(Placed(demand, placement))
             elif empty.tasks(job.each).sum() < job.workers:
                 raise InputError(

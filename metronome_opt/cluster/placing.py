@@ -179,7 +179,7 @@ def place_job(
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
     best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).alone_ms
-    claim = claim_at(state, gang, placement, mine - job.loss(placement), now_s)
+    claim = claim_at(state, gang, placement, mine - job.loss(placement.transport), now_s)
     claim = in_class(state, claim, placement)
     expected_ms = best_ms * (1 + mine)
     if claim.gated:

@@ -21,7 +21,7 @@ from metronome_opt.scenario.network import ANY_COST
 from metronome_opt.scenario.spec import ClusterSpec
 from metronome_opt.schedule import Schedule
 
-_TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network"}
+_TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
 
 
 def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
@@ -44,7 +44,11 @@ def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenari
     """Read the same with jobs moved as `decide_moves` decides, and return the moves."""
     with Store(folder) as store:
         moves = decide_moves(store.state, cost_s, now_s)
-        there = moved(store.state, {move.job: move.after.nodes for move in moves})
+        there = moved(
+            store.state,
+            {move.job: move.after.nodes for move in moves},
+            {move.job: move.after.paths for move in moves},
+        )
     with naming(folder):
         return scenario_of(there), moves
 
@@ -142,7 +146,6 @@ def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
         "allreduce": None if gang.allreduce == usual else gang.allreduce,
         "iterations": gang.iterations,
         "jitter": gang.jitter,
-        "paths": claim.paths or None,
         "max_network_cost": cost if cost < ANY_COST else None,
     }
     return document | {name: value for name, value in optional.items() if value is not None}

@@ -19,7 +19,7 @@ from metronome_opt.cluster.gang import (
     Revised,
     Unreserved,
 )
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
 from metronome_opt.scenario.flows import Placement
@@ -100,7 +100,10 @@ class ClusterState:
         """Return the flows of a claim on links."""
         gang = claim.gang
         paths = self.cluster.steer(claim.job, claim.paths)
-        return self.cluster.placement(claim.nodes, gang.allreduce, each=gang.each.gpus, paths=paths)
+        with naming(claim.job):
+            return self.cluster.placement(
+                claim.nodes, gang.allreduce, each=gang.each.gpus, paths=paths
+            )
 
     def flows(self, job: str) -> Mapping[str, int]:
         """Return how many tasks of a job in force cross each link."""
@@ -296,6 +299,8 @@ class ClusterState:
                 raise InputError(f"{claim.job}: nodes[{index}]: there is no node {quote(node)}")
         if len(claim.nodes) != claim.gang.tasks:
             raise InputError(f"{claim.job}: {len(claim.nodes)} nodes for {claim.gang.tasks} tasks")
+        if claim.paths:
+            self.placement(claim)
         _check_size(claim.job, claim.gang.peak)
         if claim.traffic_class >= self.cluster.traffic_classes:
             highest = self.cluster.traffic_classes - 1

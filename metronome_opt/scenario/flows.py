@@ -161,6 +161,8 @@ def place(
             spines = spines_of(cluster, len(nodes), senders, paths)
         parts, routes = _from_senders(cluster, nodes, senders, spines)
         transport = transport._replace(flows=parts)
+    if isinstance(paths, tuple) and any(paths) and not spines:
+        raise InputError("paths: no flow of it has one of its own; leave them out")
     counts = Counter(link for links in routes for link in links)
     flows = {link: counts[link] for link in sorted(counts, key=cluster.order.__getitem__)}
     shares = [(Fraction(cluster.capacities[link], n), link) for link, n in flows.items()]

@@ -31,12 +31,12 @@ def both_directions(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, A
                 f"{len(rack.ups)} of them, and other racks have {counts[0]}; give each rack one "
                 "to each spine",
             )
-        if counts[0] == 1 and rack.uplinks:
-            rack = rack.model_copy(update={"uplink": rack.uplinks[0], "uplinks": None})
+        if counts[0] == 1:
+            rack = rack.model_copy(update={"uplink": next(iter(rack.ups), None), "uplinks": None})
         elif rack.within is not None:
             fault = "several uplinks are for two tiers; leave it out"
             refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}")
-        elif rack.ups and rack.downlinks is None and known.keys() >= {*rack.ups}:
+        elif rack.downlinks is None and {*rack.ups} <= known.keys() and rack.ups:
             downs = [known[up].model_copy(update={"name": f"{up}-down"}) for up in rack.ups]
             added += (link for link in downs if link.name not in known)
             rack = rack.model_copy(update={"downlinks": tuple(link.name for link in downs)})
@@ -46,6 +46,8 @@ def both_directions(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, A
 
 def spines_of(cluster: Cluster, tasks: int, senders: Sequence[Sender], paths: Paths | str) -> Paths:
     """Return the spines of flows between racks that have several, as `flows.place` takes paths."""
+    if isinstance(paths, tuple) and len(paths) != tasks:
+        raise InputError(f"paths: of {counted(len(paths), 'task')}, and there are {tasks}")
     rails, ends = [0] * tasks, [(0, 0)] * tasks
     for each in senders:
         if each.is_between(cluster):

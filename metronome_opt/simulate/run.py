@@ -183,8 +183,9 @@ class _Simulation:
         self._queue = [index for index in self._queue if index not in came]
         if not came and not left:
             return
-        changed = [*came, *self._reroute(came, left)]
-        orders = {order.index: order for order in self._policy.plan(self._state, changed, left)}
+        before = self._reroute(came, left)
+        changed, gone = [*came, *before], [*left, *before.values()]
+        orders = {order.index: order for order in self._policy.plan(self._state, changed, gone)}
         for index in came:
             self._enter(index, orders.get(index, Order(index, None, self._engine.now)))
         for index, order in orders.items():
@@ -193,22 +194,21 @@ class _Simulation:
         if self._move_cost_ms is not None and not self._queue:  # else the room is spoken for
             self._move(self._move_cost_ms)
 
-    def _reroute(self, came: Collection[int], left: Sequence[Running]) -> list[int]:
-        """Let flows take other paths where the policy says so; return their jobs that run."""
+    def _reroute(self, came: Collection[int], left: Sequence[Running]) -> dict[int, Running]:
+        """Let flows take other paths where the policy says so; return what jobs that ran had."""
         placed = [*left, *(self._state.running[index] for index in came)]
         links = {link for each in placed for link in each.placement.links}
-        indices, rerouted = {job.name: job.index for job in self._jobs}, []
+        indices, before = {job.name: job.index for job in self._jobs}, dict[int, Running]()
         for name, placement in self._policy.reroutes(self._state, links).items():
             index = indices[name]
             if index in came:  # it has not begun
                 self._state.remove(index)
             else:
-                self._free(index)
-                rerouted.append(index)
+                before[index] = self._free(index)
             self._state.add(Running(self._jobs[index], placement))
             if index not in came:
                 self._engine.reroute(index, placement.links, self._settle(index))
-        return rerouted
+        return before
 
     def _move(self, cost_ms: float) -> None:
         """Move running jobs where the policy says so, and plan again around them."""
@@ -236,9 +236,7 @@ class _Simulation:
         waiting = [self._jobs[index] for index in sorted(self._queue, key=self._urgency)]
         for job in waiting:
             if job.work.nodes is not None and self._room.holds(job.work.nodes, job.work.each):
-                placement = self._room.placement(job.work.nodes, job.demand, job.work.paths)
-                if job.work.paths is None:
-                    placement = self._policy.routed(job, placement, self._state)
+                placement = self._policy.at_nodes(job, job.work.nodes, self._state)
                 if self._policy.admits(job, placement, self._state):
                     yield job, placement
         free = [job for job in waiting if job.work.nodes is None]

@@ -205,8 +205,12 @@ class Tree:
             if self.is_by_spine(each):
                 crossed = paths[each.task] if paths else range(self.spines)
                 for spine in crossed:
-                    ends = [self.to_spines[each.left[0]][spine][0]] if each.left else []
-                    ends += [self.to_spines[each.entered[0]][spine][1]] if each.entered else []
+                    ends = [
+                        self.to_spines[rack][spine][end]
+                        for end, racks in enumerate((each.left, each.entered))
+                        for rack in racks
+                        if rack in self.to_spines
+                    ]
                     flows.update(dict.fromkeys(ends, parts // len(crossed)))
         return flows, parts
 

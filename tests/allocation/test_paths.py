@@ -113,3 +113,26 @@ def test_paths_are_nearly_those_of_enumeration() -> None:
     for seed in range(12):
         reached, least = compare(draw_fabric(seed))
         assert reached <= 1.02 * least
+
+
+def test_a_flow_avoids_a_spine_that_leaves_it_too_little() -> None:
+    """One direction of a link to the first spine is nearly taken by others; no job is there yet."""
+    for taken in ("80%", "1199 Mbit/s"):
+        background = {"rack-0-uplink-0": taken}
+        made = scene(fabric(background=background), ring("a", (0, 2)))
+        for solver in SOLVERS:
+            schedule = allocate(made, solver).schedule
+            assert (schedule.paths or {})["a"][0] == (1,)
+            assert schedule.objectives["slowdown"] == 1 or solver == "greedy"
+
+
+def test_flows_of_a_job_share_a_spine_that_carries_them() -> None:
+    """Two slow flows of a job fit beside one another, and not beside a fast one of another job."""
+    slow = {**ring("a", (0, 1, 3, 4), burst_ms=200, allreduce="tasks"), "rate_mbps": 300}
+    made = scene(fabric(each=3), slow, ring("b", (2, 5), burst_ms=200))
+    schedule = allocate(made).schedule
+    paths = schedule.paths or {}
+    assert {spine for its in paths["a"] for spine in its}.isdisjoint(
+        {spine for its in paths["b"] for spine in its}
+    )
+    assert schedule.objectives["slowdown"] == 1

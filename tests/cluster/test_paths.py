@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from metronome_opt import solve
 from metronome_opt.cluster.gang import Gang, Reservation
 from metronome_opt.cluster.moves import moved, reroute
 from metronome_opt.cluster.placing import Place, place_job
-from metronome_opt.cluster.scenario import scenario_of
+from metronome_opt.cluster.scenario import scenario_of, take_over
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
 from metronome_opt.kubernetes.manifests import build_manifests
@@ -115,11 +119,11 @@ def test_a_claim_without_chosen_paths_names_none() -> None:
     assert PATH not in pod_annotations(slots, "b-0")
 
 
-def test_a_state_is_a_scenario_with_its_paths() -> None:
+def test_paths_of_a_state_may_be_chosen_anew() -> None:
     state = spines()
     state.reserve(across("a", 1, 0))
     made = scenario_of(state)
-    assert made.jobs[0].paths == ((1,), (0,))
+    assert (made.jobs[0].paths, made.cluster.routing) == (None, "chosen")
     assert made.cluster.spines == 2
 
 
@@ -143,6 +147,36 @@ def test_capacities_are_read_back_as_they_were_written() -> None:
         }
         for rack in ("r0", "r1")
     ]
+
+
+def test_flows_leave_a_spine_that_is_down() -> None:
+    state = spines()
+    state.reserve(across("a", 0, 0))
+    state.set_capacity("r0-a", 0)
+    assert reroute(state, 0.0)
+    assert state.claims["a"].paths[0] == (1,)
+    place = place_job(state, gang("b"))
+    assert isinstance(place, Place)
+    assert place.claim.paths[0] == (1,)
+
+
+@pytest.mark.parametrize("paths", [((0,),), ((0,), (5,)), ((0,), (0, 1))])
+def test_false_paths_of_a_claim_are_refused(paths: tuple[tuple[int, ...], ...]) -> None:
+    with pytest.raises(InputError, match=r"a.*paths"):
+        spines().reserve(across("a").model_copy(update={"paths": paths}))
+
+
+def test_paths_that_are_solved_come_into_force() -> None:
+    state = spines()
+    for name in "ab":
+        state.reserve(across(name, 0, 0))
+    schedule = solve(scenario_of(state)).schedule
+    assert take_over(state, schedule)
+    one, other = (state.claims[name].paths for name in "ab")
+    assert {one[0], other[0]} == {(0,), (1,)}
+    false = schedule.model_copy(update={"paths": {"a": ((0,),)}})
+    with pytest.raises(InputError, match=r"a.*paths"):
+        take_over(state, false)
 
 
 def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:

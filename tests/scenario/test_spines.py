@@ -310,3 +310,18 @@ def test_all_to_alls_cross_all_spines_evenly() -> None:
     between = {links[link] for link in links if link.startswith("rack")}
     assert between == {Fraction(2 * 2 * links["node-00"], 3 * 2)}
     assert check_traffic(made, problem) == ()
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "spray", "chosen"])
+def test_a_rack_without_limit_stands_beside_others(routing: str) -> None:
+    racks = [{"name": "r0"}, {"name": "r1", "uplinks": ["r1-a", "r1-b"]}]
+    links = [link for link in listed()["links"] if not link["name"].startswith("r0")]
+    cluster = listed(racks=racks, links=links, routing=routing)
+    made = scene(cluster, {**ring("a", (0, 2)), "nodes": ["n0", "n2"]})
+    assert check_traffic(made, build_scenario(made)) == ()
+
+
+def test_paths_of_a_job_that_has_none_are_refused() -> None:
+    for nodes in ((0, 1), (0, 0)):
+        with pytest.raises(InputError, match="paths"):
+            build_scenario(scene(fabric(gpus=2), ring("a", nodes, paths=[[0], [1]])))

@@ -39,6 +39,7 @@ from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.scenario.flows import Placement
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.live import LiveCluster
@@ -104,7 +105,7 @@ class Controller:
         self._arrivals = arrivals_of(state)
         self._refused: dict[str, tuple[tuple[Gang, int, bytes], float]] = {}
         # By job: where it goes, and until when its pods have to be there again.
-        self._moving: dict[str, tuple[tuple[str, ...], float]] = {}
+        self._moving: dict[str, tuple[Placement, float]] = {}
         self._moves_from = -math.inf
         self._routed = -1  # events of the state when flows last had a choice of paths
         self.by_choice: set[str] = set()
@@ -134,8 +135,8 @@ class Controller:
         self._nodes.count_others(pods, nodes)
         # By priority, then by age; no gang is preempted.
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
-        for job, (places, _) in self._moving.items():
-            for place in places:  # no other job is placed there meanwhile
+        for job, (there, _) in self._moving.items():
+            for place in there.nodes:  # no other job is placed there meanwhile
                 each = self.state.claims[job].gang.each
                 self.state.others[self.state.node_index(place)] += each.vector
         self._place(waiting)
@@ -308,7 +309,7 @@ class Controller:
             return
         self._moves_from = self._clock() + _MOVES_S
         for move in decide_moves(self.state, costs_s, self._unix_clock())[:1]:
-            self._moving[move.job] = move.after.nodes, self._clock() + self._patience_s
+            self._moving[move.job] = move.after, self._clock() + self._patience_s
             where = ", ".join(dict.fromkeys(move.after.nodes))
             gain = f"saves {move.saves_ms / 1000:.0f} s, costs {costs_s[move.job]:g} s"
             restart = partial(self._restart, reason=f"moves to {where}: {gain}")
@@ -325,8 +326,9 @@ class Controller:
                 if not pod.leaving:  # this was interrupted
                     self._cluster.delete(pod)
             return
-        nodes, _ = self._moving.pop(members.job)
-        claim = moved(self.state, {members.job: nodes}).claims[members.job]
+        after, _ = self._moving.pop(members.job)
+        nodes, paths = {members.job: after.nodes}, {members.job: after.paths}
+        claim = moved(self.state, nodes, paths).claims[members.job]
         self.state.revise([claim])  # if that is refused it waits for any place
         self._apply(claim, members)
 

@@ -5,7 +5,7 @@ those of other packages in the entry points of the group ``metronome_opt.policie
 names a `Registration`. Command line, studies, campaigns and figures know them all by name.
 
 Keyword-only parameters of the factory are options, which follow the name:
-``metronome:slots=no:waits=no``.
+``metronome:slots=no:waits=no``. All have one more, ``routing``, as of a `Cluster`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from pydantic import TypeAdapter, ValidationError
 from metronome_opt.errors import InputError, naming, quote
 from metronome_opt.plugins import guarded, load_plugin, plugins
 from metronome_opt.records import explain
+from metronome_opt.scenario.network import Routing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from metronome_opt.simulate.policies.plain import Default
 
+_ROUTING = "routing"
 _ENTRY_POINTS = "metronome_opt.policies"
 
 
@@ -114,8 +116,10 @@ def find_policy(text: str, seed: int) -> Default:
     """Return a policy by name and options; an `InputError` lists those that are known."""
     with naming("policy"):
         make, options = _factory(text)
+    routing = options.pop(_ROUTING, None)
     with guarded(f"policy {text}", foreign=is_plugin(text)):
         policy: Default = make(seed, **options)
+    policy.routing = routing or policy.routing
     return policy
 
 
@@ -138,17 +142,18 @@ def _factory(text: str) -> tuple[Callable[..., Default], dict[str, Any]]:
         module, _, attribute = make.partition(":")
         make = getattr(import_module(module), attribute)
     parameters = signature(make, eval_str=True).parameters.values() if stated else ()
-    known = {each.name: each for each in parameters if each.kind is each.KEYWORD_ONLY}
+    known = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    known[_ROUTING] = Routing
     options = {}
     for each in stated:
         option, _, value = each.partition("=")
         if option not in known:
             raise InputError(
                 f"{quote(text)}: {quote(option)} is no option of {name}; "
-                f"choose from {', '.join(known) or 'none'}"
+                f"choose from {', '.join(known)}"
             )
         try:
-            options[option] = TypeAdapter(known[option].annotation).validate_python(value)
+            options[option] = TypeAdapter(known[option]).validate_python(value)
         except ValidationError as error:
             fault = explain(error).removeprefix("document: ")
             raise InputError(f"{quote(text)}: {option}: {fault}") from None

@@ -22,7 +22,6 @@ from metronome_opt.engine.runner import Lateness, Pattern, Slot
 from metronome_opt.instance import Instance, Sharing
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.network import Routing
 from metronome_opt.simulate.policies.network import GROWTH
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.policies.rotation import best_shift, group_instance
@@ -47,8 +46,6 @@ class Metronome(Default):
 
     Parameters
     ----------
-    routing
-        As of `Default`.
     places
         Whether places are chosen; otherwise jobs are on the nearest nodes.
     waits
@@ -73,7 +70,6 @@ class Metronome(Default):
         self,
         seed: int,
         *,
-        routing: Routing | None = None,
         places: bool = True,
         waits: bool = True,
         slots: bool = True,
@@ -84,7 +80,7 @@ class Metronome(Default):
         objective: Literal["slowdown", "completion"] = "slowdown",
         max_loss: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["none"] = _MAX_LOSS,
     ) -> None:
-        super().__init__(seed, routing=routing)
+        super().__init__(seed)
         self._places, self._slots, self._network = places, slots, network
         self._lengths = lengths
         self.growth = GROWTH if mltcp else None
@@ -160,8 +156,8 @@ class Metronome(Default):
         """Gate or classify the jobs around those that came and left, where they gain by it."""
         if not self._slots:
             return []
-        gone = [index for index in came if not state.engine.is_gated(index)]
-        for index in [*gone, *(placed.job.index for placed in left)]:
+        gone = [placed.job.index for placed in left if placed.job.index not in state.running]
+        for index in [*gone, *(index for index in came if not state.engine.is_gated(index))]:
             self._windows.pop(index, None)
             self._classes.pop(index, None)
         return [

@@ -16,7 +16,6 @@ from pydantic import Field
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.runner import Pattern, Runner
-from metronome_opt.scenario.network import Routing
 from metronome_opt.simulate.policies.plain import Nearest
 from metronome_opt.simulate.state import Order, Running, SimState
 
@@ -38,8 +37,6 @@ class Mltcp(Nearest):
 
     Parameters
     ----------
-    routing
-        As of `Default`.
     slope, intercept
         Share of a burst, as `Growth` has it.
     """
@@ -48,11 +45,10 @@ class Mltcp(Nearest):
         self,
         seed: int,
         *,
-        routing: Routing | None = None,
         slope: Annotated[float, Field(ge=0, le=1000)] = GROWTH.slope,
         intercept: Annotated[float, Field(gt=0, le=1000)] = GROWTH.intercept,
     ) -> None:
-        super().__init__(seed, routing=routing)
+        super().__init__(seed)
         self.growth = Growth(slope, intercept)
 
 
@@ -71,18 +67,10 @@ class Crux(Nearest):
     ----------
     levels
         Traffic classes.
-    routing
-        As of `Default`.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        *,
-        routing: Routing | None = None,
-        levels: Annotated[int, Field(ge=1, le=1024)] = 8,
-    ) -> None:
-        super().__init__(seed, routing=routing)
+    def __init__(self, seed: int, *, levels: Annotated[int, Field(ge=1, le=1024)] = 8) -> None:
+        super().__init__(seed)
         self._levels = levels
 
     def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002

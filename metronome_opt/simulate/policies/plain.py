@@ -33,18 +33,16 @@ class Default:
         Whether its jobs share links.
     growth
         Growth of the shares of bursts; None if hosts share links as the conditions say.
-
-    Parameters
-    ----------
     routing
-        How flows find their spine, where there are several; as the cluster says if left out.
+        How flows find their spine, where there are several; None for as the cluster says.
     """
 
     contends = True
     growth: Growth | None = None
+    routing: Routing | None = None
 
-    def __init__(self, seed: int, *, routing: Routing | None = None) -> None:
-        self._seed, self.routing = seed, routing
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
         self._meetings: Meetings | None = None
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
@@ -68,11 +66,28 @@ class Default:
         is_chosen = state.room.cluster.routing == "chosen"
         return self.occupancy(state).routed(job.demand, placement) if is_chosen else placement
 
+    def candidates(self, job: TrainingJob, state: SimState, limit: int = 64) -> list[Placement]:
+        """Return placements of a job, with paths."""
+        found = state.room.candidates(job.demand, limit)
+        if state.room.cluster.routing == "chosen":
+            occupancy = self.occupancy(state)
+            found = [occupancy.routed(job.demand, placement) for placement in found]
+        return found
+
+    def at_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
+        """Return the placement of a job where the scenario says, with paths."""
+        if state.room.cluster.spines == 1:
+            return state.room.placement(nodes, job.demand)
+        return self.occupancy(state).at_nodes(job.demand, nodes, job.work.paths)
+
     def reroutes(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
-        """Return running jobs whose flows take other paths now that jobs on some links changed."""
-        if state.room.cluster.routing != "chosen":
+        """Return jobs whose flows take other paths now that jobs on some links changed."""
+        cluster = state.room.cluster
+        if cluster.routing != "chosen":
             return {}
-        there = {index: None for link in sorted(links) for index in state.users.get(link, ())}
+        between = [{*cluster.uplinks[rack], *cluster.downlinks[rack]} for rack in cluster.uplinks]
+        near = sorted(link for rack in between if rack & links for link in rack)
+        there = {index: None for link in near for index in state.users.get(link, ())}
         jobs = (state.running[index].job for index in there)
         free = [job.name for job in jobs if job.work.paths is None]
         return self.occupancy(state).rerouted(free)
@@ -132,7 +147,7 @@ class Balanced(Default):
             )
             return max([Fraction(1), *booked]), distance(placement)
 
-        return min(state.room.candidates(job.demand), key=cost, default=None)
+        return min(self.candidates(job, state), key=cost, default=None)
 
 
 class Ideal(Default):
@@ -150,7 +165,7 @@ class Exclusive(Default):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement of minimum network cost whose bandwidth is free."""
-        load, places = state.load(), state.room.candidates(job.demand)
+        load, places = state.load(), self.candidates(job, state)
         fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=distance, default=None)
 
@@ -187,7 +202,7 @@ class Cassini(Default):
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
-            state.room.candidates(job.demand, _CANDIDATES),
+            self.candidates(job, state, _CANDIDATES),
             key=lambda placement: (
                 *_incompatibility(job, placement, state),
                 distance(placement),
