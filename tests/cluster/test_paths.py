@@ -179,6 +179,19 @@ def test_paths_that_are_solved_come_into_force() -> None:
         take_over(state, false)
 
 
+def test_links_to_spines_without_a_rack_are_refused() -> None:
+    state = spines()
+    state.reserve(across("a", 1, 0))
+    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
+    capacities = [each for some in manifests.values() for each in some if each["kind"] == CAPACITY]
+    for each in capacities:
+        each["metadata"]["labels"] = {}
+    objects = Objects()
+    objects.add(("written", each) for each in capacities)
+    with pytest.raises(InputError, match="node 'n0': its links of scope Uplink are not those of"):
+        make_cluster(objects, Choices(gpus=1))
+
+
 def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
     """A ring of three leaves both racks once; its last pod in a rack does so."""
     bed = Bed(spines(gpus=4, mbps=6000))

@@ -190,13 +190,18 @@ def cluster_document(
         if uplink in links:
             raise InputError(DOUBLE.format(quote(uplink)))
     links |= tree.uplinks
-    racks: list[dict[str, Any]] = [dict(rack) for rack in tree.racks]
-    for name, machine in machines.items():
-        for rack in racks if any(machine.spines) else ():
-            if rack["name"] == tree.rack_of.get(name):
-                ups, downs = machine.spines
-                rack |= {"uplinks": [up for up, _ in ups], "downlinks": [down for down, _ in downs]}
-                links |= {**dict(ups), **dict(downs)}
+    racks: dict[str, dict[str, Any]] = {rack["name"]: dict(rack) for rack in tree.racks}
+    for name, (ups, downs) in ((name, each.spines) for name, each in machines.items()):
+        if ups or downs:
+            rack = racks.get(tree.rack_of.get(name, ""), {})
+            its = [up for up, _ in ups]
+            if rack.setdefault("uplinks", its) != its or not rack.get("name"):
+                raise InputError(
+                    f"node {quote(name)}: its links of scope Uplink are not those of a rack; label "
+                    "its zone, and let all nodes there name the same ones"
+                )
+            rack |= {"downlinks": [down for down, _ in downs]} if downs else {}
+            links |= {**dict(ups), **dict(downs)}
     nodes = []
     for name, machine in machines.items():
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
@@ -209,7 +214,7 @@ def cluster_document(
         "topology": "listed",
         "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
-        "racks": racks,
+        "racks": list(racks.values()),
         "gpu": _read_gpu(machines, choices.link_mbps),
         "background": {
             link: machine.source.annotations[_BACKGROUND].strip()
