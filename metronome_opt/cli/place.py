@@ -292,6 +292,7 @@ def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[s
         "traffic_class": claim.traffic_class,
         "offset": claim.offset,
         "offset_ms": claim.offset * slot_ms,
+        **({"paths": claim.paths} if claim.paths else {}),
         "stretch": claim.stretch,
         "period_ms": claim.period * slot_ms,
         "best_ms": round(decision.best_ms, 1),
@@ -307,7 +308,7 @@ def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[s
 
 def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> None:
     from metronome_opt.errors import counted
-    from metronome_opt.report.tables import on_nodes
+    from metronome_opt.report.tables import on_nodes, spines_text
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
@@ -325,6 +326,8 @@ def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> Non
         typer.echo("no slots: bursts begin when they are ready")
     if state.cluster.traffic_classes > 1:
         typer.echo(f"traffic class: {claim.traffic_class}")
+    if claim.paths:
+        typer.echo(f"spines: {spines_text(claim.paths)}")
     for name, before, after in decision.affected(state):
         shared = ", ".join(sorted(state.flows(name).keys() & decision.placement.links.keys()))
         typer.echo(

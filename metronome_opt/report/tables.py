@@ -183,7 +183,11 @@ def jobs_table(
                 ),
                 *(format_number(by[job.name]) for by in elsewhere.values()),
                 *([where.get(job.name, "-")] if where else []),
-                *([] if schedule.paths is None else [_spines(schedule.paths.get(job.name, ()))]),
+                *(
+                    []
+                    if schedule.paths is None
+                    else [spines_text(schedule.paths.get(job.name, ()))]
+                ),
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
@@ -202,7 +206,7 @@ def jobs_table(
     return plain_table(headings, rows, left=("where", "spines", "pattern"))
 
 
-def _spines(paths: Paths) -> str:
+def spines_text(paths: Paths) -> str:
     """Return the spines that flows take, in the order of the tasks that send them."""
     return ", ".join(str(spine) for its in paths for spine in its) or "-"
 
