@@ -165,7 +165,7 @@ def jobs_table(
     elsewhere
         Expected times by job on further networks, by network.
     """
-    where, patterns = where_jobs_run(placed), schedule.patterns
+    where, patterns, paths = where_jobs_run(placed), schedule.patterns, schedule.paths
     kept = instance.at_patterns(patterns)
     gated, periods = Plan.of(kept, schedule).periods, {job.name: job.period for job in kept.jobs}
     slot_ms = instance.slot_ms
@@ -183,11 +183,7 @@ def jobs_table(
                 ),
                 *(format_number(by[job.name]) for by in elsewhere.values()),
                 *([where.get(job.name, "-")] if where else []),
-                *(
-                    []
-                    if schedule.paths is None
-                    else [spines_text(schedule.paths.get(job.name, ()))]
-                ),
+                *([] if paths is None else [spines_text(paths.get(job.name, ()))]),
                 *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
@@ -198,7 +194,7 @@ def jobs_table(
         *("job", "weight", "period\n(ms)", "best\n(ms)", "alone\n(ms)", "unshifted\n(ms)"),
         *("expected\n(ms)", "change", *(f"{each}\n(ms)" for each in elsewhere)),
         *(["where"] if where else []),
-        *([] if schedule.paths is None else ["spines"]),
+        *([] if paths is None else ["spines"]),
         *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
         *([] if schedule.classes is None else ["traffic\nclass"]),
