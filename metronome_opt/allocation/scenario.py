@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from itertools import chain
+from itertools import chain, combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ _SEARCH = 0.5  # of the time, for places by prices
 _IMPROVING = 0.4  # of the rest, for those that are simulated
 _GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
 _SIMULATED = 300
+_REPATHED = 64  # paths that are compared with slots
 _FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 _NEAREST = "jobs without nodes are at the nearest places"
 _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
@@ -129,7 +130,10 @@ def allocate(
         best = search.improved(best, budget.fraction(_IMPROVING), seed)
         # Where slots fit, no job has to be preferred: priorities do, whatever the means.
         kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
-        best, comparison = search.gated([near, best, kept], options, budget.fraction(_GATING))
+        tried = [near, best, kept]
+        if search.has_paths:
+            tried += [choices[-1], *search.repathed(best, options, budget.fraction(_GATING))]
+        best, comparison = search.gated(tried, options, budget.fraction(_GATING))
     elif best == near:
         comparison = _NEAREST
     return search.problem(best, comparison)
@@ -201,10 +205,13 @@ class Search:
     @cached_property
     def pinned(self) -> Sequence[Demand]:
         """The jobs that name nodes between which paths are to be chosen."""
-        cluster = self.scenario.cluster
-        is_free = cluster.spines > 1 and cluster.routing == "chosen"
         named = [job for job in self.scenario.jobs if job.nodes is not None and job.paths is None]
-        return [self.jobs[job.name] for job in named] if is_free else []
+        return [self.jobs[job.name] for job in named] if self.has_paths else []
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether paths of flows can be chosen."""
+        return self.scenario.cluster.spines > 1 and self.scenario.cluster.routing == "chosen"
 
     @cached_property
     def fitting(self) -> Mapping[str, tuple[str, ...]]:
@@ -329,6 +336,37 @@ class Search:
             if is_better(found, values, MIN_GAIN):
                 best, values = tried, lowest(found, values)
         return places_of(best)
+
+    def repathed(
+        self, places: Places, options: SlotSearchOptions, budget: Budget
+    ) -> Iterator[Places]:
+        """Yield places where all flows of one job take another spine, or two jobs change theirs.
+
+        Each of them is better with slots of few candidates than the one before.
+        """
+        few, left = replace(options, max_events=1), _REPATHED
+        best, values = places, self.with_slots(places, few, budget)[0].values
+        stated = {job.name for job in self.scenario.jobs if job.paths is not None}
+        at = {
+            name: next(spine for its in spot.paths for spine in its)
+            for name, spot in places.items()
+            if any(spot.paths) and name not in stated
+        }
+        names, spines = list(at), range(self.scenario.cluster.spines)
+        alone = ({name: spine} for name, spine in product(names, spines))
+        in_turn = ({one: at[two], two: at[one]} for one, two in combinations(names, 2))
+        for change in chain(alone, in_turn):
+            tried = dict(best)
+            for job, spine in change.items():
+                paths = tuple((spine,) * len(its) for its in best[job].paths)
+                tried[job] = Spot(best[job].nodes, paths)
+            if tried != best and left and not budget.stopped:
+                left -= 1
+                found = self.with_slots(tried, few, budget)[0].values
+                if is_better(found, values, MIN_GAIN):
+                    best, values = tried, found
+                    at |= change
+                    yield best
 
     def with_most(self, choices: Sequence[Places]) -> list[Places]:
         """Return the distinct choices that leave out the least weight, or else the fewest jobs."""
