@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from random import Random
 from typing import NamedTuple
 
@@ -147,19 +148,34 @@ class Occupancy:
             paths = self.routed(job, self.room.by_paths(nodes, job)).paths
         return self.room.placement(nodes, job, paths)
 
-    def rerouted(self, names: Iterable[str]) -> dict[str, Placement]:
-        """Take other paths for the flows of jobs, one after the other, where they cost less.
+    def rerouted(self, names: Sequence[str]) -> dict[str, Placement]:
+        """Let flows of jobs take other paths where they cost less; return what changed, by job.
 
-        Return the placements that changed, by job.
+        One job after the other, then each with one that it meets.
         """
-        changed = {}
-        for name in names:
-            each = self.remove(name)
-            now = self.start(each.job, each.placement).cost
-            there = self.routed(each.job, each.placement) if now > 0 else each.placement
-            if self.start(each.job, there).cost < now * (1 - _SAVED):
-                changed[name] = there
-            self.add(Placed(each.job, changed.get(name, each.placement)))
+        changed: dict[str, Placement] = {}
+        pairs = (
+            (name, other)
+            for name in names
+            for other in self.pair_losses(self.placed[name])
+            if other in names
+        )
+        for group in chain(((name,) for name in names), pairs):
+            now = cost = 0.0
+            before, after = list[Placed](), list[Placed]()
+            for name in group:
+                before.append(self.remove(name))
+                now += self.start(before[-1].job, before[-1].placement).cost
+            for each in before:
+                after.append(Placed(each.job, self.routed(each.job, each.placement)))
+                cost += self.start(each.job, after[-1].placement).cost
+                self.add(after[-1])
+            if cost < now * (1 - _SAVED):
+                changed |= {each.job.name: each.placement for each in after}
+                continue
+            for each, other in zip(after, before, strict=True):
+                self.remove(each.job.name)
+                self.add(other)
         return changed
 
     def cheapest(

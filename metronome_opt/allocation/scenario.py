@@ -22,7 +22,7 @@ from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.places import Room
 from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, counted, naming
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
@@ -242,7 +242,8 @@ class Search:
                             f"{counted(count, 'task')} there; move a job elsewhere"
                         )
                 demand = self.jobs[job.name]
-                placement = occupancy.at_nodes(demand, job.nodes, job.paths)
+                with naming(f"jobs[{index}]"):
+                    placement = occupancy.at_nodes(demand, job.nodes, job.paths)
                 occupancy.add(Placed(demand, placement))
             elif empty.tasks(job.each).sum() < job.workers:
                 raise InputError(

@@ -71,6 +71,8 @@ def scenario_of(state: ClusterState) -> Scenario:
             **document["cluster"],
         }
     )
+    for job in document["jobs"]:
+        job.pop("paths", None)  # to change them costs nothing
     return Scenario.from_dict({**document, "cluster": spec})
 
 
@@ -146,6 +148,7 @@ def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
         "allreduce": None if gang.allreduce == usual else gang.allreduce,
         "iterations": gang.iterations,
         "jitter": gang.jitter,
+        "paths": claim.paths or None,
         "max_network_cost": cost if cost < ANY_COST else None,
     }
     return document | {name: value for name, value in optional.items() if value is not None}

@@ -17,7 +17,6 @@ from metronome_opt.plot import style
 from metronome_opt.plot.demand import Drawing, drawn_slots, jobs_of, prepare
 from metronome_opt.plot.picture import job_entries, legend_below, new_figure
 from metronome_opt.result import Result
-from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.model import Scenario
 
 _WIDTH, _ROW = 4.6, 0.75  # inches of a panel
@@ -43,7 +42,10 @@ def plot_spines(scenario: Scenario, choices: Mapping[str, Result]) -> Figure:
     InputError
         If there is no result, or no flow of any crosses a spine.
     """
-    drawings = {title: _drawing(scenario, result) for title, result in choices.items()}
+    drawings = {}
+    for title, result in choices.items():
+        plan = result.schedule
+        drawings[title] = prepare(result.instance, plan.offsets, plan.stretch, plan.stretch_limit)
     used = {link for each in drawings.values() for link, on in each.instance.jobs_on.items() if on}
     names = [up for ups in scenario.cluster.uplinks.values() for up in ups]
     rows = [name for name in names if scenario.cluster.spines > 1 and name in used][:_MOST]
@@ -64,13 +66,6 @@ def plot_spines(scenario: Scenario, choices: Mapping[str, Result]) -> Figure:
     entries = job_entries([style.shorten(job) for job in jobs], "no jobs")
     legend_below(figure, [*entries, Line2D([], [], **_CAPACITY, label="capacity")])
     return figure
-
-
-def _drawing(scenario: Scenario, result: Result) -> Drawing:
-    schedule = result.schedule
-    problem = build_problem(scenario, schedule.places, schedule.paths)
-    limit = schedule.stretch_limit
-    return prepare(problem.instance, schedule.offsets, schedule.stretch, limit)
 
 
 def _draw(axes: Axes, drawing: Drawing, link: Link, slots: int, jobs: list[str]) -> None:

@@ -203,8 +203,8 @@ def jobs_table(
 
 
 def spines_text(paths: Paths) -> str:
-    """Return the spines that flows take, in the order of the tasks that send them."""
-    return ", ".join(str(spine) for its in paths for spine in its) or "-"
+    """Return the spines by which what each task sends leaves its rack."""
+    return ", ".join("+".join(map(str, its)) or "-" for its in paths) or "-"
 
 
 def jobs_legend(instance: Instance, schedule: Schedule) -> str:
@@ -215,6 +215,7 @@ def jobs_legend(instance: Instance, schedule: Schedule) -> str:
         f"network {schedule.network or instance.network}\n"
         "slots: from one to the next, of jobs that are gated; the others begin at first and run "
         "freely"
+        + ("" if schedule.paths is None else "\nspines: of each task, by which it leaves its rack")
     )
 
 

@@ -14,7 +14,8 @@ In each order tasks fill the first nodes, m say, if all nodes hold them. Or they
 the first m, 2 m, 4 m, ... of all that can be used, and to all of these, which are as many as there
 are nodes, or tasks if these are fewer: nodes get one task each in turn until they hold no more.
 
-Tasks on these nodes are numbered in the order of the tree, and get the first GPUs there. A place at
+Tasks on these nodes are numbered in the order of the tree, and get the first GPUs there. Flows
+cross all spines evenly, as one where each node has one interface. A place at
 which a flow has less than 1 Mbit/s, traffic divides into too many parts, or the iteration is longer
 than the hyperperiod does not count. The place that the job has does, whichever it is. The shortest
 iteration over these places is exact where nodes are equal, but for all-to-alls and for groups that
@@ -64,6 +65,7 @@ class EmptyCluster:
             )
             for index, node in enumerate(cluster.nodes)
         ]
+        self._is_single = all(len(node.rails) == 1 for node in cluster.nodes)
         self._known: dict[object, tuple[Transport, ...]] = {}
 
     def transports(
@@ -81,7 +83,7 @@ class EmptyCluster:
             with suppress(InputError):  # too many parts
                 place = self._cluster.placement(nodes, algorithm, each=each.gpus, rails=rails)
                 if place.rate:
-                    yield place.transport
+                    yield _whole(place.transport, single=self._is_single)
 
     def _places(self, tasks: int, each: Resources) -> Iterator[tuple[str, ...]]:
         fits = {}
@@ -125,6 +127,13 @@ class EmptyCluster:
             )
             kinds.setdefault(kind, area)
         return kinds.values()
+
+
+def _whole(transport: Transport, *, single: bool) -> Transport:
+    """Return the same for flows over all spines as one flow, where nodes have one interface."""
+    if transport.algorithm == "all-to-all" or not single:
+        return transport
+    return transport._replace(rate=transport.rate * transport.flows, flows=1)
 
 
 def _orders(area: Sequence[_Node], fits: dict[str, int]) -> Iterator[tuple[_Node, ...]]:

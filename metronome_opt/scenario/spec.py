@@ -44,6 +44,12 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
 
     @model_validator(mode="after")
     def _check_interfaces(self) -> Self:
+        if self.spines > 1 and self.routing == "spray":
+            refuse(
+                "routing",
+                "spray: is as one uplink of each rack that carries what all carry together; write "
+                "that",
+            )
         # Searches count tasks on one link a node, and the GPUs of a task are not known yet.
         for index, node in enumerate(self.nodes):
             if len(node.rails) > 1:

@@ -36,7 +36,7 @@ def both_directions(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, A
         elif rack.within is not None:
             fault = "several uplinks are for two tiers; leave it out"
             refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}")
-        elif rack.downlinks is None and {*rack.ups} <= known.keys() and rack.ups:
+        elif rack.downlinks is None and {*rack.ups} <= known.keys() and len({*rack.ups}) > 1:
             downs = [known[up].model_copy(update={"name": f"{up}-down"}) for up in rack.ups]
             added += (link for link in downs if link.name not in known)
             rack = rack.model_copy(update={"downlinks": tuple(link.name for link in downs)})

@@ -33,6 +33,7 @@ class EmptyCluster:
         self._width = {
             name: sum(tree.capacity[rail] for rail in tree.interfaces(name)) for name in tree.nodes
         }
+        self._is_single = all(len(tree.interfaces(name)) == 1 for name in tree.nodes)
         self._known: dict[Any, list[Place]] = {}
 
     def places(self, job: Document) -> Sequence[Place]:
@@ -45,6 +46,8 @@ class EmptyCluster:
                 for nodes in dict.fromkeys(self._nodes(job["workers"], each))
             )
             places = [entry[1] for entry in found if entry and entry[1].rate >= 1]
+            if job["algorithm"] != "all-to-all" and self._is_single:
+                places = [each._replace(parts=1, rate=each.rate * each.parts) for each in places]
             self._known[key] = list(dict.fromkeys(places))
         return self._known[key]
 
