@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from metronome_opt import solve
-from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.gang import Gang, Reservation, read_request
 from metronome_opt.cluster.moves import moved, reroute
 from metronome_opt.cluster.placing import Place, place_job
 from metronome_opt.cluster.scenario import scenario_of, take_over
@@ -208,3 +211,32 @@ def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
     bed.start(again)
     bed.reconcile()
     assert again.claims["default/a"].paths == claim.paths
+
+
+def test_a_state_takes_no_sprayed_flows() -> None:
+    fields = {name: getattr(spines().cluster, name) for name in ClusterSpec.model_fields}
+    with pytest.raises(ValueError, match="spray: is as one uplink"):
+        ClusterSpec.model_validate({**fields, "routing": "spray"})
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "chosen"])
+def test_a_job_that_is_asked_for_sends_as_fast_as_it_says(routing: str, tmp_path: Path) -> None:
+    """At its best place flows cross both spines evenly, as one of 1000, and not two of 500."""
+    fields = {name: getattr(spines().cluster, name) for name in ClusterSpec.model_fields}
+    cluster = ClusterSpec.model_validate({**fields, "routing": routing})
+    phase = {"start_ms": 100, "length_ms": 100, "rate_mbps": 1000}
+    job = {
+        "format": "metronome-job/1",
+        "name": "a",
+        "workers": 3,
+        "allreduce": "ring",
+        "traffic": {"period_ms": 400, "phases": [phase]},
+    }
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(job))
+    asked = read_request(path, cluster)
+    assert [each.rate for each in asked.phases] == [1000]
+    place = place_job(ClusterState(cluster), asked)
+    assert isinstance(place, Place)
+    assert place.expected_ms == pytest.approx(400)
+    assert [each.rate for each in place.claim.gang.phases] == [1000]
