@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from random import Random
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ CANDIDATES = 24
 """Placements of a job that are priced."""
 
 _FAR = 1e-4  # of its length: price of another rack or switch, which decides between equals
+_TRIES, _WITH = 24, 3  # of jobs that lose by their paths, each with so many others
 _SAVED = 0.01  # of what a job costs: from so much on its flows change their paths
 _EXCHANGES = 32  # nodes that are tried in place of one of the best of them
 _EXCHANGED = 8192  # placements that are tried for that, times tasks: it takes a while
@@ -148,26 +149,28 @@ class Occupancy:
             paths = self.routed(job, self.room.by_paths(nodes, job)).paths
         return self.room.placement(nodes, job, paths)
 
-    def rerouted(self, names: Sequence[str]) -> dict[str, Placement]:
+    def rerouted(self, names: list[str]) -> dict[str, Placement]:
         """Let flows of jobs take other paths where they cost less; return what changed, by job.
 
-        One job after the other, then each with one that it meets.
+        One job after the other, then each that loses with some others, spines left out at random.
         """
         changed: dict[str, Placement] = {}
-        pairs = (
-            (name, other)
-            for name in names
-            for other in self.pair_losses(self.placed[name])
-            if other in names
+        draw = Random(len(names))  # noqa: S311 (nothing is kept secret)
+        several = (
+            (name, *draw.sample(others, min(_WITH, len(others))))
+            for name in names * _TRIES
+            if any(map(any, self.pair_losses(self.placed[name]).values()))
+            if (others := [other for other in names if other != name])
         )
-        for group in chain(((name,) for name in names), pairs):
+        for group in chain(((name,) for name in names), islice(several, _TRIES)):
             now = cost = 0.0
             before, after = list[Placed](), list[Placed]()
             for name in group:
                 before.append(self.remove(name))
                 now += self.start(before[-1].job, before[-1].placement).cost
             for each in before:
-                after.append(Placed(each.job, self.routed(each.job, each.placement)))
+                chance = draw if len(group) > 1 else None
+                after.append(Placed(each.job, self.routed(each.job, each.placement, chance)))
                 cost += self.start(each.job, after[-1].placement).cost
                 self.add(after[-1])
             if cost < now * (1 - _SAVED):
