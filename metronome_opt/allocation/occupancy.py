@@ -156,13 +156,17 @@ class Occupancy:
         """
         changed: dict[str, Placement] = {}
         draw = Random(len(names))  # noqa: S311 (nothing is kept secret)
-        several = (
-            (name, *draw.sample(others, min(_WITH, len(others))))
-            for name in names * _TRIES
-            if any(map(any, self.pair_losses(self.placed[name]).values()))
-            if (others := [other for other in names if other != name])
-        )
-        for group in chain(((name,) for name in names), islice(several, _TRIES)):
+
+        def loses(name: str) -> bool:
+            return any(map(any, self.pair_losses(self.placed[name]).values()))
+
+        def several() -> Iterator[tuple[str, ...]]:
+            losing = [name for name in names if loses(name)]
+            for name in filter(loses, losing * _TRIES):
+                if others := [other for other in names if other != name]:
+                    yield name, *draw.sample(others, min(_WITH, len(others)))
+
+        for group in chain(((name,) for name in names), islice(several(), _TRIES)):
             now = cost = 0.0
             before, after = list[Placed](), list[Placed]()
             for name in group:

@@ -40,10 +40,10 @@ class Default:
     contends = True
     growth: Growth | None = None
     routing: Routing | None = None
+    _meetings: Meetings | None = None
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._meetings: Meetings | None = None
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement of a waiting job, where most GPUs are free; None to let it wait."""
