@@ -20,6 +20,7 @@ import numpy as np
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.paths import list_paths
 from metronome_opt.allocation.places import Room
 from metronome_opt.allocation.scenario import Places, places_of
 from metronome_opt.allocation.scenario import Search as PlacementSearch
@@ -348,8 +349,6 @@ def _with_paths(room: Room, job: Demand, placement: Placement) -> Iterator[Place
     if not placement.paths or room.cluster.routing != "chosen":
         yield placement
         return
-    from metronome_opt.allocation.paths import list_paths  # few clusters need it
-
     for paths in list_paths(placement.paths, room.cluster.spines):
         each = room.by_paths(placement.nodes, job, paths)
         if job.fits(each):

@@ -18,9 +18,11 @@ from typing import NamedTuple
 
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.paths import choose_paths
 from metronome_opt.allocation.places import Room, distance
 from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.flows import Paths, Placement
+from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.spines import Paths
 
 CANDIDATES = 24
 """Placements of a job that are priced."""
@@ -139,8 +141,6 @@ class Occupancy:
         """Return a placement with paths of its own, where they can be chosen; see `paths`."""
         if not placement.paths or self.room.cluster.routing != "chosen":
             return placement
-        from metronome_opt.allocation.paths import choose_paths  # few clusters need it
-
         return choose_paths(self, job, placement, draw)
 
     def at_nodes(self, job: Demand, nodes: Sequence[str], paths: Paths | None = None) -> Placement:

@@ -17,7 +17,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from metronome_opt.allocation.demand import Demand
-from metronome_opt.scenario.flows import Paths, Placement
+from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.spines import Paths
 
 if TYPE_CHECKING:
     from metronome_opt.allocation.occupancy import Occupancy

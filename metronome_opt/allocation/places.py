@@ -16,10 +16,11 @@ from metronome_opt.errors import InputError
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import most_free
 from metronome_opt.scenario.collectives import Algorithm
-from metronome_opt.scenario.flows import Paths, Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.network import ANY_COST, Cluster
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.reference import EmptyCluster
+from metronome_opt.scenario.spines import Paths
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
 _MAX_KNOWN = 10_000  # placements

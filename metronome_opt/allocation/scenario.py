@@ -28,10 +28,10 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.objectives import Levels
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.flows import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scenario.network import ANY_COST
+from metronome_opt.scenario.spines import Paths
 from metronome_opt.slowdown.evaluator import MAX_LOSS, MIN_GAIN, is_better, lowest
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.plan_search import SlotSearchOptions, search_plan

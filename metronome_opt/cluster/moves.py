@@ -11,7 +11,7 @@ from metronome_opt.allocation.moves import Move
 from metronome_opt.cluster.placing import at_place, is_short, occupancy_of, undelayed
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import restore, snapshot_of
-from metronome_opt.scenario.flows import Paths
+from metronome_opt.scenario.spines import Paths
 
 
 def decide_moves(

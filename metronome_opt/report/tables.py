@@ -17,7 +17,7 @@ from metronome_opt.errors import counted, first_few
 from metronome_opt.instance import Instance, Job
 from metronome_opt.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.records import FrozenDict
-from metronome_opt.scenario.flows import Paths
+from metronome_opt.scenario.spines import Paths
 from metronome_opt.schedule import OBJECTIVES, Schedule
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
 from metronome_opt.slowdown.times import Times

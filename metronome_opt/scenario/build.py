@@ -18,10 +18,11 @@ from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.cluster import find_room
 from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.flows import Paths, Placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.gpus import ASSUMED
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.spines import Paths
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import data_folder
 

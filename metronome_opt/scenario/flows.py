@@ -13,22 +13,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.collectives import Algorithm, Transport
+from metronome_opt.scenario.spines import Paths, Sender, spines_of
 
 if TYPE_CHECKING:
     from metronome_opt.scenario.network import Cluster
 
 _MAX_PARTS = 1024  # into which what a task sends is divided
 _MAX_PAIRS = 64  # flows of a task on a link in an all-to-all: as many parts describe it well
-
-Paths = tuple[tuple[int, ...], ...]
-"""Of each task: the spines by which what it sends leaves its rack, one for each of its interfaces.
-
-None of a task that sends nothing out of its rack.
-"""
 
 
 @dataclass(frozen=True)
@@ -78,26 +73,6 @@ class Placement:
     def gpus_of(self) -> Mapping[str, int]:
         """The GPUs that it takes of each node."""
         return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
-
-
-class Sender(NamedTuple):
-    """A task that sends: its interfaces, the task that it sends to, and the racks on its way.
-
-    Attributes
-    ----------
-    left, entered
-        The racks that its traffic leaves, and those that it enters.
-    """
-
-    task: int
-    rails: tuple[str, ...]
-    to: int
-    left: Sequence[str]
-    entered: Sequence[str]
-
-    def is_between(self, cluster: Cluster) -> bool:
-        """Return whether what it sends crosses a link between a rack and one of several spines."""
-        return any(len(cluster.uplinks[rack]) > 1 for rack in (*self.left, *self.entered))
 
 
 def place(
@@ -156,8 +131,6 @@ def place(
     else:
         senders = _senders(cluster, nodes, near, algorithm)
         if paths is not None:
-            from metronome_opt.scenario.spines import spines_of  # few clusters have several
-
             spines = spines_of(cluster, len(nodes), senders, paths)
         parts, routes = _from_senders(cluster, nodes, senders, spines)
         transport = transport._replace(flows=parts)

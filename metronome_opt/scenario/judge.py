@@ -7,9 +7,9 @@ from typing import Any
 
 from metronome_opt.instance import Instance
 from metronome_opt.scenario.build import Problem, build_scenario, spread
-from metronome_opt.scenario.flows import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.model import Scenario
+from metronome_opt.scenario.spines import Paths
 from metronome_opt.schedule import Schedule
 from metronome_opt.verify import Violation, check, check_instance, check_paths, check_places
 

@@ -26,9 +26,9 @@ from metronome_opt.records import (
 from metronome_opt.scenario.cluster import FullCluster
 from metronome_opt.scenario.collectives import Algorithm, AllReduce, TrainingStep
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.flows import Paths
 from metronome_opt.scenario.network import ANY_COST, NetworkCost
 from metronome_opt.scenario.nodes import ONE_GPU, Gpu, Resources
+from metronome_opt.scenario.spines import Paths, check_spines
 from metronome_opt.scenario.traffic import Traffic, training_step
 from metronome_opt.scenario.workload import (
     Rational,
@@ -405,8 +405,6 @@ class Scenario(Record):
 
     def _check_paths(self, paths: Paths, where: str) -> None:
         """Refuse paths that nothing chooses, and spines that are not there."""
-        from metronome_opt.scenario.spines import check_spines  # few scenarios need it
-
         if self.cluster.spines == 1 or self.cluster.routing != "chosen":
             refuse(f"{where}.paths", "are for clusters of several spines and routing: chosen")
         try:

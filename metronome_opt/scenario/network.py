@@ -25,10 +25,11 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.collectives import Algorithm
-from metronome_opt.scenario.flows import Paths, Placement, place
+from metronome_opt.scenario.flows import Placement, place
 from metronome_opt.scenario.gpus import ASSUMED
 from metronome_opt.scenario.nodes import Gpu, Host, Rack, gpu_as_written
 from metronome_opt.scenario.reference import EmptyCluster
+from metronome_opt.scenario.spines import Paths, both_directions
 
 MAX_NODES = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
@@ -116,8 +117,6 @@ class Cluster(Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if any(rack.uplinks for rack in self.racks):
-            from metronome_opt.scenario.spines import both_directions  # few clusters need it
-
             self.__dict__ |= both_directions(self.racks, self.links)  # it is not in use yet
         for field in ("nodes", "racks", "links"):
             check_unique(field, [each.name for each in getattr(self, field)])

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import Link
 from metronome_opt.records import refuse
-from metronome_opt.scenario.flows import Paths, Sender
 from metronome_opt.scenario.nodes import Rack
 
 if TYPE_CHECKING:
     from metronome_opt.scenario.network import Cluster
+
+
+Paths = tuple[tuple[int, ...], ...]
+"""Of each task: the spines by which what it sends leaves its rack, one for each of its interfaces.
+
+None of a task that sends nothing out of its rack.
+"""
+
+
+class Sender(NamedTuple):
+    """A task that sends: its interfaces, the task that it sends to, and the racks on its way.
+
+    Attributes
+    ----------
+    left, entered
+        The racks that its traffic leaves, and those that it enters.
+    """
+
+    task: int
+    rails: tuple[str, ...]
+    to: int
+    left: Sequence[str]
+    entered: Sequence[str]
+
+    def is_between(self, cluster: Cluster) -> bool:
+        """Return whether what it sends crosses a link between a rack and one of several spines."""
+        return any(len(cluster.uplinks[rack]) > 1 for rack in (*self.left, *self.entered))
 
 
 def both_directions(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, Any]:

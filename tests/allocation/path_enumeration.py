@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import statistics
 import sys
 from collections.abc import Iterator
 from itertools import product
@@ -16,9 +15,9 @@ from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.slowdown.plan_search import SlotSearchOptions
 from metronome_opt.solvers.budget import Budget
+from tests.allocation.plan_enumeration import report
 
 _FLOWS = 8  # whose paths are all tried
-_CLOSE = 0.005
 _TRIED = 8  # of the best by few candidates, those that are searched for slots as `allocate` does
 
 
@@ -116,13 +115,7 @@ def compare(scenario: Scenario) -> tuple[float, float]:
 def main(cases: int) -> None:
     """Print how far `allocate` is from the best paths."""
     pairs = [compare(draw_fabric(seed)) for seed in range(cases)]
-    worse = sorted(reached / least - 1 for reached, least in pairs)
-    largest = ", ".join(f"{100 * each:.2f}" for each in worse[-8:])
-    sys.stdout.write(
-        f"{len(worse)} cases, {sum(least > 1.001 for _, least in pairs)} with losses at best: "
-        f"mean difference {100 * statistics.mean(worse):.3f} %, "
-        f"{sum(each <= _CLOSE for each in worse)} within 0.5 %; largest in %: {largest}\n"
-    )
+    report(pairs)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -140,9 +140,8 @@ def scenarios(cases: int) -> Iterator[Scenario]:
         yield drawn.model_copy(update={"cluster": drawn.cluster.model_copy(update=classes)})
 
 
-def main(cases: int) -> None:
-    """Print how far `allocate` and the search for plans are from the best that is tried."""
-    pairs = [pair for pair in map(compare, scenarios(cases)) if pair is not None]
+def report(pairs: Sequence[tuple[float, float]]) -> None:
+    """Print how far values that are reached are from the best ones."""
     worse = sorted(reached / least - 1 for reached, least in pairs)
     lossy = sum(least > 1.001 for _, least in pairs)
     largest = ", ".join(f"{100 * each:.2f}" for each in worse[-8:])
@@ -151,6 +150,12 @@ def main(cases: int) -> None:
         f"{100 * statistics.mean(worse):.3f} %, {sum(each <= 0.005 for each in worse)} within "
         f"0.5 %; largest in %: {largest}\n"
     )
+
+
+def main(cases: int) -> None:
+    """Print how far `allocate` and the search for plans are from the best that is tried."""
+    pairs = [pair for pair in map(compare, scenarios(cases)) if pair is not None]
+    report(pairs)
 
 
 if __name__ == "__main__":

@@ -7,25 +7,13 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.runner import Pattern, Runner
+from metronome_opt.engine.runner import Pattern
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulate import Run, simulate
 from metronome_opt.simulate.study import find_study
 from tests.fabrics import fabric, ring, scene
-
-BURST = Pattern((Fraction(40), Fraction(0)), (Fraction(2000),), (Fraction(100),))
-"""40 ms of computing and a burst of 20 ms at 100 Mbit/s."""
-
-
-def engine_of(*counts: int) -> Engine:
-    """Return jobs on link one, which may take link two."""
-    runners = [Runner(name, BURST, 1, count) for name, count in zip("ab", counts, strict=False)]
-    engine = Engine({"one": 100, "two": 100}, runners, watched=["one", "two"])
-    for job in range(len(counts)):
-        engine.enter(job, {"one": 1})
-    return engine
+from tests.simulate.test_moves import BURST, engine_of
 
 
 def test_a_burst_goes_on_where_its_flows_go_now() -> None:
