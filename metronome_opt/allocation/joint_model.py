@@ -22,8 +22,8 @@ from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.paths import list_paths
 from metronome_opt.allocation.places import Room
-from metronome_opt.allocation.scenario import Places, places_of
-from metronome_opt.allocation.scenario import Search as PlacementSearch
+from metronome_opt.allocation.search import Places, places_of
+from metronome_opt.allocation.search import Search as PlacementSearch
 from metronome_opt.allocation.selection import lost
 from metronome_opt.compatible.milp_process import minimise_in_process
 from metronome_opt.compatible.models import Row

@@ -15,7 +15,8 @@ from benchmarks.allocation import price
 from metronome_opt.allocation.assign import assign
 from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.scenario import Places, Search, Spot, allocate
+from metronome_opt.allocation.scenario import allocate
+from metronome_opt.allocation.search import Places, Search, Spot
 from metronome_opt.objectives import simulated_levels
 from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.model import Scenario

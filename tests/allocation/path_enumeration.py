@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator
 from itertools import product
 
-from metronome_opt.allocation.scenario import Places, Search, Spot, allocate
+from metronome_opt.allocation.scenario import allocate
+from metronome_opt.allocation.search import Places, Search, Spot
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.slowdown.plan_search import SlotSearchOptions

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 
-from metronome_opt.allocation.scenario import Places, Search, allocate
+from metronome_opt.allocation.scenario import allocate
+from metronome_opt.allocation.search import Places, Search
 from metronome_opt.instance import Instance
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.slowdown.plan import Plan

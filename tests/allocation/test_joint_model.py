@@ -10,7 +10,7 @@ import pytest
 from benchmarks.allocation import price
 from metronome_opt.allocation.joint_model import build_pool, place_by_model
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.scenario import Search
+from metronome_opt.allocation.search import Search
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.flows import Placement

@@ -12,7 +12,7 @@ from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.paths import list_paths
 from metronome_opt.allocation.places import Room
-from metronome_opt.allocation.scenario import Search
+from metronome_opt.allocation.search import Search
 from metronome_opt.engine.runner import Pattern
 from metronome_opt.scenario.judge import judge
 from metronome_opt.scenario.nodes import ONE_GPU

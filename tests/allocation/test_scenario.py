@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.scenario import Search, allocate, nearest
+from metronome_opt.allocation.scenario import allocate, nearest
+from metronome_opt.allocation.search import Search
 from metronome_opt.errors import InputError
 from metronome_opt.objectives import simulated_levels
 from metronome_opt.scenario import Scenario, read_scenario
