@@ -10,8 +10,8 @@ from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt import solve
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.instance import Instance, read_instance
-from metronome_opt.result import Result
+from metronome_opt.problem.instance import Instance, read_instance
+from metronome_opt.problem.result import Result
 from metronome_opt.scenario import Scenario, read_scenario
 
 _LIMIT_S = 20

@@ -10,11 +10,11 @@ from functools import partial
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.assign import assign
-from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.joint_model import place_by_model
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.search import Search, places_of
+from metronome_opt.allocation.perturbation import assign
+from metronome_opt.allocation.placement_search import Search, places_of
+from metronome_opt.allocation.request import Demand
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.scenario import read_scenario
 from metronome_opt.solvers.budget import Budget

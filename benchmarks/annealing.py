@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from metronome_opt.compatible.local import PlacedJobs
-from metronome_opt.instance import Instance, Job
-from metronome_opt.slowdown.evaluator import PlanEvaluator
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.allocation.slots.evaluator import PlanEvaluator
+from metronome_opt.allocation.slots.greedy import PlacedJobs
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.solvers.budget import Budget
 
 _RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
@@ -49,7 +49,8 @@ def anneal(
     budget
         When to end; the temperature falls with the time.
     short
-        Whether jobs may keep some periods, see `metronome_opt.slowdown.plan_search.is_short`.
+        Whether jobs may keep some periods, see
+        `metronome_opt.allocation.slots.plan_search.is_short`.
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     """

@@ -15,9 +15,9 @@ from typing import Literal
 
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Member, Suite
-from metronome_opt.documents import make_folder, write_text
-from metronome_opt.records import Exact, FrozenMap, Name, Record, build, read_as
-from metronome_opt.schedule import Schedule, Status, write_schedule
+from metronome_opt.files.documents import make_folder, write_text
+from metronome_opt.files.records import Exact, FrozenMap, Name, Record, build, read_as
+from metronome_opt.problem.schedule import Schedule, Status, write_schedule
 from metronome_opt.verify import check, evaluate
 
 HOME = Path(__file__).parent

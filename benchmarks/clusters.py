@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.state import ClusterState
-from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.network import Distance
+from metronome_opt.kubernetes.state.records import Gang, Reservation
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.problem.instance import Link, Phase
+from metronome_opt.scenario.cluster import Distance
+from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.nodes import Host, Rack, Resources
-from metronome_opt.scenario.spec import ClusterSpec
 
 _RACK_COST = 2
 LARGE_HYPERPERIOD = 400

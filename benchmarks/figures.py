@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metronome_opt.documents import make_folder
-from metronome_opt.plot.picture import save_figure
+from metronome_opt.files.documents import make_folder
+from metronome_opt.output.figures.picture import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

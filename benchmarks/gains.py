@@ -9,8 +9,8 @@ from typing import Any
 from benchmarks.registry import Figure, benchmark
 from benchmarks.slowdowns import FAMILIES, NETWORK, STRETCH, instances, judge, read_best
 from metronome_opt import solve
-from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
 
 _SOLVE_S = 10
 _PERIOD_MS = 400  # a slot is 1 ms

@@ -20,10 +20,10 @@ from benchmarks.figures import RESULTS
 from benchmarks.registry import Figure, benchmark
 from benchmarks.testbed.cases import STORED, read_cases
 from metronome_opt import solve
-from metronome_opt.instance import Instance
-from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.simulator import PlanSimulator
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.simulator import PlanSimulator
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.problem.instance import Instance
 
 _PROCESSES = 2
 _FIRST_SEED = 5000

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
+from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, find_fit
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.compatible.solvers import SOLVERS, find_fit
-from metronome_opt.instance import Instance
-from metronome_opt.presolve.blocks import restrict
+from metronome_opt.problem.instance import Instance
+from metronome_opt.solvers.presolve.blocks import restrict
 
 _FAMILIES = ("single", "paper", "weights", "dense", "coprime", "fabric")
 _LIMIT_S, _SHORT_S = 60, 5

@@ -16,13 +16,13 @@ from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.errors import counted
-from metronome_opt.plot import style
-from metronome_opt.plot.picture import new_figure, save_figure
+from metronome_opt.output.figures import style
+from metronome_opt.output.figures.picture import new_figure, save_figure
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.scenario.build import PlacedTraffic, Problem
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.model import COMPUTED, DescribedJob
+from metronome_opt.scenario.scenario_file import COMPUTED, DescribedJob
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 
 SCENARIO = "paper-24-measured"

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from metronome_opt import load
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.scenario.workload import data_folder
 
 LARGEST = 2**31 - 2

@@ -8,7 +8,7 @@ from functools import partial
 from benchmarks.clusters import large_gang, large_state
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.cluster.placing import Place, place_job
+from metronome_opt.kubernetes.state.placement import Place, place_job
 
 
 @benchmark("How long does placing take in a cluster of 1,024 nodes with 500 jobs?")

@@ -21,11 +21,11 @@ from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.runner import Runner
-from metronome_opt.instance import Instance
-from metronome_opt.plot.picture import new_axes
-from metronome_opt.simulate import simulate
-from metronome_opt.simulate.study import STUDIES, read_study
+from metronome_opt.engine.jobs import Runner
+from metronome_opt.output.figures.picture import new_axes
+from metronome_opt.problem.instance import Instance
+from metronome_opt.simulation import simulate
+from metronome_opt.simulation.study import STUDIES, read_study
 
 _ROOT = SUITES.parent.parent
 _SIZES = (64, 128, 256, 512, 1024)  # nodes of the stored fabrics

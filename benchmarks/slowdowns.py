@@ -23,16 +23,21 @@ from rich.progress import track
 from benchmarks.annealing import anneal
 from benchmarks.program import run_program
 from benchmarks.stored import SUITES
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.plan_search import (
+    SlotSearchOptions,
+    groups,
+    is_short,
+    search_plan,
+)
+from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.documents import write_text
-from metronome_opt.instance import Instance
-from metronome_opt.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
+from metronome_opt.files.documents import write_text
+from metronome_opt.files.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
+from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import build_scenario, spread
-from metronome_opt.simulate.study import STUDIES, read_study
-from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.plan_search import SlotSearchOptions, groups, is_short, search_plan
-from metronome_opt.slowdown.simulator import PlanSimulator
+from metronome_opt.simulation.study import STUDIES, read_study
 from metronome_opt.solvers.budget import Budget
 
 FILE = Path(__file__).parent / "best_slowdowns.json"

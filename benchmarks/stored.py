@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchmarks.families import Family
 from benchmarks.families.family import Made
-from metronome_opt.documents import make_folder, write_text
-from metronome_opt.instance import Instance
-from metronome_opt.records import dump_document
+from metronome_opt.files.documents import make_folder, write_text
+from metronome_opt.files.records import dump_document
+from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, spread
 
 SUITES = Path(__file__).parent / "suites"

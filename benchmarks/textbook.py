@@ -5,12 +5,12 @@ They are solvers of a benchmark: ``--solvers auto,benchmarks/textbook.py:cpsat``
 
 from __future__ import annotations
 
-from metronome_opt.export.textbook import TimeIndexed
-from metronome_opt.result import Stop
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
+from metronome_opt.solvers.export.textbook import TimeIndexed
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 
 
 def cpsat(search: Search) -> None:

@@ -13,56 +13,56 @@ TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as 
 if TYPE_CHECKING:
     from typing import Any
 
-    from metronome_opt.allocating import allocate as allocate
-    from metronome_opt.comparison import compare as compare
+    from metronome_opt.allocation.api import allocate as allocate
+    from metronome_opt.allocation.fronts import pareto as pareto
+    from metronome_opt.allocation.solving import load as load
+    from metronome_opt.allocation.solving import solve as solve
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
     from metronome_opt.errors import PluginError as PluginError
     from metronome_opt.errors import SolverError as SolverError
-    from metronome_opt.fronts import pareto as pareto
-    from metronome_opt.instance import Instance as Instance
-    from metronome_opt.instance import Job as Job
-    from metronome_opt.instance import Link as Link
-    from metronome_opt.instance import Phase as Phase
-    from metronome_opt.instance import read_instance as read_instance
-    from metronome_opt.instance import write_instance as write_instance
     from metronome_opt.model import Model as Model
-    from metronome_opt.multiobjective.front import Front as Front
-    from metronome_opt.result import CustomSolverError as CustomSolverError
-    from metronome_opt.result import Event as Event
-    from metronome_opt.result import Level as Level
-    from metronome_opt.result import Result as Result
-    from metronome_opt.result import Stop as Stop
+    from metronome_opt.output.comparison import compare as compare
+    from metronome_opt.problem.instance import Instance as Instance
+    from metronome_opt.problem.instance import Job as Job
+    from metronome_opt.problem.instance import Link as Link
+    from metronome_opt.problem.instance import Phase as Phase
+    from metronome_opt.problem.instance import read_instance as read_instance
+    from metronome_opt.problem.instance import write_instance as write_instance
+    from metronome_opt.problem.result import CustomSolverError as CustomSolverError
+    from metronome_opt.problem.result import Event as Event
+    from metronome_opt.problem.result import Level as Level
+    from metronome_opt.problem.result import Result as Result
+    from metronome_opt.problem.result import Stop as Stop
+    from metronome_opt.problem.schedule import Schedule as Schedule
+    from metronome_opt.problem.schedule import Status as Status
+    from metronome_opt.problem.schedule import read_schedule as read_schedule
+    from metronome_opt.problem.schedule import write_schedule as write_schedule
+    from metronome_opt.problem.stopping import MaxIterations as MaxIterations
+    from metronome_opt.problem.stopping import MaxRuntime as MaxRuntime
+    from metronome_opt.problem.stopping import NoImprovement as NoImprovement
     from metronome_opt.scenario import build_scenario as build_scenario
     from metronome_opt.scenario import read_scenario as read_scenario
-    from metronome_opt.schedule import Schedule as Schedule
-    from metronome_opt.schedule import Status as Status
-    from metronome_opt.schedule import read_schedule as read_schedule
-    from metronome_opt.schedule import write_schedule as write_schedule
     from metronome_opt.solvers import SOLVERS as SOLVERS
-    from metronome_opt.solving import load as load
-    from metronome_opt.solving import solve as solve
-    from metronome_opt.stopping import MaxIterations as MaxIterations
-    from metronome_opt.stopping import MaxRuntime as MaxRuntime
-    from metronome_opt.stopping import NoImprovement as NoImprovement
+    from metronome_opt.solvers.multiobjective.front import Front as Front
     from metronome_opt.verify import check as check
     from metronome_opt.verify import evaluate as evaluate
 
 _HOME = {
-    "allocating": ("allocate",),
-    "comparison": ("compare",),
+    "allocation.api": ("allocate",),
+    "output.comparison": ("compare",),
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
-    "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
+    "problem.instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
-    "multiobjective.front": ("Front",),
-    "result": ("CustomSolverError", "Event", "Level", "Result", "Stop"),
+    "solvers.multiobjective.front": ("Front",),
+    "problem.result": ("CustomSolverError", "Event", "Level", "Result", "Stop"),
     "scenario": ("build_scenario", "read_scenario"),
-    "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
+    "problem.schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
-    "fronts": ("pareto",),
-    "solving": ("load", "solve"),
-    "stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
+    "allocation.fronts": ("pareto",),
+    "allocation.solving": ("load", "solve"),
+    "problem.stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("check", "evaluate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from metronome_opt.instance import INSTANCE_FORMAT, Instance
-from metronome_opt.result import Result
-from metronome_opt.solving import solve
+from metronome_opt.allocation.solving import solve
+from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
+from metronome_opt.problem.result import Result
 
 
 class Model:

@@ -13,7 +13,7 @@ import nbformat
 from nbclient import NotebookClient
 from PIL import Image
 
-from metronome_opt.documents import write_text
+from metronome_opt.files.documents import write_text
 
 FOLDER = Path(__file__).parent
 LONGEST_CELL_S = 600

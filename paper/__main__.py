@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.evaluation.figures import Figures
-from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import make_folder, write_text
 from paper.pictures import PICTURES, draw
 from paper.recorded import recorded_figures
 from paper.tables import TABLES

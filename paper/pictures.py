@@ -12,8 +12,8 @@ from matplotlib.patches import Patch
 
 from benchmarks.evaluation.blocks import GPUS, SHARING
 from benchmarks.evaluation.figures import Figure, Figures
-from metronome_opt.documents import make_folder
-from metronome_opt.plot.picture import new_figure, save_figure
+from metronome_opt.files.documents import make_folder
+from metronome_opt.output.figures.picture import new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -21,7 +21,7 @@ from benchmarks.testbed.cases import JITTER, QUEUES, read_cases
 from benchmarks.testbed.placed import FILE as PLACED
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedRun
-from metronome_opt.journal import read_journal
+from metronome_opt.files.journal import read_journal
 
 _REPORTED = CHECKOUT / "benchmarks" / "reported"
 _TESTBED = {JITTER: "testbed/{0.name}/{0.jitter}", QUEUES: "testbed/queues/{0.name}/{0.queue_ms}"}

@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.schedule import Schedule, Status
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.schedule import Schedule, Status
 
 
 def job(name: str, period: int, *bursts: tuple[int, int, int], **fields: Any) -> Job:

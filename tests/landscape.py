@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.instance import Instance, Job
+from metronome_opt.problem.instance import Instance, Job
 
 
 def rates_of(job: Job) -> NDArray[np.int64]:

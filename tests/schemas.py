@@ -13,9 +13,9 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString  # type: ignore[import-untyped]
 from pydantic import TypeAdapter
 
-from metronome_opt.cluster.gang import Gang, JobFile
+from metronome_opt.kubernetes.state.records import Gang, JobFile
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.spec import ClusterSpec
+from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.workload import Workload, data_folder
 
 DOCUMENTS: dict[str, TypeAdapter[Any]] = {

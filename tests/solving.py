@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import metronome_opt
-from metronome_opt.instance import Instance
-from metronome_opt.result import Result
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Result
 
 
 def solve(

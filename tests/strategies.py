@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
 
 WEIGHTS = (1, 2, 4)
 RATES = (10, 30, 50, 60, 100)

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.allocation.scenario import nearest
+from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.cli.app import COMMANDS
-from metronome_opt.cluster import ClusterState, Store, read_request
-from metronome_opt.cluster.placing import Place, place_job
-from metronome_opt.documents import parse_yaml
-from metronome_opt.instance import Instance
+from metronome_opt.files.documents import parse_yaml
+from metronome_opt.kubernetes.state import ClusterState, Store, read_request
+from metronome_opt.kubernetes.state.placement import Place, place_job
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, locate, read_scenario
-from metronome_opt.scenario.spec import ClusterSpec, read_cluster
-from metronome_opt.schedule import Schedule
-from metronome_opt.simulate import POLICIES, Conditions
-from metronome_opt.simulate.draws import Draw
-from metronome_opt.simulate.study import STUDIES, Study
+from metronome_opt.scenario.cluster_file import ClusterSpec, read_cluster
+from metronome_opt.simulation import POLICIES, Conditions
+from metronome_opt.simulation.generators import Draw
+from metronome_opt.simulation.study import STUDIES, Study
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import check
 from tests.landscape import optimum

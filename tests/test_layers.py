@@ -87,7 +87,7 @@ def test_imports_by_name_are_seen(tmp_path: Path) -> None:
 from importlib import import_module
 import_module("metronome_opt.plot").draw
 import_module(f"metronome_opt.cli.{name}")
-WHERE = "metronome_opt.report.tables:terminal"
+WHERE = "metronome_opt.output.tables:terminal"
 GROUP = "metronome_opt.policies"
 """
     (tmp_path / "sample.py").write_text(code)
@@ -95,7 +95,7 @@ GROUP = "metronome_opt.policies"
         "importlib",
         "metronome_opt.plot",
         "metronome_opt.cli.",
-        "metronome_opt.report.tables:terminal",
+        "metronome_opt.output.tables:terminal",
     }
 
 

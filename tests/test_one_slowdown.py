@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from metronome_opt import solve
+from metronome_opt.allocation.slots.iteration_times import Times
 from metronome_opt.engine.conditions import Conditions
-from metronome_opt.instance import Instance
-from metronome_opt.report.tables import gated_text
+from metronome_opt.output.tables import gated_text
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.job_traffic import read_traffic
-from metronome_opt.scenario.judge import judge
-from metronome_opt.schedule import Schedule
-from metronome_opt.simulate.run import simulate_schedule
-from metronome_opt.slowdown.times import Times
+from metronome_opt.scenario.verification import judge
+from metronome_opt.simulation.run import simulate_schedule
 
 DRAWN, QUICK = 200, 20  # scenarios, and those of them that are solved each time
 STARTS, ITERATIONS = 5, 60  # simulations of each, and iterations of the job whose are longest

@@ -23,12 +23,12 @@ from metronome_opt import (
     write_instance,
 )
 from metronome_opt.errors import InputError, SolverError
-from metronome_opt.result import CustomSolverError
+from metronome_opt.problem.result import CustomSolverError
+from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.solvers import Search
-from metronome_opt.stopping import StoppingRule
 from metronome_opt.verify import check
+from tests.allocation.slots.cases import ALTERNATING, assert_sound
 from tests.builders import HARD, job, network, two_jobs
-from tests.slowdown.cases import ALTERNATING, assert_sound
 
 COPRIME = Path(__file__).parents[1] / "benchmarks" / "suites" / "coprime"
 # The common multiple of these periods is above a million; they may all become 1000.

@@ -31,8 +31,8 @@ from metronome_opt.bench.simulations import FILE, SimulationRecord, latest
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.cli.app import App
 from metronome_opt.errors import InputError
-from metronome_opt.journal import read_journal
-from metronome_opt.simulate.study import STUDIES, Cell, read_study
+from metronome_opt.files.journal import read_journal
+from metronome_opt.simulation.study import STUDIES, Cell, read_study
 
 app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 _ROUNDS = (1, 2, 5, 10, 15, 20)  # seeds that all parts have before any has more

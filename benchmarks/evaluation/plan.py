@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from metronome_opt.bench.simulations import FILE
 from metronome_opt.errors import InputError
-from metronome_opt.records import (
+from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
     Name,
@@ -21,7 +21,7 @@ from metronome_opt.records import (
     explain,
     read_as,
 )
-from metronome_opt.simulate.study import STUDIES, Setting
+from metronome_opt.simulation.study import STUDIES, Setting
 
 HOME = Path(__file__).parents[2]
 PLAN = Path(__file__).parent / "plan.yaml"

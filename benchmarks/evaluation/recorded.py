@@ -15,10 +15,18 @@ from pydantic import Field
 
 from metronome_opt.bench.simulations import SimulationRecord, Value
 from metronome_opt.bench.solver_runs import SolverRecord
-from metronome_opt.documents import make_folder, staged, write_text
 from metronome_opt.errors import InputError, counted
-from metronome_opt.journal import dump_line, read_journal
-from metronome_opt.records import FrozenDict, FrozenMap, Name, Record, build, dump_document, read_as
+from metronome_opt.files.documents import make_folder, staged, write_text
+from metronome_opt.files.journal import dump_line, read_journal
+from metronome_opt.files.records import (
+    FrozenDict,
+    FrozenMap,
+    Name,
+    Record,
+    build,
+    dump_document,
+    read_as,
+)
 
 RECORDS = Path(__file__).parent / "records"
 INDEX = "index.json"

@@ -18,8 +18,8 @@ from benchmarks.evaluation.recorded import RECORDS, read_index, read_part
 from benchmarks.evaluation.solvers import race_figures
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.solver_runs import SolverRecord
-from metronome_opt.documents import read_document, write_text
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import read_document, write_text
 
 FIGURES = "figures.json"
 FIGURES_FORMAT = "metronome-figures/1"

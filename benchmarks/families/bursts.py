@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from metronome_opt.instance import Job, Phase
+from metronome_opt.problem.instance import Job, Phase
 
 
 def bursts(draw: random.Random, period: int, busy: int, rates: Sequence[int]) -> tuple[Phase, ...]:

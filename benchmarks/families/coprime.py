@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from benchmarks.families.bursts import bursts
 from benchmarks.families.family import Family, cases
-from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.problem.instance import Instance, Job, Link
 
 CAPACITY = 50_000  # Mbit/s
 PERIODS = (

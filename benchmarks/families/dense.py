@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from benchmarks.families.bursts import bursts, mean_rate
 from benchmarks.families.family import Family, cases
-from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.problem.instance import Instance, Job, Link
 
 CAPACITY = 50_000  # Mbit/s
 PERIODS = (40, 50, 100, 200)  # slots; their common multiple is 200

@@ -22,7 +22,7 @@ from collections import Counter
 
 from benchmarks.families.bursts import bursts
 from benchmarks.families.family import Family, cases
-from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.problem.instance import Instance, Job, Link
 
 NIC = 50_000  # Mbit/s
 RACK = 16  # nodes

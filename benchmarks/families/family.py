@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from metronome_opt.instance import Instance
+from metronome_opt.problem.instance import Instance
 
 Split = Literal["test", "tune"]
 Parameters = Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.families.family import Family, Parameters, cases
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
 
 CAPACITY = 50_000  # Mbit/s
 WHOLE = 240  # slots; a multiple of all periods

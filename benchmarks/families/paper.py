@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from benchmarks.families.family import Case, Family, cases
-from metronome_opt.documents import read_document
-from metronome_opt.instance import Instance
+from metronome_opt.files.documents import read_document
+from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
-from metronome_opt.scenario.cluster import UniformCluster
-from metronome_opt.scenario.model import DescribedJob
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.cluster import Cluster
+from metronome_opt.scenario.cluster_input import UniformCluster
+from metronome_opt.scenario.scenario_file import DescribedJob
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
-from metronome_opt.simulate.draws.batches import Setting, batches_around, suitable_batches
-from metronome_opt.simulate.draws.generators import take_fragment
+from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
+from metronome_opt.simulation.generators.jobs import take_fragment
 
 _EXAMPLE = locate("paper-24")
 WORKERS = (2, 3, 4)

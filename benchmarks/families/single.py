@@ -6,7 +6,7 @@ import random
 
 from benchmarks.families.bursts import bursts, mean_rate
 from benchmarks.families.family import Family, Parameters, cases
-from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.problem.instance import Instance, Job, Link
 
 CAPACITY = 50_000  # Mbit/s
 PERIODS = (24, 30, 40, 48, 60, 80, 120, 240)  # slots; their common multiple is 240

@@ -6,7 +6,7 @@ import random
 
 from benchmarks.families.dense import tangle
 from benchmarks.families.family import Family, cases
-from metronome_opt.instance import Instance
+from metronome_opt.problem.instance import Instance
 
 PERIODS = (30, 40, 60, 80, 120, 240)  # slots; their common multiple is 240
 WEIGHTS = (1, 10, 100)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance
+from metronome_opt.problem.instance import Instance
 
 _MAX_MEMBER = 8 * 2**20
 _MAX_ARCHIVE = 2**30  # bytes in all, unpacked

@@ -16,11 +16,11 @@ from pathlib import Path
 from benchmarks.foreign.dataset import Case, DataSet
 from benchmarks.foreign.pscp import Pscp
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.compatible.problem import Fit, Reason
-from metronome_opt.compatible.proofs import prove
-from metronome_opt.compatible.solvers import find_fit
-from metronome_opt.instance import Instance, Job
-from metronome_opt.schedule import Schedule, Status
+from metronome_opt.allocation.slots.certificates import prove
+from metronome_opt.allocation.slots.feasibility_problem import Fit, Reason
+from metronome_opt.allocation.slots.feasibility_solvers import find_fit
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.verify import evaluate
 from metronome_opt.verify.refutations import refutation_faults
 

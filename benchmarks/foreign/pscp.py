@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from benchmarks.foreign.dataset import Case, DataSet, read_archive
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import HYPERPERIOD_LIMIT, Instance, Job, Link, Phase
+from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Instance, Job, Link, Phase
 
 _LISTS = ("assignmentToResources", "processingTimes", "periods")
 

@@ -18,8 +18,8 @@ from benchmarks.step_times.compare import (
 from benchmarks.step_times.measurements import read_steps
 from benchmarks.step_times.prediction import TESTBEDS
 from metronome_opt.bench.process import find_commit
-from metronome_opt.documents import make_folder
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import make_folder
 
 
 def main(

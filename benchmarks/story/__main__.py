@@ -13,9 +13,9 @@ from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.story.story import story as tell
 from benchmarks.testbed.network import missing
-from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, MetronomeError
-from metronome_opt.plot.picture import save_figure
+from metronome_opt.files.documents import write_text
+from metronome_opt.output.figures.picture import save_figure
 
 
 def story(

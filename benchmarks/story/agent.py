@@ -19,7 +19,7 @@ from typing import Any
 from lightkube.core.client import Client
 
 from benchmarks.testbed.network import Network
-from metronome_opt.documents import write_text
+from metronome_opt.files.documents import write_text
 from metronome_opt.kubernetes.client import PODS, ClusterError, asking, listed, merge
 
 METRICS_PORT = 9400

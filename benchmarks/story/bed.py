@@ -20,7 +20,7 @@ from benchmarks.story.nodes import prepare
 from benchmarks.story.servers import Program, control_plane, prometheus
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import BedError
-from metronome_opt.documents import write_text
+from metronome_opt.files.documents import write_text
 from metronome_opt.kubernetes.client import PODS, connect, listed
 from tests.kubernetes.cluster.server import ApiServer, free_ports
 

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from benchmarks.story.bed import STEPS_FILE, Step
 from benchmarks.story.jobs import JOBS
 from benchmarks.testbed.pictures import draw_rows
-from metronome_opt.plot import style
-from metronome_opt.plot.picture import new_figure
+from metronome_opt.output.figures import style
+from metronome_opt.output.figures.picture import new_figure
 
 _LAST = 0.5  # of a step, in which it has settled
 _BEFORE_S, _AFTER_S = 3.0, 5.0

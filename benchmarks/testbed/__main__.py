@@ -24,12 +24,12 @@ from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
 from metronome_opt.cli.app import App
-from metronome_opt.documents import make_folder
 from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.errors import InputError, MetronomeError, quote
-from metronome_opt.instance import Sharing
-from metronome_opt.journal import Journal, read_journal
-from metronome_opt.plot.picture import save_figure
+from metronome_opt.files.documents import make_folder
+from metronome_opt.files.journal import Journal, read_journal
+from metronome_opt.output.figures.picture import save_figure
+from metronome_opt.problem.instance import Sharing
 
 RECORDS = Path(__file__).parent / "records.jsonl.xz"
 QUEUE_RECORDS = Path(__file__).parent / "queues.jsonl.xz"

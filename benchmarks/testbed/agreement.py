@@ -15,8 +15,8 @@ from benchmarks.testbed.modes import Mode, service
 from benchmarks.testbed.run import BedRun, JobRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, TcpShares
-from metronome_opt.instance import Sharing
-from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.problem.instance import Sharing
 from metronome_opt.verify import evaluate
 
 SEEDS = 20

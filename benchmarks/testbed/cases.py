@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 from benchmarks.testbed.network import GOODPUT, Layout
 from benchmarks.testbed.shaping import SEGMENT
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance
-from metronome_opt.records import (
+from metronome_opt.files.records import (
     Name,
     NonNegative,
     Positive,
@@ -24,6 +23,7 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
+from metronome_opt.problem.instance import Instance
 
 FORMAT = "metronome-testbed/1"
 STORED = Path(__file__).with_name("cases.yaml")

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.shaping import Service
 from metronome_opt import solve
+from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.errors import InputError
-from metronome_opt.slowdown.plan import Plan
 
 UsualMode = Literal["free", "gated", "gated-2", "gated-4", "kept"]
 Mode = Literal[
@@ -34,7 +34,7 @@ _ASKED: Mapping[Mode, tuple[str | None, str | None]] = {
     "start": ("0%", None),
     "gated-first": ("0%", "gated"),
 }
-"""Stretch limit and network for `metronome_opt.slowdown.solve`, which then says who is gated."""
+"""Stretch limit and network for `metronome_opt.allocation.slots.solve`, which says which wait."""
 
 _SERVICE: Mapping[Mode, Service] = {
     "weighted": "weighted",

@@ -19,8 +19,8 @@ from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.errors import InputError, quote
-from metronome_opt.plot import style
-from metronome_opt.plot.picture import legend_below, new_figure
+from metronome_opt.output.figures import style
+from metronome_opt.output.figures.picture import legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -20,8 +20,8 @@ from benchmarks.testbed.cases import FORMAT, BedJob, Case, read_cases
 from benchmarks.testbed.network import GOODPUT
 from benchmarks.testbed.run import BedRun
 from metronome_opt import solve
-from metronome_opt.allocation.scenario import nearest
-from metronome_opt.instance import Sharing
+from metronome_opt.allocation.scenario_search import nearest
+from metronome_opt.problem.instance import Sharing
 from metronome_opt.scenario import Scenario, build_scenario, spread
 
 FILE = Path(__file__).with_name("placed.yaml")

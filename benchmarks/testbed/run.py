@@ -23,9 +23,9 @@ from benchmarks.testbed.cases import CUSHION_MS, BedJob, Case
 from benchmarks.testbed.modes import Mode, begins_at, service, slots_of, weights
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.shaping import data_classes
+from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.errors import InputError, MetronomeError
-from metronome_opt.records import FrozenMap, Record
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.files.records import FrozenMap, Record
 
 _ROOT = Path(__file__).parent.parent.parent
 _TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "/usr/bin/python3")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from benchmarks.testbed.cases import CUSHION_MS, Case
 from benchmarks.testbed.modes import STRETCH, Mode, begins_at, service, slots_of, weights
+from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.runner import Lateness, Pattern, Runner, Slot
-from metronome_opt.instance import Sharing
-from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.engine.jobs import Lateness, Pattern, Runner, Slot
+from metronome_opt.problem.instance import Sharing
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from metronome_opt.instance import Instance
-from metronome_opt.presolve.components import components
-from metronome_opt.presolve.reductions import simplify_links
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.reductions import simplify_links
+from metronome_opt.solvers.run import Search
 
 
 def rotate_greedily(instance: Instance, budget: Budget) -> Plan:

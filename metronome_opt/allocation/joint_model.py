@@ -17,25 +17,25 @@ from itertools import combinations
 
 import numpy as np
 
-from metronome_opt.allocation.assign import assign
-from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.candidates import Room
 from metronome_opt.allocation.occupancy import Occupancy, Placed
 from metronome_opt.allocation.paths import list_paths
-from metronome_opt.allocation.places import Room
-from metronome_opt.allocation.search import Places, places_of
-from metronome_opt.allocation.search import Search as PlacementSearch
+from metronome_opt.allocation.perturbation import assign
+from metronome_opt.allocation.placement_search import Places, places_of
+from metronome_opt.allocation.placement_search import Search as PlacementSearch
+from metronome_opt.allocation.request import Demand
 from metronome_opt.allocation.selection import lost
-from metronome_opt.compatible.milp_process import minimise_in_process
-from metronome_opt.compatible.models import Row
+from metronome_opt.allocation.slots.feasibility_models import Row
+from metronome_opt.allocation.slots.milp_process import minimise_in_process
+from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.errors import SolverError
-from metronome_opt.kernels.fluid.world import Floats
-from metronome_opt.kernels.tables import Ints
-from metronome_opt.result import PoolBound
+from metronome_opt.problem.result import PoolBound
 from metronome_opt.scenario.build import Problem
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
+from metronome_opt.solvers.kernels.compiled_instance import Ints
 
 MAX_OBJECTIVE = {"cpsat": 2**40, "milp": 2**30}
 """Largest objective by solver: HiGHS takes larger integers for equal within its tolerances."""

@@ -16,11 +16,11 @@ from itertools import chain, islice
 from random import Random
 from typing import NamedTuple
 
-from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.candidates import Room, distance
+from metronome_opt.allocation.pair_losses import Meetings
 from metronome_opt.allocation.paths import choose_paths
-from metronome_opt.allocation.places import Room, distance
-from metronome_opt.engine.runner import Pattern
+from metronome_opt.allocation.request import Demand
+from metronome_opt.engine.jobs import Pattern
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.spines import Paths
 

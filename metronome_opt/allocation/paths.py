@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from metronome_opt.allocation.demand import Demand
+from metronome_opt.allocation.request import Demand
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.spines import Paths
 

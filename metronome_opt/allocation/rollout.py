@@ -23,8 +23,8 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from metronome_opt.allocation.demand import UNKNOWN_MS, Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.request import UNKNOWN_MS, Demand
 from metronome_opt.scenario.flows import Placement
 
 MIN_GAIN = 0.005

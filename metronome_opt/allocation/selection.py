@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.places import Room
+from metronome_opt.allocation.candidates import Room
+from metronome_opt.allocation.request import Demand
 
 _MAX_CELLS = 50_000  # tasks of a job on a node, beyond which jobs are chosen one after the other
 _EFFORT = 1.0  # of CP-SAT, in its deterministic time: about seconds

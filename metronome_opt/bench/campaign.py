@@ -19,8 +19,8 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.process import Limits, TaskOutcome, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
-from metronome_opt.journal import Journal
-from metronome_opt.records import FrozenMap, NonNegative, Positive
+from metronome_opt.files.journal import Journal
+from metronome_opt.files.records import FrozenMap, NonNegative, Positive
 
 _CONNECT_S = 10
 _POLL_S = 5.0

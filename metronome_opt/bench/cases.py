@@ -30,7 +30,7 @@ from metronome_opt.bench.statistics import (
 )
 from metronome_opt.bench.suites import UNSPLIT
 from metronome_opt.errors import InputError
-from metronome_opt.records import Exact, FrozenMap, Record, build, read_as
+from metronome_opt.files.records import Exact, FrozenMap, Record, build, read_as
 
 SHIFT_S = 1.0
 FLOOR_S = 0.01

@@ -27,8 +27,8 @@ from metronome_opt.bench.cases import (
 from metronome_opt.bench.figures import plot_gaps, plot_profile, proving_solvers
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.statistics import MISSING, three_digits
-from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import InputError, MissingBackendError
+from metronome_opt.files.documents import make_folder, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

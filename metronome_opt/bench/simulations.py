@@ -22,8 +22,8 @@ from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, TaskOutcome
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError, quote
-from metronome_opt.records import FrozenMap, NonNegative, explain
-from metronome_opt.simulate.study import Cell, Setting, Study
+from metronome_opt.files.records import FrozenMap, NonNegative, explain
+from metronome_opt.simulation.study import Cell, Setting, Study
 
 FILE = "simulations.jsonl"
 
@@ -279,7 +279,7 @@ def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
     InputError
         If it cannot be drawn or begun.
     """
-    from metronome_opt.simulate import simulate
+    from metronome_opt.simulation import simulate
 
     beginning = Conditions(horizon_s=_BEGINNING_S)
     for cell in cells:

@@ -15,9 +15,9 @@ from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, TaskOutcome
 from metronome_opt.bench.suites import Member
 from metronome_opt.errors import InputError
-from metronome_opt.journal import read_journal
-from metronome_opt.records import Exact, FrozenMap, Positive
-from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule
+from metronome_opt.files.journal import read_journal
+from metronome_opt.files.records import Exact, FrozenMap, Positive
+from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule
 from metronome_opt.solvers.registry import Solver
 from metronome_opt.verify import check
 

@@ -22,10 +22,10 @@ import pandas as pd
 
 from metronome_opt.bench.simulations import SimulationRecord, Value, latest
 from metronome_opt.bench.statistics import Interval, mean_interval, three_digits
-from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, quote
-from metronome_opt.plot.style import in_order
-from metronome_opt.simulate.study import Cell
+from metronome_opt.files.documents import write_text
+from metronome_opt.output.figures.style import in_order
+from metronome_opt.simulation.study import Cell
 
 _BASELINES = ("default", "nearest", "exclusive")
 ALL_CELLS = "all cells"

@@ -15,14 +15,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, naming, quote
-from metronome_opt.instance import INSTANCE_FORMAT, Instance
-from metronome_opt.records import Name, NonNegative, Record, build, dump_document, read_as
+from metronome_opt.files.documents import read_document
+from metronome_opt.files.records import Name, NonNegative, Record, build, dump_document, read_as
+from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.scenario.build import build_problem, read_source
-from metronome_opt.scenario.model import SCENARIO_FORMAT
-from metronome_opt.simulate.study import shipped_folder
-from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
+from metronome_opt.simulation.study import shipped_folder
+from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 
 SUITE_FORMAT: Final = "metronome-suite/1"
 INDEX = "index.json"

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.bench.process import MARK, MESSAGES_FILE, TASK_FILE, kill_marked
 from metronome_opt.errors import InputError, PluginError, SolverError
-from metronome_opt.instance import Instance
-from metronome_opt.result import Event
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Event
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ def _end_with_parent() -> None:
 def _run_solver(document: dict[str, Any], send: Send) -> None:
     """Minimise the contention of an instance, and send each incumbent and bound."""
     from metronome_opt.solvers.registry import find_solver
-    from metronome_opt.solvers.search import Search
+    from metronome_opt.solvers.run import Search
 
     instance = Instance.from_dict(document["instance"])
     run = find_solver(document["solver"]).load()
@@ -146,8 +146,8 @@ def _run_solver(document: dict[str, Any], send: Send) -> None:
 
 def _warm_up(solver: str, workers: int) -> None:
     """Solve a few jobs with `solver`; a failure here is repeated later."""
-    from metronome_opt.solvers.solve import warm_up_instance
-    from metronome_opt.solving import solve
+    from metronome_opt.allocation.solving import solve
+    from metronome_opt.solvers.arguments import warm_up_instance
 
     with suppress(Exception):
         solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, workers=workers)
@@ -159,7 +159,7 @@ def _warm_up(solver: str, workers: int) -> None:
 def _run_simulation(document: dict[str, Any], send: Send) -> None:
     """Simulate a scenario and send its tables, or that it is refused."""
     from metronome_opt.scenario import Scenario, read_scenario
-    from metronome_opt.simulate import Conditions, simulate
+    from metronome_opt.simulation import Conditions, simulate
 
     try:
         scenario = Scenario.from_dict(document["scenario"])

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from metronome_opt.allocating import allocate as run_solver
+from metronome_opt.allocation.api import allocate as run_solver
+from metronome_opt.allocation.arguments import ScenarioError
 from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
-from metronome_opt.arguments import ScenarioError
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.cli.solve import Outputs, show_result
-from metronome_opt.documents import check_targets
 from metronome_opt.errors import naming
-from metronome_opt.objectives import SLOWDOWN
-from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
+from metronome_opt.files.documents import check_targets
+from metronome_opt.problem.objectives import SLOWDOWN
+from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 
 
 def allocate(

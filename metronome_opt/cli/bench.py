@@ -12,8 +12,8 @@ import typer
 from metronome_opt.cli import options
 from metronome_opt.cli.app import App, Group
 from metronome_opt.errors import InputError, counted, naming, quote
+from metronome_opt.solvers.arguments import MAX_WORKERS
 from metronome_opt.solvers.registry import SOLVERS, find_solver
-from metronome_opt.solvers.solve import MAX_WORKERS
 
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
@@ -97,7 +97,7 @@ def run(
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.solver_runs import SolverRecord, plan
     from metronome_opt.cli.progress import watching
-    from metronome_opt.journal import Journal
+    from metronome_opt.files.journal import Journal
 
     chosen = [find_solver(name) for name in _names(solvers)]
     members = _members(",".join(suite), split)

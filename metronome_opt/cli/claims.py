@@ -5,9 +5,9 @@ from __future__ import annotations
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
 from metronome_opt.errors import naming
+from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.scenario.build import Problem
-from metronome_opt.scenario.judge import judge
-from metronome_opt.schedule import read_schedule
+from metronome_opt.scenario.verification import judge
 
 
 def claims(

@@ -12,7 +12,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import wrote
 from metronome_opt.cli.solve import solve
 from metronome_opt.cli.verify import verify
-from metronome_opt.documents import make_folder
+from metronome_opt.files.documents import make_folder
 
 SMALL, LARGE = Path("eight-nodes"), Path("paper-24")
 
@@ -52,11 +52,11 @@ def demo(
 
 def _times(schedule: Path) -> Times:
     """Return iteration times spread, nearest, and under a schedule."""
-    from metronome_opt.allocation.scenario import nearest
+    from metronome_opt.allocation.scenario_search import nearest
+    from metronome_opt.allocation.slots.iteration_times import iteration_times
+    from metronome_opt.allocation.slots.plan import Plan
+    from metronome_opt.problem.schedule import read_schedule
     from metronome_opt.scenario import build_scenario, locate, read_scenario, spread
-    from metronome_opt.schedule import read_schedule
-    from metronome_opt.slowdown.plan import Plan
-    from metronome_opt.slowdown.times import iteration_times
 
     stated = read_schedule(schedule).expected_ms
     asked = read_scenario(locate(SMALL))
@@ -69,8 +69,8 @@ def _times(schedule: Path) -> Times:
 
 
 def _print_times(times: Times) -> None:
-    from metronome_opt.objectives import format_number
-    from metronome_opt.report.tables import plain_table, terminal
+    from metronome_opt.output.tables import plain_table, terminal
+    from metronome_opt.problem.objectives import format_number
 
     rows = [
         [job, *(format_number(by[job]) if job in by else "waits" for by in times.values())]

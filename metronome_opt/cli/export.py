@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.documents import check_targets
-from metronome_opt.export import export_text
+from metronome_opt.files.documents import check_targets
+from metronome_opt.solvers.export import export_text
 
 
 def export(

@@ -9,18 +9,18 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from metronome_opt.allocation.slots.certificates import prove
+from metronome_opt.allocation.slots.feasibility_problem import Fit
+from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, find_fit
 from metronome_opt.cli import options
-from metronome_opt.compatible.problem import Fit
-from metronome_opt.compatible.proofs import prove
-from metronome_opt.compatible.solvers import SOLVERS, find_fit
-from metronome_opt.documents import check_targets
-from metronome_opt.instance import Instance
+from metronome_opt.files.documents import check_targets
+from metronome_opt.output.tables import plain_table, terminal
 from metronome_opt.plugins import find_versions
-from metronome_opt.report.tables import plain_table, terminal
-from metronome_opt.result import Stop
-from metronome_opt.schedule import Schedule, Status, write_schedule
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Schedule, Status, write_schedule
+from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 from metronome_opt.solvers.registry import find_solver
-from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
 
 _MAX_REFUTATIONS = 10  # that are printed
 

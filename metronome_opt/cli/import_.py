@@ -71,7 +71,7 @@ def import_(
 
     FILE is what kubectl get -o json prints, or manifests; docs/kubernetes.md lists what is read.
     """
-    from metronome_opt.documents import check_targets, write_text
+    from metronome_opt.files.documents import check_targets, write_text
     from metronome_opt.kubernetes.reading.machines import Choices
 
     if output is None and not as_json:

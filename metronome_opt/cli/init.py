@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli.options import wrote
-from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import write_text
 from metronome_opt.scenario.workload import data_folder
 
 _SUFFIXES = (".yaml", ".yml")

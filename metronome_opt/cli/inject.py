@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import check_targets
 
 
 def inject(

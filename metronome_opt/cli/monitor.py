@@ -17,8 +17,8 @@ from metronome_opt.cli import options
 from metronome_opt.errors import MetronomeError, counted, first_few
 
 if TYPE_CHECKING:
-    from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
-    from metronome_opt.cluster.state import ClusterState
+    from metronome_opt.kubernetes.state.monitor import Answer, Monitor, Question, Rephased
+    from metronome_opt.kubernetes.state.state import ClusterState
 
 _MAX_INTERVAL_S = 86_400.0
 _MAX_NAMED = 10
@@ -41,9 +41,9 @@ def monitor(
 
     With --once or --dry-run the exit status is 1 if no job was measured.
     """
-    from metronome_opt.cluster.monitor import Monitor
-    from metronome_opt.cluster.prometheus import Prometheus
-    from metronome_opt.cluster.store import Store
+    from metronome_opt.kubernetes.profiles.prometheus import Prometheus
+    from metronome_opt.kubernetes.state.monitor import Monitor
+    from metronome_opt.kubernetes.state.store import Store
 
     options.check_outputs(claims=claims)
     Store.check(state)  # rather than at each check
@@ -89,8 +89,8 @@ class _Watch:
         dry_run: bool = False,
     ) -> Answer | None:
         """Decide what is asked about a state, and apply it; return the decision."""
-        from metronome_opt.cluster.monitor import Question, Rephased
-        from metronome_opt.cluster.store import Store
+        from metronome_opt.kubernetes.state.monitor import Question, Rephased
+        from metronome_opt.kubernetes.state.store import Store
 
         self._export()
         with Store(self.state) as store:
@@ -118,7 +118,7 @@ class _Watch:
         if self.claims is None or self.exported:
             return
         from metronome_opt.cli.place import export_state
-        from metronome_opt.cluster.store import Store
+        from metronome_opt.kubernetes.state.store import Store
 
         with Store(self.state) as store:
             if store.state.claims:

@@ -9,10 +9,10 @@ from typing import Any
 
 import typer
 
-from metronome_opt.allocation.moves import Move
-from metronome_opt.cluster.scenario import read_moved
+from metronome_opt.allocation.migrations import Move
 from metronome_opt.errors import InputError
-from metronome_opt.report.tables import on_nodes
+from metronome_opt.kubernetes.state.scenario import read_moved
+from metronome_opt.output.tables import on_nodes
 from metronome_opt.scenario import Scenario
 
 

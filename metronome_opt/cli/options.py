@@ -12,10 +12,10 @@ import typer
 from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.instance import Instance
+    from metronome_opt.problem.instance import Instance
+    from metronome_opt.problem.schedule import Schedule
     from metronome_opt.scenario import Scenario
     from metronome_opt.scenario.build import Problem as Read
-    from metronome_opt.schedule import Schedule
 
 FILE = (
     "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "
@@ -149,7 +149,7 @@ def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Inst
     Jobs of a state are where a schedule moves them.
     """
     if path.is_dir():
-        from metronome_opt.cluster.scenario import read_state
+        from metronome_opt.kubernetes.state.scenario import read_state
 
         return read_state(path, None if schedule is None else schedule.places)
     from metronome_opt.scenario.build import read_source
@@ -159,7 +159,7 @@ def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Inst
 
 def read_problem(path: Path) -> Read:
     """Read the same as a problem, at the nearest places, and print the notes on it."""
-    from metronome_opt.solving import at_nearest
+    from metronome_opt.allocation.solving import at_nearest
 
     problem = at_nearest(read_source(path), path)
     for each in problem.notes:
@@ -192,7 +192,7 @@ def print_or_write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
     else:
-        from metronome_opt.documents import write_text
+        from metronome_opt.files.documents import write_text
 
         write_text(output, text)
         wrote(output)

@@ -14,19 +14,19 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from metronome_opt.arguments import ScenarioError
+from metronome_opt.allocation.arguments import ScenarioError
+from metronome_opt.allocation.fronts import DEFAULT_FRONT_LIMIT
+from metronome_opt.allocation.fronts import pareto as find_front
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
-from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, counted, naming
-from metronome_opt.fronts import DEFAULT_FRONT_LIMIT
-from metronome_opt.fronts import pareto as find_front
-from metronome_opt.multiobjective.front import Front, FrontEvent
-from metronome_opt.objectives import find_objective
-from metronome_opt.report.tables import plain_table, terminal
-from metronome_opt.result import Stop
-from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
+from metronome_opt.files.documents import check_targets, make_folder, write_text
+from metronome_opt.output.tables import plain_table, terminal
+from metronome_opt.problem.objectives import find_objective
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import OBJECTIVES, read_schedule, write_schedule
+from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 
 _TABLE, _PICTURE = "front.csv", "front.svg"
 _POINT = re.compile(r"point-[0-9]{3,}\.json")

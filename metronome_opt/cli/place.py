@@ -13,9 +13,9 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, naming, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
-    from metronome_opt.cluster.placing import Place
-    from metronome_opt.cluster.state import ClusterState
+    from metronome_opt.kubernetes.state.placement import Place
+    from metronome_opt.kubernetes.state.records import CapacityChanged, Gang, NodeChanged
+    from metronome_opt.kubernetes.state.state import ClusterState
 
     Change = CapacityChanged | NodeChanged
 
@@ -86,7 +86,7 @@ def place(
 
     What is reserved is on the disk in STATE before it is printed.
     """
-    from metronome_opt.cluster.store import Store
+    from metronome_opt.kubernetes.state.store import Store
 
     changes = _changes_of(down or (), up or (), capacity or ())
     if cluster is None and with_jobs:
@@ -136,7 +136,7 @@ def _check_alone(
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
     """Return the changes of nodes and links that options name."""
-    from metronome_opt.cluster.gang import CapacityChanged, NodeChanged
+    from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged
 
     both = sorted(set(down) & set(up))
     if both:
@@ -178,7 +178,7 @@ def _read_gang(
     state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
     """Return the job that asks for a place, if one does; refuse what cannot be done."""
-    from metronome_opt.cluster.gang import read_request
+    from metronome_opt.kubernetes.state.records import read_request
 
     for change in changes:
         state.check(change)
@@ -204,9 +204,9 @@ def _place(
     as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and print so; return True if there was room."""
-    from metronome_opt.cluster.placing import place_job
-    from metronome_opt.cluster.views import restore, snapshot_of
-    from metronome_opt.cluster.waiting import Wait
+    from metronome_opt.kubernetes.state.placement import place_job
+    from metronome_opt.kubernetes.state.views import restore, snapshot_of
+    from metronome_opt.kubernetes.state.waiting import Wait
 
     left = state
     if remove is not None:
@@ -233,9 +233,9 @@ def _place(
 
 def _draw(state: ClusterState, decision: Place, path: Path) -> None:
     """Draw iteration times of the jobs of a state without and with one more, and where they run."""
-    from metronome_opt.cluster.placing import iterations_ms
+    from metronome_opt.kubernetes.state.placement import iterations_ms
+    from metronome_opt.output.tables import on_nodes
     from metronome_opt.plot import plot_placements, save_figure
-    from metronome_opt.report.tables import on_nodes
 
     name, without = decision.asked.name, iterations_ms(state)
     claims = {**state.claims, name: decision.claim}
@@ -266,8 +266,8 @@ def _draw_racks(state: ClusterState, path: Path) -> None:
 
 def _take(state: ClusterState, path: Path) -> None:
     """Let running jobs have the slots of a schedule, and print so."""
-    from metronome_opt.cluster.scenario import take_over
-    from metronome_opt.schedule import read_schedule
+    from metronome_opt.kubernetes.state.scenario import take_over
+    from metronome_opt.problem.schedule import read_schedule
 
     schedule = read_schedule(path)
     with naming(path):
@@ -308,7 +308,7 @@ def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[s
 
 def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> None:
     from metronome_opt.errors import counted
-    from metronome_opt.report.tables import on_nodes, spines_text
+    from metronome_opt.output.tables import on_nodes, spines_text
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
@@ -336,9 +336,9 @@ def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> Non
 
 
 def _print_state(state: ClusterState, *, as_json: bool) -> None:
-    from metronome_opt.cluster.views import snapshot_of
-    from metronome_opt.report.state import state_tables
-    from metronome_opt.report.tables import terminal
+    from metronome_opt.kubernetes.state.views import snapshot_of
+    from metronome_opt.output.state import state_tables
+    from metronome_opt.output.tables import terminal
 
     if as_json:
         options.print_json(snapshot_of(state).model_dump(mode="json"))
@@ -349,13 +349,13 @@ def _print_state(state: ClusterState, *, as_json: bool) -> None:
 
 def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     """Return the state of a cluster, or of a scenario's, by its file or its name."""
-    from metronome_opt.cluster.placing import place_scenario
-    from metronome_opt.cluster.state import ClusterState
-    from metronome_opt.documents import read_document
+    from metronome_opt.files.documents import read_document
+    from metronome_opt.kubernetes.state.placement import place_scenario
+    from metronome_opt.kubernetes.state.state import ClusterState
     from metronome_opt.scenario import locate, read_scenario
+    from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.hyperperiods import with_hyperperiod
-    from metronome_opt.scenario.model import SCENARIO_FORMAT
-    from metronome_opt.scenario.spec import CLUSTER_FORMAT, ClusterSpec, read_cluster
+    from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
 
     path = locate(path)
     document = read_document(path)
@@ -381,9 +381,9 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
 
 
 def _write_scenario(state: ClusterState, output: Path) -> None:
-    from metronome_opt.cluster.scenario import document_of
-    from metronome_opt.documents import write_text
-    from metronome_opt.records import dump_document
+    from metronome_opt.files.documents import write_text
+    from metronome_opt.files.records import dump_document
+    from metronome_opt.kubernetes.state.scenario import document_of
 
     document = document_of(state)
     if not document["jobs"]:
@@ -395,8 +395,8 @@ def _write_scenario(state: ClusterState, output: Path) -> None:
 
 def export_state(state: ClusterState, folder: Path) -> None:
     """Write all claims in force to a folder, as manifests; where there are none it stays."""
-    from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
     from metronome_opt.kubernetes import export_claims
+    from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 
     if not state.claims:
         options.note(f"no claims are in force; {folder} stays as it is")

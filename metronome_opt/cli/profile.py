@@ -13,7 +13,7 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, naming
 
 if TYPE_CHECKING:
-    from metronome_opt.cluster.profile import Profile
+    from metronome_opt.kubernetes.profiles.profile import Profile
 
 
 def profile(
@@ -39,11 +39,11 @@ def profile(
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """
-    from metronome_opt.cluster.collectives import profile_traces
-    from metronome_opt.cluster.profile import profile_record
-    from metronome_opt.cluster.recorded import read_record, read_samples
-    from metronome_opt.cluster.sampled import profile_samples
-    from metronome_opt.cluster.traces import holds_trace, read_traces
+    from metronome_opt.kubernetes.profiles.collectives import profile_traces
+    from metronome_opt.kubernetes.profiles.profile import profile_record
+    from metronome_opt.kubernetes.profiles.recorded import read_record, read_samples
+    from metronome_opt.kubernetes.profiles.sampled import profile_samples
+    from metronome_opt.kubernetes.profiles.traces import holds_trace, read_traces
 
     is_trace = holds_trace(file)
     if is_trace:

@@ -23,7 +23,7 @@ from rich.table import Column
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import SimulationRecord
     from metronome_opt.bench.solver_runs import SolverRecord
-    from metronome_opt.result import Event
+    from metronome_opt.problem.result import Event
 
 _CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and leave it behind
 

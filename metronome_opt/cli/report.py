@@ -9,8 +9,8 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
-from metronome_opt.documents import check_targets, write_text
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import check_targets, write_text
 
 _SUFFIXES = (".html", ".htm")
 
@@ -40,8 +40,8 @@ def report(
     Jobs can be rotated by hand on the page, one file that needs no network. Schedules are verified
     first; a false one is refused.
     """
-    from metronome_opt.report.page.assemble import build_page
-    from metronome_opt.report.page.sources import find_problem, read_points
+    from metronome_opt.output.page.assemble import build_page
+    from metronome_opt.output.page.sources import find_problem, read_points
 
     if output.suffix not in _SUFFIXES:
         raise InputError(f"{output}: a page is HTML; name a file that ends in .html")

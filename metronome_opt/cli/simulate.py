@@ -17,8 +17,8 @@ from metronome_opt.errors import InputError, counted, naming, quote
 if TYPE_CHECKING:
     from metronome_opt.bench.campaign import Case
     from metronome_opt.bench.simulations import SimulationRecord
-    from metronome_opt.journal import Journal
-    from metronome_opt.simulate.study import Study
+    from metronome_opt.files.journal import Journal
+    from metronome_opt.simulation.study import Study
 
 _GRACE_S = 1.0
 
@@ -122,8 +122,8 @@ def simulate(
         read_value,
     )
     from metronome_opt.bench.studies import summarise
-    from metronome_opt.documents import make_folder
-    from metronome_opt.journal import Journal
+    from metronome_opt.files.documents import make_folder
+    from metronome_opt.files.journal import Journal
 
     study = _study(scenario)
     if trace is not None:
@@ -190,20 +190,20 @@ def simulate(
 
 def _study(wanted: str) -> Study:
     """Return a study by file or by name, or the state of a cluster as one."""
-    from metronome_opt.simulate.study import Study, find_study
+    from metronome_opt.simulation.study import Study, find_study
 
     if not (Path(wanted) / "state.json").is_file():  # a folder may have the name of a study
         return find_study(wanted)
-    from metronome_opt.cluster.scenario import document_of
-    from metronome_opt.cluster.store import Store
-    from metronome_opt.scenario.model import Scenario
+    from metronome_opt.kubernetes.state.scenario import document_of
+    from metronome_opt.kubernetes.state.store import Store
+    from metronome_opt.scenario.scenario_file import Scenario
 
     with naming(wanted), Store(wanted) as store:  # a simulation needs no grid of time
         return Study.of_scenario(Scenario.from_dict(document_of(store.state)))
 
 
 def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:
-    from metronome_opt.simulate.policies import check_policy
+    from metronome_opt.simulation.policies import check_policy
 
     if typed is None:
         return study.policies
@@ -258,7 +258,7 @@ def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
 
 def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     from metronome_opt.bench.studies import SUMMARY, summarise
-    from metronome_opt.report.tables import plain_table, terminal
+    from metronome_opt.output.tables import plain_table, terminal
 
     kinds = Counter(record.kind.replace("_", " ") for record in records)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())

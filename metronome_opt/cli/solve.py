@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from metronome_opt.arguments import ScenarioError, check_network
+from metronome_opt.allocation.arguments import ScenarioError, check_network
+from metronome_opt.allocation.solving import solve as run_solver
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
-from metronome_opt.documents import check_targets
 from metronome_opt.errors import counted, naming
-from metronome_opt.instance import Instance
-from metronome_opt.objectives import SLOWDOWN, find_objective
-from metronome_opt.result import CustomSolverError, Result, Stop
+from metronome_opt.files.documents import check_targets
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import SLOWDOWN, find_objective
+from metronome_opt.problem.result import CustomSolverError, Result, Stop
+from metronome_opt.problem.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import Problem, build_problem
-from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.solvers import SOLVERS
-from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT
-from metronome_opt.solving import solve as run_solver
+from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ def _print_result(
     result: Result, problem: Problem, source: Scenario | Instance, networks: Sequence[str]
 ) -> None:
     """Print a result, and times that are expected on further networks."""
-    from metronome_opt.report.tables import (
+    from metronome_opt.allocation.slots.iteration_times import Times
+    from metronome_opt.output.tables import (
         CUSHION_LEGEND,
         gated_text,
         jobs_legend,
@@ -196,7 +197,6 @@ def _print_result(
         select_jobs,
         terminal,
     )
-    from metronome_opt.slowdown.times import Times
 
     instance, longer = result.instance, result.schedule.cushion_slots
     by_simulation = find_objective(result.schedule.first).simulated
@@ -211,7 +211,7 @@ def _print_result(
         console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
     console.print(jobs_legend(instance, result.schedule))
     if isinstance(source, Scenario) and result.schedule.waiting:
-        from metronome_opt.allocation.scenario import reasons
+        from metronome_opt.allocation.scenario_search import reasons
 
         for name, reason in reasons(source, result.schedule.places or {}).items():
             typer.echo(f"{name} waits: {reason}")

@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cluster.gang import JOB_FORMAT, read_job
-from metronome_opt.cluster.views import STATE_FORMAT
-from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.instance import INSTANCE_FORMAT
+from metronome_opt.files.documents import read_document
+from metronome_opt.kubernetes.state.records import JOB_FORMAT, read_job
+from metronome_opt.kubernetes.state.views import STATE_FORMAT
+from metronome_opt.problem.instance import INSTANCE_FORMAT
+from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 from metronome_opt.scenario import locate
 from metronome_opt.scenario.build import Problem
-from metronome_opt.scenario.model import SCENARIO_FORMAT
-from metronome_opt.scenario.spec import CLUSTER_FORMAT, read_cluster
+from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, read_cluster
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
 from metronome_opt.scenario.workload import WORKLOAD_FORMAT, read_workload
-from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 
 
 def validate(
@@ -54,7 +54,7 @@ def validate(
         return 0
     typer.echo(f"{file}: {said}")
     if problem and problem.traffic:
-        from metronome_opt.report.tables import terminal, traffic_table
+        from metronome_opt.output.tables import terminal, traffic_table
 
         terminal().print(traffic_table(problem))
     return 0

@@ -8,10 +8,10 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.errors import naming
-from metronome_opt.objectives import SLOWDOWN
+from metronome_opt.problem.objectives import SLOWDOWN
+from metronome_opt.problem.schedule import Schedule, read_schedule
 from metronome_opt.scenario.build import Problem
-from metronome_opt.scenario.judge import judge
-from metronome_opt.schedule import Schedule, read_schedule
+from metronome_opt.scenario.verification import judge
 from metronome_opt.verify.loads import load_bound
 
 

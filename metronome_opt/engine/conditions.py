@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from metronome_opt.instance import Sharing
-from metronome_opt.records import Record
+from metronome_opt.files.records import Record
+from metronome_opt.problem.instance import Sharing
 
 JITTER = 0.02
 """Standard deviation of a computing time, as a share of it, of a job of which none is known."""

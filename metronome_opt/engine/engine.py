@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
-from metronome_opt.engine.runner import Pattern, Runner, Slot
-from metronome_opt.instance import Sharing
-from metronome_opt.kernels.fluid import loop, world
-from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.engine.fluid import loop, state
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.engine.jobs import Pattern, Runner, Slot
+from metronome_opt.problem.instance import Sharing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,14 +171,14 @@ class Engine:
             When the next iteration is planned to begin, in ms.
         """
         row = self._world.jobs[job]
-        is_held = row["stage"] == world.HELD
+        is_held = row["stage"] == state.HELD
         if slot is None:
             row["period"] = 0.0
             if is_held:
                 loop.wait_for(self._world, job, self.now)
             return
         row["period"] = slot.period_ms
-        waits = row["stage"] == world.WAITING
+        waits = row["stage"] == state.WAITING
         # The end of an iteration will move the plan on by a period.
         row["due"] = row["planned"] = start if waits else start - slot.period_ms
         row["cushion"] = slot.cushion_ms
@@ -229,7 +229,7 @@ class Engine:
         """
         row = self._world.jobs[job]
         ready = self.can_start(job)
-        if row["stage"] in (world.AWAY, world.WAITING) or not row["period"]:
+        if row["stage"] in (state.AWAY, state.WAITING) or not row["period"]:
             return ready
         return max(ready, float(row["planned"] + row["period"]))
 
@@ -239,18 +239,18 @@ class Engine:
         Its planned start, for a job that waits already.
         """
         row = self._world.jobs[job]
-        if row["stage"] == world.AWAY:
+        if row["stage"] == state.AWAY:
             return self.now
-        if row["stage"] == world.WAITING:
+        if row["stage"] == state.WAITING:
             return float(row["key"])
         first, count = int(row["first_segment"]), int(row["segments"])
         rest = self._world.segments[first + int(row["segment"]) : first + count]
         bursts = rest["volume"] > 0
         left = float(rest["compute"].sum())
         left += float((rest["volume"][bursts] / rest["rate"][bursts]).sum())
-        if row["stage"] == world.COMPUTING:
+        if row["stage"] == state.COMPUTING:
             return float(row["key"]) + left - float(rest["compute"][0])
-        if row["stage"] == world.HELD:
+        if row["stage"] == state.HELD:
             return self.now + left - float(rest["compute"][0])
         left -= float(rest["compute"][0] + rest["volume"][0] / rest["rate"][0])
         under_way = row["left"] - max(row["rate"], 0.0) * (self.now - row["since"])
@@ -414,9 +414,9 @@ def _drawn(seed: int, job: int) -> tuple[np.uint64, float]:
     return state, np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
 
 
-def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world.World:
+def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> state.World:
     uses = sum(runner.max_links for runner in runners)
-    made = world.empty_world(
+    made = state.empty_world(
         jobs=len(runners),
         links=links,
         uses=uses,

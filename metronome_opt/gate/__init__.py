@@ -12,6 +12,6 @@ from __future__ import annotations
 
 from metronome_opt.gate.burst import Burst
 from metronome_opt.gate.gate import Gate
-from metronome_opt.gate.plan import STALL, Claim
+from metronome_opt.gate.windows import STALL, Claim
 
 __all__ = ["STALL", "Burst", "Claim", "Gate"]

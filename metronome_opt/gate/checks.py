@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metronome_opt.gate.plan import Claim
+from metronome_opt.gate.windows import Claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from metronome_opt.gate.plan import Claim
+    from metronome_opt.gate.windows import Claim
 
 
 def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[str]]:

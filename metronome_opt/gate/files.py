@@ -24,7 +24,7 @@ from metronome_opt.gate.checks import (
     some,
     whole,
 )
-from metronome_opt.gate.plan import Claim
+from metronome_opt.gate.windows import Claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

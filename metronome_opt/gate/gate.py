@@ -9,8 +9,8 @@ from weakref import WeakSet
 
 from metronome_opt.gate.burst import Burst
 from metronome_opt.gate.checks import ClaimError, checked, quote
-from metronome_opt.gate.measured import Measured
-from metronome_opt.gate.plan import Claim, SlotPlan
+from metronome_opt.gate.counters import Measured
+from metronome_opt.gate.windows import Claim, SlotPlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from metronome_opt.documents import make_folder, read_documents, write_text
 from metronome_opt.errors import InputError, quote
+from metronome_opt.files.documents import make_folder, read_documents, write_text
 from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, read_shipped
 
 _SUFFIXES = (".yaml", ".yml", ".json")

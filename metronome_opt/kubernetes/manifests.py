@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.cluster.gang import Gang
 from metronome_opt.errors import MetronomeError
-from metronome_opt.instance import Instance, Job
 from metronome_opt.kubernetes.files import OBJECT_FILES, write_manifests
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
 from metronome_opt.kubernetes.quantities import quantity
@@ -26,9 +24,11 @@ from metronome_opt.kubernetes.schemas import (
     Manifests,
     read_shipped,
 )
+from metronome_opt.kubernetes.state.records import Gang
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.schedule import Schedule, Status
+from metronome_opt.scenario.cluster import ANY_COST, Cluster
 from metronome_opt.scenario.deployment import Deployment
-from metronome_opt.scenario.network import ANY_COST, Cluster
-from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import LinkReport, check, comparable_part, evaluate
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")

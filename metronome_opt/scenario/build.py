@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.instance import INSTANCE_FORMAT, Instance, default_limit
-from metronome_opt.records import read_as
-from metronome_opt.result import PoolBound
-from metronome_opt.scenario.bursts import Iteration, Rounded
-from metronome_opt.scenario.cluster import find_room
+from metronome_opt.files.records import read_as
+from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, default_limit
+from metronome_opt.problem.result import PoolBound
+from metronome_opt.scenario.cluster_input import find_room
 from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.gpus import ASSUMED
+from metronome_opt.scenario.iteration import Iteration, Rounded
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.spines import Paths
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import data_folder

@@ -1,264 +1,372 @@
-"""Clusters as scenarios write them, in short or in full; room for tasks in them."""
+"""Clusters: nodes in a tree of links, and the flows of a placed job."""
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
-from itertools import permutations
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import quote
-from metronome_opt.instance import Link, Network, TrafficClasses
-from metronome_opt.records import (
+from metronome_opt.errors import format_path, quote
+from metronome_opt.files.records import (
     FrozenDict,
-    Positive,
+    FrozenMap,
+    Name,
+    NonNegative,
     Record,
+    check_unique,
     refuse,
 )
-from metronome_opt.scenario.network import (
-    MAX_NODES,
-    Background,
-    Cluster,
-    Distance,
-    HashSeed,
-    Routing,
-    check_background,
-)
-from metronome_opt.scenario.nodes import Gpu, Host, Rack, Resources
-from metronome_opt.scenario.workload import Rational, megabits
+from metronome_opt.problem.instance import Link, Network, TrafficClasses
+from metronome_opt.scenario.collectives import Algorithm
+from metronome_opt.scenario.flows import Placement, place
+from metronome_opt.scenario.gpus import ASSUMED
+from metronome_opt.scenario.nodes import Gpu, Host, Rack, gpu_as_written
+from metronome_opt.scenario.reference import EmptyCluster
+from metronome_opt.scenario.spines import Paths, both_directions
 
-_MAX_RACKS = 512  # whose costs are written out for each pair
-_MAX_SPINES = 1024
-_RACK_COST = 2  # network cost between racks: their two uplinks are crossed
-ROOM = 25_200
-"""Slots of a hyperperiod for jobs that come later: no shorter number has as many divisors, 90."""
-_CPU_PER_GPU = 16_000  # millicores
-_MEMORY_PER_GPU = 128 * 1024  # MiB
+MAX_NODES = 100_000
+_MAX_RACKS = 4096  # the costs between racks grow with their square
+MAX_TIERS = 16
+_TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
+_UNITS = {"Mbit/s": 1, "Gbit/s": 10**3, "Tbit/s": 10**6}
+
+Routing = Annotated[
+    Literal["ecmp", "spray", "chosen"], Field(exclude_if=lambda routing: routing == "ecmp")
+]
+HashSeed = Annotated[int, Field(ge=0, exclude_if=lambda seed: seed == 0)]
+
+ANY_COST = 10_000  # the largest network cost that AppGroups may tolerate
+NetworkCost = Annotated[int, Field(ge=0, le=ANY_COST, exclude_if=lambda cost: cost == ANY_COST)]
 
 
-def _ratio(value: Any) -> Any:
-    """Read an oversubscription: a number or text such as ``2:1``."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"([1-9][0-9]{0,5}):([1-9][0-9]{0,5})", value)
-        if match is None:
-            raise PydanticCustomError("ratio", "must be a number or text such as '2:1'")
-        return Fraction(int(match[1]), int(match[2]))
+def _taken(value: Any) -> Any:
+    """Read a share or a rate of a link."""
+    if not isinstance(value, str) or _TAKEN.fullmatch(value) is None:
+        raise PydanticCustomError("taken", "must be a share such as 30% or a rate such as 5 Gbit/s")
     return value
 
 
-_Ratio = Annotated[Rational, BeforeValidator(_ratio, json_schema_input_type=float | str)]
+# By link. Left out of documents where there is none, so that their checksums stay.
+Background = Annotated[
+    FrozenMap[Name, Annotated[str, BeforeValidator(_taken, json_schema_input_type=str)]],
+    Field(exclude_if=lambda taken: not taken),
+]
 
 
-class UniformCluster(Record):
-    """A cluster whose nodes are all alike, as files write it; `listed` is the cluster.
+class Distance(Record):
+    """Network cost from one rack to another one."""
+
+    origin: Name
+    destination: Name
+    cost: NonNegative
+
+
+class Cluster(Record):
+    """Machines by name in a tree of interfaces and uplinks.
+
+    One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
+    it receives as well, so that both directions carry the same. Racks may stand in racks: leaves,
+    spines and so on. The core above them is taken to be free of contention, and the uplink of a
+    rack is one link, balanced perfectly; or there are several, one to each spine, and both
+    directions of them are modelled (`metronome_opt.scenario.flows`).
 
     Parameters
     ----------
     topology
-        ``single-switch``, or ``leaf-spine`` with `racks` and `oversubscription`.
-    nodes, gpus
-        How many nodes (``node-00``, ``node-01`` and so on, rack by rack), and GPUs of each.
-    nic_gbps, nic_mbps
-        The interface of a node; exactly one of them is given.
-    racks
-        How many, of equal size.
-    oversubscription
-        What the nodes of a rack can send together over what its uplinks carry.
-    spines
-        How many; the uplinks of a rack are one link to each. With 1 they are balanced perfectly.
-    routing, hash_seed
-        As in `Cluster`, for several spines.
+        Tells it from the short form of a cluster whose nodes are all alike.
+    nodes, racks, links
+        The tree. A node in no rack has nothing but its interface between it and the others.
+    zone_costs
+        Network costs between racks, as a NetworkTopology has them.
     gpu
-        The kind of GPU in all nodes; only jobs by model need it.
+        The kind of GPU in all nodes; only jobs that are asked for by model need it.
     background
-        As in `Cluster`; the uplink of ``rack-0`` is ``rack-0-uplink``, that to the first of several
-        spines ``rack-0-uplink-0``, and what it brings goes by ``rack-0-downlink-0``.
-    traffic_classes, network
-        As in `Cluster`.
+        Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
+    traffic_classes
+        How many traffic classes the network serves in strict order, from 1 (none) to 8.
+    routing
+        How flows between racks find their spine, where there are several: by a hash (``ecmp``),
+        evenly over all of them packet by packet (``spray``), or as ``chosen`` by an allocation,
+        those that no schedule states by their hash.
+    hash_seed
+        Of the hash, as switches have one.
+    network
+        How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
+        those that it was fitted to), by priority ``weighted`` or ``strict``.
     """
 
-    topology: Literal["single-switch", "leaf-spine"]
-    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
-    gpus: Annotated[int, Field(ge=1, le=2**23)]  # so that their memory is an amount
-    nic_gbps: Rational | None = None
-    nic_mbps: Positive | None = None
-    racks: Annotated[int, Field(ge=1, le=_MAX_RACKS)] | None = None
-    oversubscription: _Ratio | None = None
-    spines: Annotated[int, Field(ge=1, le=_MAX_SPINES)] | None = None
-    routing: Routing | None = None
-    hash_seed: HashSeed = 0
-    gpu: Gpu | None = None
+    topology: Literal["listed"] = "listed"
+    nodes: Annotated[tuple[Host, ...], Field(strict=False, min_length=1, max_length=MAX_NODES)]
+    racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=_MAX_RACKS)] = ()
+    links: Annotated[tuple[Link, ...], Field(strict=False)]
+    zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
+    gpu: Annotated[Gpu | None, PlainSerializer(gpu_as_written)] = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
+    routing: Routing = "ecmp"
+    hash_seed: HashSeed = 0
     network: Network = "fair"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        megabits("nic", self.nic_gbps, self.nic_mbps)
-        self._check_tree()
-        if self.background:
-            links = self.model_copy(update={"background": {}}).listed.capacities
-            check_background(self.background, links)
+        if any(rack.uplinks for rack in self.racks):
+            self.__dict__ |= both_directions(self.racks, self.links)  # it is not in use yet
+        for field in ("nodes", "racks", "links"):
+            check_unique(field, [each.name for each in getattr(self, field)])
+        _check_ways(self)
+        _check_racks(self)
+        _check_tiers(self)
+        _check_regions(self)
+        _check_costs(self.zone_costs, {rack.name for rack in self.racks})
+        check_background(self.background, {link.name: link.capacity for link in self.links})
         return self
 
-    def _check_tree(self) -> None:
-        if self.topology == "single-switch":
-            for field in ("racks", "oversubscription", "spines", "routing"):
-                if getattr(self, field) is not None:
-                    refuse(field, "a single switch has none; leave it out or use leaf-spine")
-            return
-        if self.racks is None:
-            refuse("racks", "missing; a leaf-spine network needs the number of racks")
-        if self.nodes % self.racks:
-            refuse(
-                "racks",
-                f"{self.racks}: the {self.nodes} nodes cannot be shared out evenly; "
-                "choose a divisor",
-            )
-        ratio = self.oversubscription or 1
-        if ratio < 1:
-            refuse("oversubscription", f"{ratio}: must be at least 1, write 2:1 for half the rate")
-        if not self.uplink:
-            refuse("oversubscription", f"{ratio}: leaves an uplink less than 1 Mbit/s")
+    @cached_property
+    def ways(self) -> Mapping[str | None, tuple[str, ...]]:
+        """The racks on the way up from each rack, the rack itself first; none from no rack."""
+        within = {rack.name: rack.within for rack in self.racks}
+        ways: dict[str | None, tuple[str, ...]] = {None: ()}
+        for rack in self.racks:
+            way: tuple[str, ...] = (rack.name,)
+            while (above := within[way[-1]]) is not None and len(way) < MAX_TIERS:
+                if above in way:
+                    break
+                way += (above,)
+            ways[rack.name] = way
+        return ways
 
-    @property
-    def nic(self) -> int:
-        """The interface of a node in Mbit/s."""
-        return megabits("nic", self.nic_gbps, self.nic_mbps)
+    @cached_property
+    def uplinks(self) -> Mapping[str, tuple[str, ...]]:
+        """The uplinks of each rack, one to each spine."""
+        return {rack.name: rack.ups for rack in self.racks}
 
-    @property
-    def uplink(self) -> int:
-        """The capacity of an uplink of a rack, rounded down to whole Mbit/s."""
-        nodes, parts = self.nodes // (self.racks or 1), self.spines or 1
-        return math.floor(nodes * self.nic / (parts * (self.oversubscription or Fraction(1))))
+    @cached_property
+    def downlinks(self) -> Mapping[str, tuple[str, ...]]:
+        """The links by which traffic enters each rack, one from each of several spines."""
+        return {rack.name: rack.downlinks or () for rack in self.racks}
 
-    @property
-    def listed(self) -> Cluster:
-        """The same cluster with its machines one by one.
+    @cached_property
+    def spines(self) -> int:
+        """How many spines flows between racks choose from; 1 where they have no choice."""
+        return max([1, *map(len, self.uplinks.values())])
 
-        An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
-        """
-        has = room_of(self.gpus)
-        racks = [f"rack-{index}" for index in range(self.racks or 0)]
-        uplinks = [Rack(name=rack, **self._links(rack)) for rack in racks]
-        digits = max(2, len(str(self.nodes - 1)))
-        names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
-        nodes = [
-            Host(
-                name=name,
-                has=has,
-                interface=name,
-                rack=racks[index * len(racks) // self.nodes] if racks else None,
-            )
-            for index, name in enumerate(names)
-        ]
-        return Cluster(
-            nodes=tuple(nodes),
-            racks=tuple(uplinks),
-            links=(
-                *(Link(name=node.name, capacity=self.nic) for node in nodes),
-                *(
-                    Link(name=link, capacity=self.uplink)
-                    for rack in uplinks
-                    for link in (*rack.ups, *(rack.downlinks or ()))
-                ),
-            ),
-            zone_costs=tuple(
-                Distance(origin=one, destination=other, cost=_RACK_COST)
-                for one, other in permutations(racks, 2)
-            ),
-            gpu=self.gpu,
-            background=self.background,
-            traffic_classes=self.traffic_classes,
-            routing=self.routing or "ecmp",
-            hash_seed=self.hash_seed,
-            network=self.network,
-        )
+    @cached_property
+    def hosts(self) -> Mapping[str, Host]:
+        """The nodes by name."""
+        return {node.name: node for node in self.nodes}
 
-    def _links(self, rack: str) -> dict[str, Any]:
-        """Return the names of the links between a rack and the spines."""
-        if (self.spines or 1) == 1:
-            return {"uplink": f"{rack}-uplink"}
-        spines = range(self.spines or 1)
+    @cached_property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs of each node, in the order of the nodes."""
+        return {node.name: node.has.gpus for node in self.nodes}
+
+    @cached_property
+    def capacities(self) -> Mapping[str, int]:
+        """Mbit/s per link that others leave, in the order of the links."""
         return {
-            f"{to}s": tuple(f"{rack}-{to}-{s}" for s in spines) for to in ("uplink", "downlink")
+            link.name: _left(link.capacity, self.background.get(link.name)) for link in self.links
         }
 
+    @cached_property
+    def rack_cost(self) -> Mapping[tuple[str, str], int]:
+        """Network costs between racks."""
+        return {(way.origin, way.destination): way.cost for way in self.zone_costs}
 
-def _in_full(value: Any) -> Any:
-    """Read a cluster by its topology, so that faults are those of that form; return it listed."""
-    if isinstance(value, (UniformCluster, Cluster)):
-        written = value
-    else:
-        topology = value.get("topology") if isinstance(value, Mapping) else None
-        if topology not in (None, "listed", "single-switch", "leaf-spine"):
-            known = "'single-switch', 'leaf-spine' or 'listed'"
-            refuse("topology", f"must be {known}, got {quote(topology)}")
-        written = (Cluster if topology == "listed" else UniformCluster).model_validate(value)
-    return written.listed if isinstance(written, UniformCluster) else written
+    @cached_property
+    def region_cost(self) -> Mapping[tuple[str, str], int]:
+        """Network costs between regions: the largest from a rack of one to a rack of the other."""
+        region_of = {node.rack: node.region for node in self.nodes if node.region is not None}
+        costs: dict[tuple[str, str], int] = {}
+        for (origin, destination), cost in self.rack_cost.items():
+            ends = region_of.get(origin, ""), region_of.get(destination, "")
+            if "" not in ends and ends[0] != ends[1]:
+                costs[ends] = max(cost, costs.get(ends, 0))
+        return costs
+
+    @cached_property
+    def nic(self) -> int:
+        """The maximum rate of a node in Mbit/s."""
+        return max(sum(self.capacities[rail] for rail in node.rails) for node in self.nodes)
+
+    def links_of(self, node: Host) -> tuple[str, ...]:
+        """Return the links that the traffic of a node may cross, its own ones first."""
+        way = self.ways[node.rack]
+        between = (link for rack in way for link in (*self.uplinks[rack], *self.downlinks[rack]))
+        return (*node.rails, *between)
+
+    def next_rails(
+        self, nodes: Sequence[str], gpus: int, taken: Counter[str]
+    ) -> list[tuple[str, ...]]:
+        """Return the interfaces next to the GPUs that tasks get, if each gets the next ones there.
+
+        Which ones they really get is known only when they run. What they get is added to `taken`.
+        """
+        rails = []
+        for node in nodes:
+            rails.append(self.hosts[node].rails_near(taken[node], gpus))
+            taken[node] += gpus
+        return rails
+
+    @cached_property
+    def empty(self) -> EmptyCluster:
+        """The places of single jobs in it."""
+        return EmptyCluster(self)
+
+    @cached_property
+    def link_mbps(self) -> int | None:
+        """What one GPU sends to the others of its node, in Mbit/s; None where unknown."""
+        return None if self.gpu is None else self.gpu.link_mbps
+
+    @property
+    def inside_mbps(self) -> int:
+        """The same, as assumed where it is not known."""
+        return self.link_mbps or round(1000 * ASSUMED.gbps)
+
+    def placement(
+        self,
+        nodes: Sequence[str],
+        algorithm: Algorithm = "tasks",
+        *,
+        each: int = 1,
+        rails: Sequence[tuple[str, ...]] | None = None,
+        paths: Paths | str | None = None,
+    ) -> Placement:
+        """Return the flows of a job on links, given the node of each task; see `flows.place`."""
+        return place(self, nodes, algorithm, each=each, rails=rails, paths=paths)
+
+    def steer(self, job: str, paths: Paths | None = None) -> Paths | str | None:
+        """Return what decides which spines the flows of a job cross, as `flows.place` takes it.
+
+        Paths that were chosen, where they can be; a text whose hashes do; or None for all spines.
+        """
+        if self.spines == 1 or self.routing == "spray":
+            return None
+        return paths if paths and self.routing == "chosen" else f"{self.hash_seed}/{job}"
+
+    def spans(self, racks: Collection[str | None]) -> tuple[int, ...]:
+        """Return how many switches of each tier some racks are in, from the top."""
+        if self.depth == 1:
+            return (len(racks),)
+        ways = [tuple(reversed(self.ways[rack])) for rack in racks]
+        return tuple(len({way[:tier] for way in ways}) for tier in range(1, self.depth + 1))
+
+    @cached_property
+    def depth(self) -> int:
+        """How many tiers of racks there are, at least one."""
+        return max(1, *map(len, self.ways.values()))
+
+    @cached_property
+    def order(self) -> Mapping[str, int]:
+        """The place of each link in the order of the links."""
+        return {link.name: index for index, link in enumerate(self.links)}
 
 
-FullCluster = Annotated[
-    Cluster, BeforeValidator(_in_full, json_schema_input_type=UniformCluster | Cluster)
-]
-"""A cluster with its machines one by one, whatever form a file writes."""
+def check_background(background: Mapping[str, str], capacities: Mapping[str, int]) -> None:
+    """Refuse traffic of others on links that are not there, or that leaves nothing of one."""
+    for link, taken in background.items():
+        where = format_path(["background", link])
+        if link not in capacities:
+            refuse(where, f"there is no link {quote(link)}")
+        if _left(capacities[link], taken) < 1:
+            refuse(where, f"{taken}: leaves nothing of its {capacities[link]:,} Mbit/s; state less")
 
 
-def room_of(gpus: int) -> Resources:
-    """Return what a node with so many GPUs has, where nothing else says it."""
-    cores, memory = _CPU_PER_GPU * gpus, _MEMORY_PER_GPU * gpus
-    return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
+def _left(capacity: int, taken: str | None) -> int:
+    """Return what others leave of a link, in whole Mbit/s, rounded down."""
+    match = _TAKEN.fullmatch(taken or "0%")
+    assert match is not None  # noqa: S101 (checked when it was read)
+    share = Fraction(capacity, 100) if match[2] == "%" else _UNITS[match[2]]
+    return math.floor(capacity - Fraction(match[1]) * share)
 
 
-def find_room(
-    free: Mapping[str, int], wanted: Sequence[tuple[int, int]]
-) -> list[tuple[str, ...] | None]:
-    """Return the nodes of jobs of so many tasks with so many GPUs each; None without room.
+def _check_ways(fabric: Cluster) -> None:
+    """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
+    ways = [
+        (f"nodes[{i}].interface" + (f"s[{number}]" if node.interfaces else ""), rail)
+        for i, node in enumerate(fabric.nodes)
+        for number, rail in enumerate(node.rails)
+    ]
+    ways += [
+        (f"racks[{i}].{field}" + (f"s[{number}]" if len(its) > 1 else ""), link)
+        for i, rack in enumerate(fabric.racks)
+        for field, its in (("uplink", rack.ups), ("downlink", rack.downlinks or ()))
+        for number, link in enumerate(its)
+    ]
+    known = {link.name for link in fabric.links}
+    user: dict[str, str] = {}
+    for where, link in ways:
+        if link not in known:
+            refuse(where, f"there is no link {quote(link)}")
+        if link in user:
+            refuse(where, f"{quote(link)} is also {user[link]}; each link has one place")
+        user[link] = where
+    for index, each in enumerate(fabric.links):
+        if each.name not in user:
+            refuse(
+                f"links[{index}].name",
+                f"{quote(each.name)} is no node's interface and no rack's uplink; leave it out",
+            )
 
-    Jobs are spread, one after the other, each task where most GPUs are free. Where that leaves one
-    of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
-    """
-    places: list[tuple[str, ...] | None] = []
-    for spread in (True, False):
-        left, places = Counter(free), [None] * len(wanted)
-        order = range(len(wanted))
-        for index in order if spread else sorted(order, key=lambda i: -wanted[i][1]):
-            workers, each = wanted[index]
-            if sum(count // each for count in left.values()) >= workers:
-                nodes = most_free(left, workers, each) if spread else _packed(left, workers, each)
-                left.subtract({node: each * count for node, count in Counter(nodes).items()})
-                places[index] = nodes
-        if None not in places:
-            break
-    return places
+
+def _check_racks(fabric: Cluster) -> None:
+    """Refuse racks that are not there, or hold nothing."""
+    known = {rack.name for rack in fabric.racks}
+    used = {*(node.rack for node in fabric.nodes), *(rack.within for rack in fabric.racks)}
+    for index, node in enumerate(fabric.nodes):
+        if node.rack is not None and node.rack not in known:
+            refuse(f"nodes[{index}].rack", f"there is no rack {quote(node.rack)}")
+    for index, rack in enumerate(fabric.racks):
+        if rack.name not in used:
+            refuse(f"racks[{index}].name", f"{quote(rack.name)} holds no node; leave it out")
 
 
-def _packed(free: Mapping[str, int], workers: int, each: int) -> tuple[str, ...]:
-    fullest = sorted((count, node) for node, count in free.items())
-    places = [node for count, node in fullest for _ in range(count // each)]
-    return tuple(sorted(places[:workers]))
+def _check_tiers(fabric: Cluster) -> None:
+    """Refuse racks in racks that are not there, in themselves, or in too many others."""
+    within = {rack.name: rack.within for rack in fabric.racks}
+    for index, rack in enumerate(fabric.racks):
+        if rack.within is not None and rack.within not in within:
+            refuse(f"racks[{index}].within", f"there is no rack {quote(rack.within)}")
+    for index, rack in enumerate(fabric.racks):
+        way = fabric.ways[rack.name]
+        above = within[way[-1]]
+        if above is not None:
+            many = f"has more than {MAX_TIERS - 1} others above it"
+            fault = "stands in itself" if above in way else many
+            refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}; leave one out")
 
 
-def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
-    """Return nodes for tasks of `each` GPUs, one after the other where most are free, by name.
+def _check_regions(fabric: Cluster) -> None:
+    """Refuse racks in two regions, unless they are above all racks of nodes."""
+    first: dict[str, int] = {}
+    homes = {node.rack for node in fabric.nodes}
+    tops = set.intersection(*({*fabric.ways[rack]} for rack in homes)) - homes
+    for index, node in enumerate(fabric.nodes):
+        for rack in fabric.ways[node.rack] if node.region is not None else ():
+            other = first.setdefault(rack, index)
+            if fabric.nodes[other].region != node.region and rack not in tops:
+                refuse(
+                    f"nodes[{index}].region",
+                    f"{quote(node.region)}: rack {quote(rack)} is in "
+                    f"{quote(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
+                )
 
-    This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
-    """
-    heap = [(-count, node) for node, count in free.items() if count >= each]
-    heapq.heapify(heap)
-    chosen = []
-    for _ in range(workers):
-        count, node = heap[0]
-        chosen.append(node)
-        if -count - each >= each:
-            heapq.heapreplace(heap, (count + each, node))
-        else:
-            heapq.heappop(heap)
-    return tuple(sorted(chosen))
+
+def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:
+    """Refuse costs of racks that are not there, of one rack to itself, and those given twice."""
+    first: dict[tuple[str, str], int] = {}
+    for index, way in enumerate(costs):
+        same = first.setdefault((way.origin, way.destination), index)
+        if same != index:
+            refuse(f"zone_costs[{index}]", f"has the racks of zone_costs[{same}]; leave it out")
+        for end, name in (("origin", way.origin), ("destination", way.destination)):
+            if name not in known:
+                refuse(f"zone_costs[{index}].{end}", f"there is no rack {quote(name)}")
+        if way.origin == way.destination:
+            refuse(f"zone_costs[{index}]", f"{quote(way.origin)} is both of its ends; leave it out")

@@ -16,8 +16,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError
-from metronome_opt.records import Exact, Positive, Record, refuse
-from metronome_opt.scenario.bursts import Burst, Iteration
+from metronome_opt.files.records import Exact, Positive, Record, refuse
+from metronome_opt.scenario.iteration import Burst, Iteration
 
 _MEMBERS = 2  # GPUs of a collective, at least
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.problem.instance import Instance
+from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.nodes import Host, Resources
 
 MAX_TASKS = 100_000

@@ -20,7 +20,7 @@ from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.spines import Paths, Sender, spines_of
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.network import Cluster
+    from metronome_opt.scenario.cluster import Cluster
 
 _MAX_PARTS = 1024  # into which what a task sends is divided
 _MAX_PAIRS = 64  # flows of a task on a link in an all-to-all: as many parts describe it well

@@ -8,10 +8,10 @@ from collections.abc import Collection
 import numpy as np
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import default_limit
+from metronome_opt.problem.instance import default_limit
 from metronome_opt.scenario.build import build_scenario, spread
-from metronome_opt.scenario.cluster import ROOM
-from metronome_opt.scenario.model import Scenario
+from metronome_opt.scenario.cluster_input import ROOM
+from metronome_opt.scenario.scenario_file import Scenario
 
 # Each has more divisors than any smaller number: so many more periods fit a hyperperiod.
 _COMPOSITE = (

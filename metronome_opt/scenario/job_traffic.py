@@ -9,10 +9,10 @@ from fractions import Fraction
 from functools import cache, cached_property
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.scenario.bursts import Iteration, Rounded
+from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import TrainingStep, Transport
-from metronome_opt.scenario.model import DescribedJob, Scenario, Source
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.iteration import Iteration, Rounded
+from metronome_opt.scenario.scenario_file import DescribedJob, Scenario, Source
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload
 

@@ -19,7 +19,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.records import (
+from metronome_opt.files.records import (
     FrozenMap,
     Jitter,
     Name,
@@ -31,7 +31,7 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.collectives import TrainingStep
-from metronome_opt.scenario.model import MEASURED
+from metronome_opt.scenario.scenario_file import MEASURED
 from metronome_opt.scenario.traffic import Moment, transfer
 from metronome_opt.scenario.workload import MAX_COUNT, Rational, data_folder, file_of, find_files
 

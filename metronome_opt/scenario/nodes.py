@@ -7,11 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.records import (
-    Name,
-    Record,
-    refuse,
-)
+from metronome_opt.files.records import Name, Record, refuse
 from metronome_opt.scenario.gpus import link_speed
 from metronome_opt.scenario.workload import Speed, megabits
 

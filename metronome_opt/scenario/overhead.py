@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.scenario.network import ANY_COST, Cluster
+from metronome_opt.scenario.cluster import ANY_COST, Cluster
 
 _SAME_RACK = 1
 _UNKNOWN = 100

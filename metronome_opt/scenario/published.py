@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.records import (
+from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
     Name,

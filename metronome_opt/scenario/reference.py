@@ -33,7 +33,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.scenario.collectives import Algorithm, Transport
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.network import Cluster
+    from metronome_opt.scenario.cluster import Cluster
     from metronome_opt.scenario.nodes import Resources
 
 

@@ -7,12 +7,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.instance import Link
-from metronome_opt.records import refuse
+from metronome_opt.files.records import refuse
+from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.nodes import Rack
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.network import Cluster
+    from metronome_opt.scenario.cluster import Cluster
 
 
 Paths = tuple[tuple[int, ...], ...]

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from metronome_opt.errors import InputError
-from metronome_opt.records import Positive, Record, refuse
+from metronome_opt.files.records import Positive, Record, refuse
 from metronome_opt.scenario.collectives import Collective, Kind, TrainingStep, Transfer, sent
 from metronome_opt.scenario.workload import (
     DataParallel,

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.records import Name, Record, build, check_one, read_as, refuse
+from metronome_opt.files.records import Name, Record, build, check_one, read_as, refuse
 
 WORKLOAD_FORMAT = "metronome-workload/1"
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.solvers.registry import SOLVERS
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.search import Search
+    from metronome_opt.solvers.run import Search
 
 __all__ = ["SOLVERS", "Search"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "Search":
-        from metronome_opt.solvers import search
+        from metronome_opt.solvers import run
 
-        return search.Search
+        return run.Search
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
-from metronome_opt.result import Stop
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 
 _ALONE_SHARE = 0.1  # of the time, at most, for each generation if one worker proves and improves
 

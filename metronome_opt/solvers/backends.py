@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import SolverError
-from metronome_opt.result import Stop
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers import solve_process
 from metronome_opt.solvers.budget import run_interruptibly
 from metronome_opt.solvers.imports import NO_CPSAT, cpsat_solver, missing
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program

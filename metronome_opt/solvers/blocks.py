@@ -8,17 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from fractions import Fraction
 
 from metronome_opt.errors import SolverError, reason
-from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, state_of
-from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve.blocks import split
-from metronome_opt.presolve.reductions import Offsets, coarsen, simplify_links
-from metronome_opt.result import Stop
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.kernels.compiled_instance import compile_instance
+from metronome_opt.solvers.kernels.jobs import contention, state_of
 from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.presolve.blocks import split
+from metronome_opt.solvers.presolve.reductions import Offsets, coarsen, simplify_links
+from metronome_opt.solvers.run import Search
 
 _OFTEN = 32  # times that all of many blocks are put together while each is worked on once
 _POLL_S = 0.2  # between two joins of the blocks' schedules and bounds

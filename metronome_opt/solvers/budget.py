@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from metronome_opt.result import Event, Stop
-from metronome_opt.stopping import Watch
+from metronome_opt.problem.result import Event, Stop
+from metronome_opt.problem.stopping import Watch
 
 T = TypeVar("T")
 _TICK_S = 0.01  # between two readings of the clock

@@ -38,12 +38,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from metronome_opt.instance import Instance, Link
-from metronome_opt.kernels.few import is_done, start_rotations, try_offsets
-from metronome_opt.kernels.jobs import put_job
-from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve.reductions import simplify_links
-from metronome_opt.solvers.search import Search
+from metronome_opt.problem.instance import Instance, Link
+from metronome_opt.solvers.kernels.compiled_instance import compile_instance
+from metronome_opt.solvers.kernels.jobs import put_job
+from metronome_opt.solvers.kernels.rotation_search import is_done, start_rotations, try_offsets
+from metronome_opt.solvers.presolve.reductions import simplify_links
+from metronome_opt.solvers.run import Search
 
 _Rotations = Mapping[str, Mapping[str, int]]
 _STEPS = 72  # of 5 degrees

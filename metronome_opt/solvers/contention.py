@@ -7,16 +7,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, MissingBackendError, SolverError, reason
-from metronome_opt.instance import Instance
 from metronome_opt.plugins import describe_failure
-from metronome_opt.result import CustomSolverError, Result, Stop
-from metronome_opt.schedule import Schedule
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import CustomSolverError, Result, Stop
+from metronome_opt.problem.schedule import Schedule
+from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
 from metronome_opt.solvers.registry import Run, Solver, find_solver
-from metronome_opt.solvers.solve import Arguments, make_schedule, warm_up_instance
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.search import Search
+    from metronome_opt.solvers.run import Search
 
 NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini")
 _UNSHIFTED = "unshifted"
@@ -43,7 +43,7 @@ def solve_contention(arguments: Arguments) -> Result:
     SolverError
         If the solver fails before it has found anything; a `CustomSolverError` if it is the user's.
     """
-    from metronome_opt.solvers.search import Search  # with compiled kernels: only where it is used
+    from metronome_opt.solvers.run import Search  # with compiled kernels: only where it is used
 
     instance, solver, budget = arguments.instance, arguments.solver, arguments.budget
     start = arguments.start
@@ -108,7 +108,7 @@ def custom_solver_error(
 @cache
 def load_kernels(solver: Solver) -> None:
     """Load, or compile, the kernels of a solver, which no time limit counts."""
-    from metronome_opt.solvers.search import Search
+    from metronome_opt.solvers.run import Search
 
     needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
@@ -122,7 +122,7 @@ def _judging_s(instance: Instance) -> float:
     """
     if len(instance.links) < _MANY_LINKS:
         return 0.0
-    from metronome_opt.presolve.blocks import restrict
+    from metronome_opt.solvers.presolve.blocks import restrict
 
     sample = restrict(instance, {link.name for link in instance.links[::_SAMPLE]})
     began = time.perf_counter()

@@ -19,13 +19,13 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import reason
-from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.blocks import solve_in_blocks
+from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eliminate
+from metronome_opt.solvers.cost_network.model import CostNetwork
+from metronome_opt.solvers.cost_network.tables import build, condition
+from metronome_opt.solvers.kernels.compiled_instance import Ints
 from metronome_opt.solvers.layers import ModelTooLargeError
-from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
-from metronome_opt.solvers.network.model import CostNetwork
-from metronome_opt.solvers.network.tables import build, condition
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 
 _SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import best_offset, put_job
-from metronome_opt.solvers.search import Search
+from metronome_opt.problem.instance import Instance
+from metronome_opt.solvers.kernels.jobs import best_offset, put_job
+from metronome_opt.solvers.run import Search
 
 
 def unshifted(search: Search) -> None:

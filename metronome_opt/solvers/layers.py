@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from metronome_opt.errors import InputError
-from metronome_opt.kernels.tables import Compiled, SharedLink
+from metronome_opt.solvers.kernels.compiled_instance import Compiled, SharedLink
 
 MAX_ENTRIES = 20_000_000
 """Coefficients of the largest model that fits the memory of an ordinary machine."""

@@ -18,10 +18,10 @@ from itertools import combinations
 import networkx as nx
 
 from metronome_opt.errors import reason
-from metronome_opt.kernels.tables import CostTooLargeError
-from metronome_opt.kernels.tree import TreeTooLargeError
+from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
+from metronome_opt.solvers.kernels.tree import TreeTooLargeError
 from metronome_opt.solvers.proof import LINK_NODES, Proof, search_part
-from metronome_opt.solvers.search import Search, load_bound
+from metronome_opt.solvers.run import Search, load_bound
 
 _FIRST_NODES = 2_000  # budget of a proof in the first round
 _MORE_NODES = 3  # times that in each further round

@@ -12,8 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.jobs import state_of
-from metronome_opt.kernels.perturb import (
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.kernels.compiled_instance import (
+    Compiled,
+    CostTooLargeError,
+    Ints,
+    compile_instance,
+)
+from metronome_opt.solvers.kernels.jobs import state_of
+from metronome_opt.solvers.kernels.local_search import (
     BEST,
     VALUE,
     anneal,
@@ -25,14 +32,7 @@ from metronome_opt.kernels.perturb import (
     start_walk,
     take_steps,
 )
-from metronome_opt.kernels.tables import (
-    Compiled,
-    CostTooLargeError,
-    Ints,
-    compile_instance,
-)
-from metronome_opt.solvers import greedy
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 
 PATIENCE = 3  # generations
 SHARE = 0.1  # of the time, at most, for the schedule that proofs start from

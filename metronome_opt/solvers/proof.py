@@ -10,14 +10,15 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import quote
-from metronome_opt.kernels.contacts import contacts_of
-from metronome_opt.kernels.grow import grow
-from metronome_opt.kernels.tables import (
+from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.kernels.branch_bound import grow
+from metronome_opt.solvers.kernels.compiled_instance import (
     Compiled,
     CostTooLargeError,
     compile_instance,
 )
-from metronome_opt.kernels.tree import (
+from metronome_opt.solvers.kernels.contacts import contacts_of
+from metronome_opt.solvers.kernels.tree import (
     NONE,
     Pseudocosts,
     TreeTooLargeError,
@@ -27,10 +28,9 @@ from metronome_opt.kernels.tree import (
     set_cutoff,
     start_tree,
 )
-from metronome_opt.presolve.blocks import restrict
-from metronome_opt.presolve.reductions import Offsets
-from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.presolve.blocks import restrict
+from metronome_opt.solvers.presolve.reductions import Offsets
+from metronome_opt.solvers.run import Search
 
 _SOURCE = "branch-bound"
 _SLICE = 250  # nodes between two reports

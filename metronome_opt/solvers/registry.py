@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import load_plugin, plugins
-from metronome_opt.schedule import OBJECTIVES
+from metronome_opt.problem.schedule import OBJECTIVES
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.search import Search
+    from metronome_opt.solvers.run import Search
 
 LAYERED = ("contention", "latency")
 """Contention, and what is contention if all weights are 1."""
@@ -109,11 +109,11 @@ _OWN = (
     _own(
         "cpsat",
         "CP-SAT model on offsets cut down, block by block",
-        "models:run_cpsat",
+        "strong_form:run_cpsat",
         "ortools",
         exact=True,
     ),
-    _own("milp", "the same as MILP, HiGHS", "models:run_highs", "pulp", "highspy", exact=True),
+    _own("milp", "the same as MILP, HiGHS", "strong_form:run_highs", "pulp", "highspy", exact=True),
     _own(
         "branch-bound",
         "depth-first by contacts, links first, then groups of them",

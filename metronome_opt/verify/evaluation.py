@@ -16,8 +16,8 @@ from operator import mul
 from types import MappingProxyType
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.schedule import OBJECTIVES
+from metronome_opt.problem.instance import Instance, Job, Link
+from metronome_opt.problem.schedule import OBJECTIVES
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from metronome_opt.errors import counted
-from metronome_opt.instance import Instance, Job
+from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.verify.evaluation import Violation
 from metronome_opt.verify.flows import Document, Place, Tree
 from metronome_opt.verify.reference import EmptyCluster

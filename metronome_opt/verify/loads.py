@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from metronome_opt.instance import Instance, Job
-from metronome_opt.schedule import Schedule
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify.evaluation import Run, longest_stretch
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metronome_opt.errors import counted, quote
-from metronome_opt.schedule import Schedule
+from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify.evaluation import Violation
 
 Document = Mapping[str, Any]

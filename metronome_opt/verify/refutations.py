@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from metronome_opt.errors import first_few, quote
-from metronome_opt.instance import Instance, Job
-from metronome_opt.schedule import Refutation, Schedule
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.schedule import Refutation, Schedule
 from metronome_opt.verify.evaluation import Run, Violation
 
 MAX_STEPS = 20_000_000

@@ -12,8 +12,8 @@ from itertools import count
 from typing import NamedTuple
 
 from metronome_opt.errors import quote
-from metronome_opt.instance import Instance, Job
-from metronome_opt.schedule import PairPrices, Schedule
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.schedule import PairPrices, Schedule
 from metronome_opt.verify.evaluation import Violation
 
 _ROOT = 10**12  # a square root is rounded down to a multiple of one over this, or finer

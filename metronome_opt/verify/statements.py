@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Instance
-from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
     Run,
     Violation,

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.assign import assign
-from metronome_opt.allocation.demand import Demand
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.scenario import allocate
-from metronome_opt.allocation.search import Places, Search, Spot
-from metronome_opt.objectives import simulated_levels
+from metronome_opt.allocation.perturbation import assign
+from metronome_opt.allocation.placement_search import Places, Search, Spot
+from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.scenario_search import allocate
+from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
+from metronome_opt.problem.objectives import simulated_levels
 from metronome_opt.scenario.build import Problem
-from metronome_opt.scenario.model import Scenario
-from metronome_opt.slowdown.plan_search import SlotSearchOptions
+from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
 Counts = tuple[int, ...]  # tasks of a job on each node

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from itertools import product
 
-from metronome_opt.allocation.scenario import allocate
-from metronome_opt.allocation.search import Places, Search, Spot
+from metronome_opt.allocation.placement_search import Places, Search, Spot
+from metronome_opt.allocation.scenario_search import allocate
+from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.scenario.build import build_scenario
-from metronome_opt.scenario.model import Scenario
-from metronome_opt.slowdown.plan_search import SlotSearchOptions
+from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.plan_enumeration import report
 

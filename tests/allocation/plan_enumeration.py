@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 
-from metronome_opt.allocation.scenario import allocate
-from metronome_opt.allocation.search import Places, Search
-from metronome_opt.instance import Instance
-from metronome_opt.scenario.model import Scenario
-from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.plan_search import SlotSearchOptions, groups, search_plan
-from metronome_opt.slowdown.simulator import PlanSimulator
+from metronome_opt.allocation.placement_search import Places, Search
+from metronome_opt.allocation.scenario_search import allocate
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, groups, search_plan
+from metronome_opt.allocation.slots.simulator import PlanSimulator
+from metronome_opt.problem.instance import Instance
+from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
 from tests.allocation.enumeration import all_places, draw_scenario, spots_of

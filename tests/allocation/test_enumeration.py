@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.allocation import price
 from metronome_opt.allocation.occupancy import Placed
-from metronome_opt.allocation.search import Search
+from metronome_opt.allocation.placement_search import Search
 from tests.allocation.enumeration import (
     all_places,
     cheapest,

@@ -10,14 +10,14 @@ import pytest
 from benchmarks.allocation import price
 from metronome_opt.allocation.joint_model import build_pool, place_by_model
 from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.search import Search
+from metronome_opt.allocation.placement_search import Search
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.enumeration import cheapest, draw_scenario
-from tests.allocation.test_scenario import job, scene
-from tests.simulate.scenes import switch
+from tests.allocation.test_scenario_search import job, scene
+from tests.simulation.scenes import switch
 
 SOLVERS = ("cpsat", "milp")
 COSTLY = (6, 9, 12, 23, 39)

@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.meetings import Meetings
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.pair_losses import Meetings
+from metronome_opt.allocation.request import Demand
 from metronome_opt.engine.conditions import JITTER
-from metronome_opt.engine.runner import Pattern
+from metronome_opt.engine.jobs import Pattern
 from metronome_opt.scenario.nodes import Resources
-from tests.allocation.test_places import room
-from tests.simulate.scenes import switch
+from tests.allocation.test_candidates import room
+from tests.simulation.scenes import switch
 
 
 def pattern(compute: int, burst: int, rate: int = 100) -> Pattern:

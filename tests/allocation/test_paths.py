@@ -7,15 +7,15 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt import allocate
-from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.meetings import Meetings
+from metronome_opt.allocation.candidates import Room
 from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.pair_losses import Meetings
 from metronome_opt.allocation.paths import list_paths
-from metronome_opt.allocation.places import Room
-from metronome_opt.allocation.search import Search
-from metronome_opt.engine.runner import Pattern
-from metronome_opt.scenario.judge import judge
+from metronome_opt.allocation.placement_search import Search
+from metronome_opt.allocation.request import Demand
+from metronome_opt.engine.jobs import Pattern
 from metronome_opt.scenario.nodes import ONE_GPU
+from metronome_opt.scenario.verification import judge
 from tests.allocation.path_enumeration import compare, draw_fabric
 from tests.fabrics import fabric, ring, scene
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.scenario import nearest
-from metronome_opt.allocation.search import Search
+from metronome_opt.allocation.placement_search import Search
+from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.scenario import Scenario
 

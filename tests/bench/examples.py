@@ -12,8 +12,8 @@ from metronome_opt.bench.campaign import Case, Pool, R, local_pool, run_campaign
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.solver_runs import SolverRecord, plan
 from metronome_opt.bench.suites import INDEX, read_suite
-from metronome_opt.instance import Instance, write_instance
-from metronome_opt.journal import Journal
+from metronome_opt.files.journal import Journal
+from metronome_opt.problem.instance import Instance, write_instance
 from metronome_opt.solvers.registry import Solver
 
 FAKE_WORKER = "tests.bench.fake_worker"

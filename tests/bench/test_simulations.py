@@ -26,9 +26,9 @@ from metronome_opt.bench.simulations import (
 from metronome_opt.bench.studies import write_tables
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
-from metronome_opt.journal import read_journal
-from metronome_opt.simulate import simulate
-from metronome_opt.simulate.study import Study
+from metronome_opt.files.journal import read_journal
+from metronome_opt.simulation import simulate
+from metronome_opt.simulation.study import Study
 from tests.bench.examples import FAKE_WORKER, LIMITS, campaign
 from tests.bench.simulation_examples import job, simulation, unfinished
 

@@ -11,8 +11,8 @@ import pytest
 from metronome_opt import load
 from metronome_opt.bench.suites import INDEX, SUITES, find_suites, read_suite
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, write_instance
-from metronome_opt.schedule import write_schedule
+from metronome_opt.problem.instance import Instance, write_instance
+from metronome_opt.problem.schedule import write_schedule
 from tests.bench.examples import write_suite
 from tests.builders import two_jobs
 from tests.cli.simulating import SCENARIO

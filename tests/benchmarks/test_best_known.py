@@ -23,8 +23,8 @@ from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, write_suite
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Suite, read_suite
-from metronome_opt.instance import Instance
-from metronome_opt.schedule import Status, read_schedule
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.schedule import Status, read_schedule
 from metronome_opt.verify import check
 from tests.bench.report_examples import record
 from tests.builders import job, network

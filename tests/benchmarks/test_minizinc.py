@@ -14,7 +14,7 @@ from hypothesis import given
 
 from benchmarks.minizinc import LARGEST, scaling, to_minizinc
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 from tests.landscape import optimum
 from tests.strategies import assigned, instances

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from benchmarks.annealing import anneal
 from benchmarks.slowdowns import search
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.solvers.budget import Budget
-from tests.slowdown.cases import NESTED, TIGHT, evaluator_of
+from tests.allocation.slots.cases import NESTED, TIGHT, evaluator_of
 
 
 def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:

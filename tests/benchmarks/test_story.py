@@ -15,9 +15,9 @@ from benchmarks.story.jobs import JOBS, NAMESPACE
 from benchmarks.story.outcome import lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.testbed.network import missing
-from metronome_opt.cluster.store import Store
 from metronome_opt.kubernetes.client import CLAIMS, PODS, listed
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.state.store import Store
 from tests.kubernetes.cluster.server import wait_for
 
 LATE_MS = 10.0  # whoever woke up later than this was disturbed by something else

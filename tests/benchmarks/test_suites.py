@@ -14,7 +14,7 @@ from benchmarks.families import FAMILIES, Case, Family
 from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.suites import Member, read_suite
-from metronome_opt.instance import Instance
+from metronome_opt.problem.instance import Instance
 from tests.builders import job, network
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.instance import write_instance
+from metronome_opt.problem.instance import write_instance
 from tests.builders import two_jobs
 
 

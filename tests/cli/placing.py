@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.cluster.store import Store
+from metronome_opt.kubernetes.state.store import Store
 
 # Two nodes of two GPUs and 50,000 Mbit/s; the hyperperiod is 300 slots.
 SCENARIO: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.bench.suites import SUITES
-from metronome_opt.instance import write_instance
+from metronome_opt.problem.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs
 from tests.cli.typed import COMMAND, Captured, error_of, metronome, printed

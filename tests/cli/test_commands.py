@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from metronome_opt.cli.app import COMMANDS
-from metronome_opt.instance import write_instance
-from metronome_opt.schedule import read_schedule
+from metronome_opt.problem.instance import write_instance
+from metronome_opt.problem.schedule import read_schedule
 from tests.builders import job, network
 from tests.cli.typed import Captured, error_of, metronome, printed, row
 

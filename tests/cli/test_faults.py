@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.instance import read_instance, write_instance
-from metronome_opt.schedule import read_schedule
+from metronome_opt.problem.instance import read_instance, write_instance
+from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.verify import check
 from tests.builders import hard_instance, two_jobs
 from tests.cli import placing
@@ -101,7 +101,7 @@ def test_a_signal_still_writes_the_best_schedule(
         ),
         (
             "matplotlib",
-            "metronome_opt.plot.picture",
+            "metronome_opt.output.figures.picture",
             "--plot a.svg",
             "figures need matplotlib, which is not installed: pip install metronome-opt[plot]",
         ),

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.cli.typed import Captured, error_of, metronome, printed
-from tests.scenario.test_cluster import DOCUMENT as CLUSTER
+from tests.scenario.test_cluster_input import DOCUMENT as CLUSTER
 
 
 @pytest.fixture

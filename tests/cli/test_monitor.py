@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.cluster.gang import Reservation
-from metronome_opt.cluster.prometheus import Prometheus
-from metronome_opt.cluster.store import Store
 from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.profiles.prometheus import Prometheus
+from metronome_opt.kubernetes.state.records import Reservation
+from metronome_opt.kubernetes.state.store import Store
 from tests.cli.typed import COMMAND, Captured
-from tests.cluster.states import reading, reservation, state_of, totals
-from tests.prometheus import fake
-from tests.prometheus.fake import matrix, says
+from tests.kubernetes.prometheus import fake
+from tests.kubernetes.prometheus.fake import matrix, says
+from tests.kubernetes.state.states import reading, reservation, state_of, totals
 from tests.running import wait_until
 
 

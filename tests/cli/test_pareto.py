@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.instance import Instance, write_instance
-from metronome_opt.schedule import read_schedule
+from metronome_opt.problem.instance import Instance, write_instance
+from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.verify import check
 from tests.builders import hard_instance, job, network
 from tests.cli.typed import COMMAND, Captured, error_of, metronome

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from metronome_opt.cluster.store import Store
+from metronome_opt.kubernetes.state.store import Store
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
 from tests.cli.typed import Captured, error_of, metronome
 from tests.kubernetes.schemas import check_manifests
-from tests.scenario.test_cluster import DOCUMENT as CLUSTER
+from tests.scenario.test_cluster_input import DOCUMENT as CLUSTER
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
     code = f"""
 import os, signal
 from metronome_opt.__main__ import main
-from metronome_opt.journal import Journal
+from metronome_opt.files.journal import Journal
 
 write = Journal.append
 def append(journal, record):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from metronome_opt.schedule import read_schedule
+from metronome_opt.problem.schedule import read_schedule
 from tests.cli.typed import Captured, error_of, metronome, printed, row
 
 # At 80 Gbit/s for 120 of 320 ms, and for 150 of 450 ms.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.__main__ import main
-from tests.cluster.test_profile import recorded
+from tests.kubernetes.profiles.test_profile import recorded
 
 Captured = pytest.CaptureFixture[str]
 

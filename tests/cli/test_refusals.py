@@ -12,7 +12,7 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.bench.suites import SUITES
-from metronome_opt.instance import write_instance
+from metronome_opt.problem.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, job, network, two_jobs
 from tests.cli import placing, simulating

@@ -21,7 +21,7 @@ from metronome_opt.bench.simulations import FILE, SimulationRecord
 from metronome_opt.cli.app import Command, app
 from metronome_opt.cli.options import read_names, read_pairs
 from metronome_opt.errors import InputError
-from metronome_opt.journal import read_journal
+from metronome_opt.files.journal import read_journal
 from tests.cli.simulating import write_files
 from tests.cli.typed import Captured, error_of, metronome, printed
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from metronome_opt.bench.simulations import FILE, SimulationRecord
-from metronome_opt.journal import read_journal
+from metronome_opt.files.journal import read_journal
 from tests.bench.test_campaign import processes
 from tests.cli.simulating import write_files
 from tests.cli.typed import COMMAND, Captured, error_of, metronome, printed

@@ -19,7 +19,7 @@ from benchmarks.evaluation.written import documents, figures_of, read_figures
 from metronome_opt.bench.simulations import SimulationRecord, checksum
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
-from metronome_opt.simulate.study import find_study
+from metronome_opt.simulation.study import find_study
 from tests.bench.simulation_examples import job, simulation
 
 # By what factor each decision shortens completion, whatever the others are.

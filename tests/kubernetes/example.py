@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from metronome_opt.instance import Instance, Link
+from metronome_opt.problem.instance import Instance, Link
+from metronome_opt.problem.schedule import Schedule, Status
+from metronome_opt.scenario.cluster import Cluster, Distance
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.network import Cluster, Distance
 from metronome_opt.scenario.nodes import Host, Rack, Resources
-from metronome_opt.schedule import Schedule, Status
 from tests.builders import job, schedule
 
 

@@ -17,14 +17,7 @@ from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading.machines import Choices
 from metronome_opt.kubernetes.reading.scenario import make_scenario
-from tests.kubernetes.reading.manifests import (
-    GROUP,
-    TRAFFIC,
-    Object,
-    job,
-    template,
-    train_job,
-)
+from tests.kubernetes.reading.manifests import GROUP, TRAFFIC, Object, job, template, train_job
 from tests.transcripts import ROOT
 
 EXAMPLE = ROOT / "docs" / "example-cluster"

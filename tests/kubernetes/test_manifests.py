@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.instance import Instance, Link
-from metronome_opt.kubernetes import (
-    VerificationError,
-    build_manifests,
-    export_claims,
-)
+from metronome_opt.kubernetes import VerificationError, build_manifests, export_claims
+from metronome_opt.problem.instance import Instance, Link
+from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.schedule import Schedule, Status
 from tests.builders import job
 from tests.kubernetes.example import cluster_of, two_jobs
 from tests.kubernetes.schemas import check_manifests

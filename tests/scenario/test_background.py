@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from metronome_opt.cluster.placing import occupancy_of
-from metronome_opt.cluster.scenario import scenario_of
-from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.views import restore, snapshot_of
+from metronome_opt.allocation.solving import solve
+from metronome_opt.kubernetes.state.placement import occupancy_of
+from metronome_opt.kubernetes.state.scenario import scenario_of
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.kubernetes.state.views import restore, snapshot_of
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.judge import check_traffic, judge
-from metronome_opt.scenario.spec import ClusterSpec
-from metronome_opt.solving import solve
-from tests.cluster.small import cluster, running, state_of
+from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.verification import check_traffic, judge
+from tests.kubernetes.state.small import cluster, running, state_of
 
 
 def spec(taken: str) -> ClusterSpec:

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from metronome_opt import load
-from metronome_opt.allocation.scenario import nearest
+from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.errors import InputError
-from metronome_opt.instance import write_instance
+from metronome_opt.problem.instance import write_instance
 from metronome_opt.scenario import Scenario, build_scenario, read_scenario, spread
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.scenario.hyperperiods import common_hyperperiod, with_hyperperiod

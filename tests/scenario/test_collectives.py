@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, Collective, TrainingStep, Transfer
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.gpus import ASSUMED, link_speed
 from metronome_opt.scenario.job_traffic import read_traffic
-from metronome_opt.scenario.network import Cluster
 from tests.scenario.examples import measured, one_each
 from tests.tiers import examples
 

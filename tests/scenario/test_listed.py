@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Link, Phase
+from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario import Scenario, build_scenario, spread
 from metronome_opt.scenario.build import Problem
 from tests.scenario.examples import number

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from metronome_opt import load
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Phase
+from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.bursts import Iteration
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.measured import MeasuredStep, read_measured
 from metronome_opt.scenario.workload import find_files, find_workloads, read_workload
 from tests.scenario.examples import measured, one_each, scenario, spread

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from metronome_opt.instance import Link
-from metronome_opt.scenario.network import Cluster, Distance
+from metronome_opt.problem.instance import Link
+from metronome_opt.scenario.cluster import Cluster, Distance
 from metronome_opt.scenario.nodes import Host, Rack, Resources
 from metronome_opt.scenario.overhead import is_tolerated, overhead
 

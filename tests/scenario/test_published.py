@@ -9,8 +9,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.judge import check_traffic
 from metronome_opt.scenario.published import PublishedStep, read_published
+from metronome_opt.scenario.verification import check_traffic
 from metronome_opt.scenario.workload import published_files
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.allocation.solving import solve
 from metronome_opt.errors import InputError
+from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import build_problem
-from metronome_opt.scenario.judge import check_traffic, judge
-from metronome_opt.scenario.network import Cluster
-from metronome_opt.schedule import Schedule
-from metronome_opt.solving import solve
+from metronome_opt.scenario.cluster import Cluster
+from metronome_opt.scenario.verification import check_traffic, judge
 from tests.fabrics import fabric, ring, scene
 from tests.tiers import examples
 

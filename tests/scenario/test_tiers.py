@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.demand import Demand
-from metronome_opt.allocation.places import Room
-from metronome_opt.engine.runner import Pattern
+from metronome_opt.allocation.candidates import Room
+from metronome_opt.allocation.request import Demand
+from metronome_opt.engine.jobs import Pattern
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.judge import check_traffic
-from metronome_opt.scenario.network import Cluster
+from metronome_opt.scenario.cluster import Cluster
+from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.nodes import ONE_GPU
-from metronome_opt.scenario.spec import ClusterSpec
+from metronome_opt.scenario.verification import check_traffic
 from tests.tiers import examples
 
 TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mbps": 1}]}

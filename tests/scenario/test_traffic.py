@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.bursts import Burst, Iteration
+from metronome_opt.scenario.iteration import Burst, Iteration
 from metronome_opt.scenario.traffic import training_step
 from tests.scenario.examples import one_each, workload
 

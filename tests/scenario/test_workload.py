@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import read_document
 from metronome_opt.scenario.workload import find_workloads, read_workload
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from metronome_opt.instance import Instance
+from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import greedy
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 from metronome_opt.verify import evaluate
 
 

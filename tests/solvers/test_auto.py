@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.errors import SolverError
-from metronome_opt.instance import Instance, read_instance
-from metronome_opt.result import Result, Stop
-from metronome_opt.schedule import Status, read_schedule
+from metronome_opt.problem.instance import Instance, read_instance
+from metronome_opt.problem.result import Result, Stop
+from metronome_opt.problem.schedule import Status, read_schedule
 from metronome_opt.solvers import auto, local
 from metronome_opt.solvers.auto import _Portfolio
 from metronome_opt.solvers.link_groups import LinkGroups
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.running import let_work

@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from metronome_opt.instance import Instance
-from metronome_opt.presolve.blocks import split
-from metronome_opt.presolve.reductions import simplify_links
-from metronome_opt.result import Stop
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers.blocks import Blocks
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.presolve.blocks import split
+from metronome_opt.solvers.presolve.reductions import simplify_links
+from metronome_opt.solvers.run import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import hard_instance
 from tests.landscape import optimum

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from metronome_opt.result import Stop
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers.budget import Budget, run_interruptibly
 
 

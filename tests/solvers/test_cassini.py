@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.result import Result, Stop
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.result import Result, Stop
 from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import check, evaluate

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metronome_opt
-from metronome_opt.instance import Instance
-from metronome_opt.result import Event, Stop
-from metronome_opt.schedule import Status
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Event, Stop
+from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import check
 from tests.builders import job, network

@@ -17,10 +17,10 @@ import pytest
 
 from benchmarks import textbook
 from metronome_opt.errors import InputError, MissingBackendError, SolverError
-from metronome_opt.instance import Instance
-from metronome_opt.presolve.blocks import split
-from metronome_opt.result import Stop
-from metronome_opt.schedule import Status
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Status
+from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance, job, network, two_jobs
 from tests.solvers.test_every_solver import CROWDED

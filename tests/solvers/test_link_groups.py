@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance
-from metronome_opt.presolve.blocks import split
-from metronome_opt.presolve.reductions import simplify_links
+from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import link_groups as module
 from metronome_opt.solvers.link_groups import LinkGroups
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.presolve.blocks import split
+from metronome_opt.solvers.presolve.reductions import simplify_links
+from metronome_opt.solvers.run import Search
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
@@ -64,7 +64,7 @@ def test_small_rounds_end_with_proof(instance: Instance, link_nodes: int) -> Non
 
 
 def test_trees_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from metronome_opt.kernels import tree
+    from metronome_opt.solvers.kernels import tree
 
     monkeypatch.setattr(tree, "_MAX_ENTRIES", 10)
     instance = hard_instance(6, 3)

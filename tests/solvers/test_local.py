@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance
-from metronome_opt.result import Stop
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers import local
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.run import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
 from tests.landscape import optimum

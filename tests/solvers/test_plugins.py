@@ -8,8 +8,8 @@ import pytest
 
 import metronome_opt
 from metronome_opt.errors import InputError, SolverError
-from metronome_opt.result import CustomSolverError, Stop
-from metronome_opt.schedule import Status
+from metronome_opt.problem.result import CustomSolverError, Stop
+from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers import Search
 from metronome_opt.solvers.registry import Solver
 from metronome_opt.verify import check

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance
-from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
-from metronome_opt.presolve.blocks import restrict
-from metronome_opt.result import Stop
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
 from metronome_opt.solvers import link_groups
 from metronome_opt.solvers import proof as module
+from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, compile_instance
+from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.proof import Proof, link_bound, search_part
-from metronome_opt.solvers.search import Search, load_bound
+from metronome_opt.solvers.run import Search, load_bound
 from tests.builders import HARD, job, network
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching

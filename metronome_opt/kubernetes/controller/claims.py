@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from metronome_opt.cluster.gang import Reservation
-from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.inject import nccl_values
 from metronome_opt.kubernetes.manifests import claim_spec
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.state.records import Reservation
+from metronome_opt.kubernetes.state.state import ClusterState
 
 OURS = {"app.kubernetes.io/managed-by": MANAGER}
 """Labels of all claims that we write."""
@@ -27,7 +27,7 @@ def slots_of(state: ClusterState, claim: Reservation) -> Slots:
     """Return the slots of a reservation.
 
     A burst is on time if it is late by a hundredth of the period: plans keep twice that distance
-    between bursts, see `metronome_opt.slowdown.plan_search`.
+    between bursts, see `metronome_opt.allocation.slots.plan_search`.
     """
     slot_ms = state.cluster.slot_ms
     return {

@@ -14,13 +14,13 @@ from typing import Any
 from lightkube.core.client import Client
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from metronome_opt.cluster.measured import Read
-from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
-from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
+from metronome_opt.kubernetes.state.monitor import Answer, Monitor, Question, Rephased
+from metronome_opt.kubernetes.state.observations import Read
+from metronome_opt.kubernetes.state.state import ClusterState
 
 _PAUSE_S = 0.2
 _INTERVAL_S = 5.0  # between two rounds if nothing changes

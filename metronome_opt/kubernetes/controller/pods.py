@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from metronome_opt.cluster.gang import JOB_FORMAT, Gang, request
 from metronome_opt.errors import InputError, naming
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.annotations import Annotations
 from metronome_opt.kubernetes.resources import neediest
+from metronome_opt.kubernetes.state.records import JOB_FORMAT, Gang, request
+from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.spec import ClusterSpec
 
 
 @dataclass(frozen=True)

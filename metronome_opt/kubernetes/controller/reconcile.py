@@ -20,12 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from metronome_opt.allocation.starts import Decision
-from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.moves import decide_moves, moved, reroute
-from metronome_opt.cluster.placing import arrivals_of, at_place, decide, place_job
-from metronome_opt.cluster.state import ClusterState
-from metronome_opt.cluster.waiting import Wait
+from metronome_opt.allocation.admission import Decision
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
@@ -39,6 +34,11 @@ from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.kubernetes.state.moves import decide_moves, moved, reroute
+from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, decide, place_job
+from metronome_opt.kubernetes.state.records import Gang, Reservation
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.kubernetes.state.waiting import Wait
 from metronome_opt.scenario.flows import Placement
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.documents import read_text
 from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.files.documents import read_text
 from metronome_opt.kubernetes.fields import Field
 from metronome_opt.kubernetes.reading.tree import Way, Wiring
-from metronome_opt.scenario.network import MAX_NODES
+from metronome_opt.scenario.cluster import MAX_NODES
 
 _SLURM = re.compile(r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=", re.IGNORECASE | re.MULTILINE)
 _WORDS = {"switchname", "blockname", "nodes", "switches", "linkspeed", "blocksizes"}

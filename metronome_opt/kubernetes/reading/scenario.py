@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from metronome_opt.errors import InputError, counted, first_few, quote, sanitize
+from metronome_opt.files.records import dump_document
 from metronome_opt.kubernetes.fields import KubernetesObject
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -24,12 +25,11 @@ from metronome_opt.kubernetes.reading.machines import (
     read_machines,
 )
 from metronome_opt.kubernetes.reading.tree import Way
-from metronome_opt.records import dump_document
 from metronome_opt.scenario.build import Problem, build_scenario, spread
-from metronome_opt.scenario.cluster import find_room, room_of
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, ClusterSpec
+from metronome_opt.scenario.cluster_input import find_room, room_of
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.spec import CLUSTER_FORMAT, ClusterSpec
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 
 _MAX_NOTE = 500  # characters
 _GPUS = 8  # of a node, where nothing says how many

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.scenario.network import MAX_NODES, MAX_TIERS
+from metronome_opt.scenario.cluster import MAX_NODES, MAX_TIERS
 
 Way = tuple[str, ...]
 """The switches above a node, its own one first."""

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.modes import Mode
 from benchmarks.testbed.run import BedRun, JobRun, run_case
-from metronome_opt.journal import dump_line
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.files.journal import dump_line
 
 
 def bed_job(period: int, *bursts: tuple[int, int], **fields: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.testbed.agreement import times_of, usable
 from benchmarks.testbed.run import BedRun, run_case
-from metronome_opt.journal import Journal, read_journal
+from metronome_opt.files.journal import Journal, read_journal
 from tests.benchmarks.testbed.bed import bed_case, bed_job, slots
 from tests.benchmarks.testbed.family import (
     all_namespaces,

@@ -12,7 +12,7 @@ from benchmarks.testbed.modes import Mode, plan
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import _tasks
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.allocation.slots.plan import Plan
 from tests.benchmarks.testbed.bed import bed_case, bed_job
 
 PAIR = bed_case(bed_job(200, (0, 80)), bed_job(200, (0, 90), begin=130))

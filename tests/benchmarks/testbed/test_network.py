@@ -14,7 +14,7 @@ from benchmarks.testbed.agreement import times_of
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.modes import Mode
 from benchmarks.testbed.run import BedRun, run_case
-from metronome_opt.journal import dump_line
+from metronome_opt.files.journal import dump_line
 from tests.benchmarks.testbed.bed import bed_case, bed_job, quiet_run, slots
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.usefixtures("namespaces")]

@@ -8,7 +8,7 @@ from benchmarks.testbed.__main__ import RECORDS
 from benchmarks.testbed.agreement import come_apart, compare
 from benchmarks.testbed.cases import STORED, Case, read_cases
 from benchmarks.testbed.run import BedRun
-from metronome_opt.journal import read_journal
+from metronome_opt.files.journal import read_journal
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 import benchmarks.testbed.__main__ as bed
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.run import BedError, BedRun
-from metronome_opt.journal import read_journal
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.files.journal import read_journal
 from tests.benchmarks.testbed.bed import bed_run, begins, refused, stored
 from tests.benchmarks.testbed.conftest import Command
 

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from lightkube.core.client import Client
 
-from metronome_opt.cluster import ClusterState
 from metronome_opt.kubernetes.client import (
     CLAIMS,
     EVENTS,
@@ -32,6 +31,7 @@ from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.inject import MOUNT, VARIABLE, VOLUME
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.kubernetes.state import ClusterState
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for
 from tests.kubernetes.controller.fake import GPU, GPUS, GROUP, TRAFFIC, spec_of

@@ -12,8 +12,8 @@ from metronome_opt.kubernetes.controller.claims import Assignment, Slots, pod_an
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.scenario.spec import ClusterSpec
-from tests.cluster.states import spec
+from metronome_opt.scenario.cluster_file import ClusterSpec
+from tests.kubernetes.state.states import spec
 
 GROUP = "metronome.x-k8s.io"
 GPUS = 4

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.cluster.monitor import Answer, Monitor, Question
 from metronome_opt.errors import RemoteError
 from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.pods import Pod
-from tests.cluster.states import reservation, state_of
+from metronome_opt.kubernetes.state.monitor import Answer, Monitor, Question
 from tests.kubernetes.controller.fake import FakeCluster
+from tests.kubernetes.state.states import reservation, state_of
 
 
 class Restless(threading.Event):
@@ -48,7 +48,7 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
         return Answer({"b": moved}, "they met")
 
     monkeypatch.setattr(Monitor, "answer", answer)
-    monkeypatch.setattr("metronome_opt.cluster.monitor._SETTLE_S", 0.0)
+    monkeypatch.setattr("metronome_opt.kubernetes.state.monitor._SETTLE_S", 0.0)
     state = state_of(reservation("a", 0), reservation("b", 30))
     controller = Controller(state, FakeCluster(2))
     stop, lines, metrics = threading.Event(), list[str](), ControllerMetrics()

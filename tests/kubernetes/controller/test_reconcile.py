@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from metronome_opt.allocation.admission import Decision
 from metronome_opt.allocation.rollout import Arrivals
-from metronome_opt.allocation.starts import Decision
-from metronome_opt.cluster import Store
-from metronome_opt.cluster.gang import Gang, Reservation
-from metronome_opt.cluster.placing import Place, decide, place_job
-from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.state import Store
+from metronome_opt.kubernetes.state.placement import Place, decide, place_job
+from metronome_opt.kubernetes.state.records import Gang, Reservation
+from metronome_opt.kubernetes.state.state import ClusterState
 from tests.kubernetes.controller.fake import GPU, FakeCluster, Killed, spec_of
 
 

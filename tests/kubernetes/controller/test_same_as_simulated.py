@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 import pytest
 
 from benchmarks.clusters import make_cluster
-from metronome_opt.allocation.places import Room
-from metronome_opt.cluster.placing import LATE, meetings
-from metronome_opt.cluster.state import ClusterState
+from metronome_opt.allocation.candidates import Room
 from metronome_opt.kubernetes.controller.reconcile import Controller
+from metronome_opt.kubernetes.state.placement import LATE, meetings
+from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario import Scenario
-from metronome_opt.simulate.policies.metronome import Metronome
-from metronome_opt.simulate.state import Running, SimState, TrainingJob, training_jobs
+from metronome_opt.simulation.policies.metronome import Metronome
+from metronome_opt.simulation.state import Running, SimState, TrainingJob, training_jobs
 from tests.kubernetes.controller.fake import GPUS, FakeCluster
-from tests.simulate.studies import traffic_of
+from tests.simulation.studies import traffic_of
 
 # Bursts at the rates that links leave to tasks are whole numbers of slots.
 SPEC = make_cluster([3, 3], gpus=8, interface=120_000, uplink=240_000, hyperperiod=25_200)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.documents import parse_yaml
-from metronome_opt.instance import Phase
+from metronome_opt.files.documents import parse_yaml
+from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario, spread
 from tests.kubernetes.reading.manifests import (
     GROUP,

@@ -1,0 +1,152 @@
+"""Where a job runs and when it starts: now, or after some of the next jobs have left.
+
+The nearest place now is the incumbent. Where other jobs slow it down there, or it slows them down,
+other places and later starts of lower cost are compared with it by rollouts, and another one is
+taken only if it is surely better. Costs are those of `occupancy`. One job is decided about after
+the other, the most urgent one first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from metronome_opt.allocation.occupancy import Occupancy, Placed, Start
+from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.rollout import MIN_GAIN, Arrivals, Choice, Rollouts
+from metronome_opt.scenario.flows import Placement
+
+_PLACES, _DEPARTURES = 2, 2  # choices that are compared with the nearest place now
+_PATIENCE = 20  # a wait over the cost of a start, from which on a job starts
+_LEAVING = 4  # next departures after which places are looked at
+
+
+class Decision(NamedTuple):
+    """The decision about a job that waits.
+
+    Attributes
+    ----------
+    start
+        The start that was chosen; None if there is no room even when the next jobs have left.
+    now
+        The nearest place now; None if there is no room.
+    """
+
+    start: Start | None
+    now: Start | None
+
+    @property
+    def placement(self) -> Placement | None:
+        """The placement of a job that starts now; None if it waits."""
+        return None if self.start is None or self.start.after_ms else self.start.placement
+
+
+class Waiting(NamedTuple):
+    """A job that waits for a place, for so long by now."""
+
+    job: Demand
+    waited_ms: float = 0.0
+
+
+def decide_starts(
+    waiting: Sequence[Waiting],
+    occupancy: Occupancy,
+    arrivals: Arrivals,
+    seed: int = 0,
+    *,
+    may_wait: bool = True,
+) -> Mapping[str, Decision]:
+    """Decide which jobs start now, and where.
+
+    Parameters
+    ----------
+    waiting
+        The most urgent ones first.
+    occupancy
+        The jobs that run.
+    arrivals
+        The jobs seen so far, those that wait included.
+    may_wait
+        Whether a job may wait although there is room. None does for ever: one that has waited 20
+        times as long as what the nearest place now costs does not wait for another.
+
+    Returns
+    -------
+    Mapping
+        The decision about each job, by name.
+    """
+    decisions: dict[str, Decision] = {}
+    with_starts = occupancy.copy()
+    held = list[Demand]()
+    for index, (job, waited_ms) in enumerate(waiting):
+        now = _nearest(job, with_starts)
+        decision = Decision(now, now)
+        if now is None:
+            decision = Decision(next(_later(job, with_starts), (None, ""))[0], None)
+        elif now.cost > MIN_GAIN * job.cost_weight * job.expected_ms:
+            others = held, [each.job for each in waiting[index + 1 :]]
+            is_patient = may_wait and job.cost_weight * waited_ms < _PATIENCE * now.cost
+            choices = _choices(job, with_starts, now, may_wait=is_patient)
+            if len(choices) > 1:
+                rollouts = Rollouts(job, with_starts, *others, arrivals, seed, may_wait=may_wait)
+                best = rollouts.best([choice for _, choice in choices])
+                decision = Decision(choices[best][0], now)
+        decisions[job.name] = decision
+        if decision.placement is not None:
+            with_starts.add(Placed(job, decision.placement))
+        elif now is not None:
+            held.append(job)
+    return decisions
+
+
+def _nearest(job: Demand, occupancy: Occupancy) -> Start | None:
+    placement = occupancy.nearest(job) if occupancy.room.may_hold(job) else None
+    return None if placement is None else occupancy.start(job, placement)
+
+
+def _choices(
+    job: Demand, occupancy: Occupancy, now: Start, *, may_wait: bool
+) -> list[tuple[Start, Choice]]:
+    """Return the nearest place now, and the starts of lowest cost among those that cost less."""
+    least = now.cost - MIN_GAIN * job.cost_weight * job.expected_ms
+    places = [start for start in _places(job, occupancy) if start.cost < least]
+    places.sort(key=lambda start: start.cost)
+    later = []
+    if may_wait:
+        later = [each for each in _later(job, occupancy, least) if each[0].cost < least]
+        later.sort(key=lambda each: each[0].cost)
+    return [
+        (now, Choice(now.placement)),
+        *((start, Choice(start.placement)) for start in places[:_PLACES]),
+        *((start, Choice(start.placement, name)) for start, name in later[:_DEPARTURES]),
+    ]
+
+
+def _places(job: Demand, occupancy: Occupancy) -> list[Start]:
+    """Return the starts of a job now at its candidate places, and the best after exchanges."""
+    if occupancy.candidates == 1:
+        return []
+    placements = occupancy.room.candidates(job, occupancy.candidates)
+    starts = [occupancy.start(job, occupancy.routed(job, each)) for each in placements]
+    best = min(starts, key=lambda start: start.cost, default=None)
+    exchanged = [] if best is None else [occupancy.exchanged(job, best)]
+    return [*starts, *(start for start in exchanged if start is not best)]
+
+
+def _later(
+    job: Demand, occupancy: Occupancy, limit: float | None = None
+) -> Iterator[tuple[Start, str]]:
+    """Yield the cheapest places after each of the next departures, with the job that leaves last.
+
+    None that costs `limit` for the wait alone.
+    """
+    later = occupancy.copy()
+    leaving = sorted(occupancy.placed.values(), key=lambda each: each.job.expected_ms)
+    for each in leaving[:_LEAVING]:
+        after_ms = each.job.expected_ms
+        if limit is not None and job.cost_weight * after_ms >= limit:
+            return
+        later.remove(each.job.name)
+        start = later.best(job, after_ms) if later.room.may_hold(job) else None
+        if start is not None:
+            yield start, each.job.name

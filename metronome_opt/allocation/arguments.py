@@ -1,0 +1,131 @@
+"""Arguments of `solve`, `allocate` and `pareto`: read, checked, and problems with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.problem.instance import Instance, Sharing
+from metronome_opt.problem.objectives import JobObjective, name_of
+from metronome_opt.problem.stopping import MaxRuntime, StoppingRule, Watch
+from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.build import Problem, locate, read_source
+from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT, Exact
+from metronome_opt.solvers.budget import Budget
+
+_NETWORKS = (*get_args(Sharing), "gated")
+
+
+class ScenarioError(InputError):
+    """A scenario cannot be placed; the text begins with the place in it."""
+
+
+def read_problem(problem: object) -> Problem | Scenario:
+    """Return the problem; a scenario without places."""
+    if isinstance(problem, str | Path):
+        problem = read_source(problem)
+    if isinstance(problem, Instance):
+        problem = Problem(problem)
+    if not isinstance(problem, Problem | Scenario):
+        raise InputError(
+            f"problem: must be an Instance, a Scenario, a Problem, which `load` returns, or a "
+            f"file, got {type(problem).__name__}"
+        )
+    return problem
+
+
+def check_network(network: str) -> None:
+    """Refuse a network that `solve` does not know."""
+    if network not in _NETWORKS:
+        raise InputError(
+            f"network: {quote(network)} is not known; choose from {', '.join(_NETWORKS)}"
+        )
+
+
+def find_source(problem: object, network: str | None) -> Problem | Scenario:
+    """Return the problem, with links shared in a given way if there is one."""
+    source = read_problem(problem)
+    if network is not None:
+        check_network(network)
+    if network in (None, "gated"):
+        return source
+    if isinstance(source, Problem):
+        return replace(source, instance=source.instance.replace(network=network))
+    cluster = source.cluster.model_copy(update={"network": network})
+    return source.model_copy(update={"cluster": cluster})
+
+
+def weights_of(source: Problem | Scenario) -> Mapping[str, int]:
+    """Return the weights of the jobs, by name."""
+    if isinstance(source, Scenario):
+        return {job.name: job.priority for job in source.jobs}
+    return {job.name: job.weight for job in source.instance.jobs}
+
+
+@contextmanager
+def naming_problem(problem: object) -> Iterator[None]:
+    """Prefix errors in placing jobs with the file's name, if there is one."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(problem, str | Path):
+            raise error.within(locate(problem)) from None
+        raise ScenarioError(error.lines[0], error.lines[1:]) from None
+
+
+def place_jobs(source: Problem | Scenario, budget: Budget, **terms: Any) -> Problem:
+    """Return the problem with all jobs placed, where means of slowdowns are small.
+
+    Terms are those of `metronome_opt.allocation.scenario_search.allocate`.
+    """
+    if isinstance(source, Problem):
+        return source
+    if source.is_placed:
+        return build_scenario(source)
+    from metronome_opt.allocation.scenario_search import allocate
+
+    return allocate(source, budget, **terms)
+
+
+def warm_up_for_places(source: Problem | Scenario) -> None:
+    """Load what places are simulated with, where some are to be chosen."""
+    if isinstance(source, Scenario) and not source.is_placed:
+        from metronome_opt.allocation.slots.solve import warm_up_engine
+
+        warm_up_engine()
+
+
+def hyperperiod_of(source: Problem | Scenario) -> int | None:
+    """Return the slots that all periods have to divide; None for any periods."""
+    cluster = source.cluster if isinstance(source, Scenario) else None
+    hyperperiod: int | None = getattr(cluster, "hyperperiod", None)  # of a cluster with a grid
+    return hyperperiod
+
+
+def find_limits(
+    time_limit: float | None, stop: StoppingRule | Sequence[StoppingRule]
+) -> tuple[float | None, Watch | None]:
+    """Return the time limit, that of rules if there is one, and what watches the other rules."""
+    rules = [stop] if callable(stop) else list(stop)
+    limits = [rule.seconds for rule in rules if isinstance(rule, MaxRuntime)]
+    if limits and time_limit != DEFAULT_TIME_LIMIT:
+        raise InputError("time_limit: MaxRuntime says it already; give one of the two")
+    others = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
+    return min(limits, default=time_limit), Watch(others) if others else None
+
+
+def find_names(
+    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact],
+) -> tuple[tuple[str, ...], Mapping[str, Exact] | None]:
+    """Return the objectives, and their weights if they are added up."""
+    if isinstance(objective, Mapping):
+        return (), objective
+    if isinstance(objective, str | JobObjective):
+        return (name_of(objective),), None
+    if not isinstance(objective, Sequence):
+        raise InputError(f"objective: must be a name or several, got {quote(objective)}")
+    return tuple(map(name_of, objective)), None

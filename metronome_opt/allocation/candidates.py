@@ -1,0 +1,404 @@
+"""Candidate placements of a job on the free nodes of a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import chain, zip_longest
+from operator import itemgetter
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.allocation.request import Demand
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.cluster import ANY_COST, Cluster
+from metronome_opt.scenario.cluster_input import most_free
+from metronome_opt.scenario.collectives import Algorithm
+from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.reference import EmptyCluster
+from metronome_opt.scenario.spines import Paths
+from metronome_opt.solvers.kernels.compiled_instance import Ints
+
+_WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
+_MAX_KNOWN = 10_000  # placements
+_MAX_RACKS = 4  # that a job is spread over where one has room for it
+
+_PLACEMENTS: WeakKeyDictionary[EmptyCluster, dict[object, Placement]] = WeakKeyDictionary()
+"""Placements in a cluster, kept from one decision to the next."""
+
+_Rack = Mapping[str, int]  # tasks that there is room for, by node
+_Area = Sequence[Sequence[_Rack]]  # racks below a switch, by the switches right below it
+
+
+class Room:
+    """Free resources of the nodes of a cluster.
+
+    Parameters
+    ----------
+    cluster
+        Of several interfaces of a node a task is taken to use those next to the next free GPUs.
+    free
+        GPUs, CPU in millicores and memory in MiB of each node, shape (nodes, 3); all if None.
+    up
+        Whether each node takes tasks, shape (nodes,); all do if None.
+
+    Attributes
+    ----------
+    free
+        As above; changed by `take` and `release`.
+    """
+
+    def __init__(
+        self, cluster: Cluster, free: Ints | None = None, up: NDArray[np.bool_] | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
+        self.free: Ints = self.total.copy() if free is None else free.copy()
+        self._up = np.ones(len(self.free), dtype=np.bool_) if up is None else up
+        self._names = [node.name for node in cluster.nodes]
+        self._index = {name: index for index, name in enumerate(self._names)}
+        racks: dict[str | None, list[int]] = {}  # nodes of each
+        for index, node in enumerate(cluster.nodes):
+            racks.setdefault(node.rack, []).append(index)
+        self._racks = list(racks.values())
+        self._rack_of: Ints = np.zeros(len(self._names), dtype=np.int64)
+        for at, nodes in enumerate(self._racks):
+            self._rack_of[nodes] = at
+        carries = cluster.capacities
+        self._linked = np.array(
+            [min(carries[rail] for rail in node.rails) > 0 for node in cluster.nodes]
+        )
+        self._has_rails = any(len(node.rails) > 1 for node in cluster.nodes)
+        closed = {
+            rack
+            for rack, ups in cluster.uplinks.items()
+            if ups and not any(carries[link] for link in ups)
+        }
+        self._tiers = _tiers([cluster.ways[rack] for rack in racks], closed)
+        self._placements = _PLACEMENTS.setdefault(cluster.empty, {})
+        self._counted: dict[tuple[str, ...], tuple[Ints, Ints]] = {}
+        self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
+
+    def copy(self) -> Room:
+        """Return a room of its own with the same nodes."""
+        other = object.__new__(Room)
+        other.__dict__ |= self.__dict__
+        other.free = self.free.copy()
+        return other
+
+    def take(self, nodes: Sequence[str], each: Resources, sign: int = -1) -> None:
+        """Take the resources of tasks on nodes."""
+        used, counts = self._count(nodes)
+        self.free[used] += sign * counts[:, None] * np.array(each.vector)
+
+    def release(self, nodes: Sequence[str], each: Resources) -> None:
+        """Give the resources of tasks on nodes back."""
+        self.take(nodes, each, 1)
+
+    @property
+    def busy(self) -> float:
+        """The share of GPUs that are taken."""
+        total = int(self.total[:, 0].sum())
+        return 1 - self.free_gpus / total if total else 0.0
+
+    @property
+    def free_gpus(self) -> int:
+        """The number of free GPUs."""
+        return int(self.free[:, 0].sum())
+
+    def tasks(self, each: Resources) -> Ints:
+        """Return how many tasks there is room for on each node, shape (nodes,)."""
+        needs = np.array(each.vector, dtype=np.int64)
+        needed = needs > 0
+        counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1, initial=2**40).clip(0)
+        counts[~self._up] = 0
+        return counts
+
+    def tasks_of(self, each: Resources) -> dict[str, int]:
+        """Return the same by name of the node."""
+        return dict(zip(self._names, self.tasks(each).tolist(), strict=True))
+
+    def holds(self, nodes: Sequence[str], each: Resources) -> bool:
+        """Return whether there is room for a task on each of some nodes."""
+        used, counts = self._count(nodes)
+        return bool((self.tasks(each)[used] >= counts).all())
+
+    def _count(self, nodes: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the indices of the nodes of some tasks, and the tasks on each."""
+        key = tuple(nodes)
+        if key not in self._counted:
+            if len(self._counted) >= _MAX_KNOWN:
+                self._counted.clear()
+            indices = [self._index[node] for node in key]
+            self._counted[key] = np.unique(np.array(indices, np.int64), return_counts=True)
+        return self._counted[key]
+
+    def shared(self, placement: Placement) -> float:
+        """Return the share of a placement's nodes that keep free GPUs, for others to use."""
+        left = [self.free[self._index[node], 0] > n for node, n in placement.gpus_of.items()]
+        return float(sum(left) / len(left))
+
+    def placement(self, nodes: Sequence[str], job: Demand, paths: Paths | None = None) -> Placement:
+        """Return the placement of the tasks of a job on nodes, one per task, by paths if chosen.
+
+        An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
+        """
+        placement = self.by_paths(nodes, job, paths)
+        link = placement.limit
+        if not placement.rate and link is not None:
+            raise InputError(
+                f"{link}: its {self.cluster.capacities[link]} Mbit/s are less than 1 Mbit/s for "
+                f"each of the {placement.links[link]} tasks of a job; widen it or use fewer workers"
+            )
+        return placement
+
+    def by_paths(self, nodes: Sequence[str], job: Demand, paths: Paths | None = None) -> Placement:
+        """Return the same, whatever its links carry."""
+        rails, each = None, job.each.gpus
+        if self._has_rails:
+            used = {node: self._index[node] for node in nodes}
+            used = {node: int(self.total[at, 0] - self.free[at, 0]) for node, at in used.items()}
+            rails = tuple(self.cluster.next_rails(nodes, each, Counter(used)))
+        return self.on_links(nodes, job.algorithm, each, rails, self.cluster.steer(job.name, paths))
+
+    def on_links(
+        self,
+        nodes: Sequence[str],
+        algorithm: Algorithm,
+        each: int,
+        rails: tuple[tuple[str, ...], ...] | None = None,
+        paths: Paths | str | None = None,
+    ) -> Placement:
+        """Return `Cluster.placement`, worked out once."""
+        key = (tuple(nodes), algorithm, each, rails, paths)
+        if key not in self._placements:
+            if len(self._placements) >= _MAX_KNOWN:
+                self._placements.clear()
+            found = self.cluster.placement(nodes, algorithm, each=each, rails=rails, paths=paths)
+            self._placements[key] = found
+        return self._placements[key]
+
+    def spread(self, job: Demand) -> Placement | None:
+        """Put every task of a job where most GPUs are free, the first node by name among equals.
+
+        This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
+        """
+        room = self.tasks_of(job.each)
+        if sum(room.values()) < job.tasks:
+            return None
+        return self.placement(most_free(room, job.tasks), job)
+
+    def may_hold(self, job: Demand) -> bool:
+        """Return whether there is room for the tasks of a job, wherever."""
+        return job.gpus <= self.free_gpus and int(self.tasks(job.each).sum()) >= job.tasks
+
+    def nearest(self, job: Demand) -> Placement | None:
+        """Return the placement with the fewest racks, then nodes, that is found.
+
+        The fullest racks that hold the whole job come first; several racks are the last resort.
+        """
+        if job.nodes is not None:
+            return next(iter(self.candidates(job)), None)
+        room = self._usable(job)
+        rooms = np.bincount(self._rack_of, room)
+        whole = [at for at in np.argsort(rooms, kind="stable") if rooms[at] >= job.tasks]
+        best: Sequence[str] = ()
+        fewest = job.tasks + 1
+        for at in whole[:_WHOLE_RACKS]:
+            counts = room[self._racks[at]].tolist()
+            if -(-job.tasks // max(counts)) >= fewest:
+                continue
+            names = (self._names[node] for node in self._racks[at])
+            nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
+            if len(set(nodes)) < fewest:
+                best, fewest = nodes, len(set(nodes))
+        placement = self.allowed(tuple(sorted(best)), job) if best else None
+        if placement is not None:
+            return placement
+        return min(self.candidates(job), key=distance, default=None)
+
+    def candidates(self, job: Demand, limit: int = 64) -> list[Placement]:
+        """Return up to `limit` placements of a job, few racks first.
+
+        One rack each, then several below one switch: the fullest ones that have room, and the
+        emptiest ones. In a rack tasks fill as few nodes as possible, or are shared out evenly among
+        the emptiest so many, or among all; several racks get equal shares, or their nodes do. Links
+        that do not carry what each of its tasks needs at least are not used, nor places between
+        which costs are higher than it tolerates.
+        """
+        if job.nodes is not None:
+            there = self.allowed(job.nodes, job) if self.holds(job.nodes, job.each) else None
+            return [] if there is None else [there]
+        room = self._usable(job)
+        racks = [
+            {self._names[node]: int(room[node]) for node in nodes if room[node]}
+            for nodes in self._racks
+        ]
+        tiers = [
+            [[[racks[rack] for rack in part if racks[rack]] for part in area] for area in tier]
+            for tier in self._tiers
+        ]
+        if (most := job.max_network_cost) < ANY_COST:
+            from metronome_opt.scenario.overhead import tolerated_groups
+
+            if most not in self._groups:
+                firsts = [self._names[rack[0]] for rack in self._racks]
+                self._groups[most] = tolerated_groups(self.cluster, firsts, most)
+            near = ([[racks[at]] for at in group if racks[at]] for group in self._groups[most])
+            tiers.append([*near])
+        choices = _choices([rack for rack in racks if rack], tiers, job.tasks)
+        tried: set[tuple[str, ...]] = set()
+        allowed: list[Placement] = []
+        for nodes in (tuple(sorted(each)) for each in choices):
+            placement = None if nodes in tried else self.allowed(nodes, job)
+            tried.add(nodes)
+            if placement is not None:
+                allowed.append(placement)
+            if len(allowed) == limit:
+                break
+        return sorted(allowed, key=lambda placement: placement.spans)
+
+    def _usable(self, job: Demand) -> Ints:
+        """Return how many tasks of a job each node takes, none where the others cannot be met."""
+        room = self.tasks(job.each)
+        return np.where(self._linked | (room >= job.tasks), room, 0)
+
+    def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
+        """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""
+        if (most := job.max_network_cost) < ANY_COST:
+            from metronome_opt.scenario.overhead import is_tolerated  # few jobs need it
+
+            if not is_tolerated(self.cluster, nodes, most):
+                return None
+        placement = self.by_paths(nodes, job)
+        if placement.racks > (job.most_racks or placement.racks):
+            return None
+        choices = [placement]
+        if placement.paths and self.cluster.routing == "chosen":  # a link by its hash may be down
+            choices += (
+                self.by_paths(nodes, job, tuple((spine,) * len(its) for its in placement.paths))
+                for spine in range(self.cluster.spines)
+            )
+        return next((each for each in choices if job.fits(each)), None)
+
+
+def distance(placement: Placement) -> tuple[int, ...]:
+    """Return the network cost of a placement: switches from the top, racks, then nodes.
+
+    Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order placements
+    of one job in this way.
+    """
+    return *placement.spans, len(set(placement.nodes))
+
+
+def _tiers(ways: Sequence[Sequence[str]], closed: Set[str]) -> list[list[list[list[int]]]]:
+    """Return for each tier, the lowest first, what is below its switches; all is at the top.
+
+    What is below a switch is divided by the switches of the tier below it, down to single racks.
+    Racks that do not reach it, as those that are closed carry nothing, are left out.
+    """
+    tiers = []
+    for depth in range(max(map(len, ways)) - 1, -1, -1) or [0]:
+        below: dict[tuple[str, ...], dict[tuple[str, ...], list[int]]] = {}
+        for rack, way in enumerate(ways):
+            own, names = max(0, len(way) - depth), tuple(way)
+            if closed.isdisjoint(names[:own]):
+                part = names[max(0, own - 1) :]
+                below.setdefault(names[own:], {}).setdefault(part, []).append(rack)
+        tiers.append([list(parts.values()) for parts in below.values()])
+    return tiers
+
+
+def _choices(
+    racks: Sequence[_Rack], tiers: Sequence[Sequence[_Area]], tasks: int
+) -> Iterator[Sequence[str]]:
+    """Yield nodes for tasks in one of some racks and in several below a switch, in turn."""
+    whole = [rack for rack in sorted(racks, key=_room) if _room(rack) >= tasks]
+    return _in_turn(
+        _in_one(whole, tasks), *(_in_turn(*_in_areas(whole, tier, tasks)) for tier in tiers)
+    )
+
+
+def _in_turn(*choices: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
+    return (nodes for each in zip_longest(*choices) for nodes in each if nodes)
+
+
+def _in_areas(
+    whole: Sequence[_Rack], tier: Sequence[_Area], tasks: int
+) -> Iterator[Iterator[Sequence[str]]]:
+    """Yield what several racks offer: of the fewest parts of an area that have room, and of all."""
+    areas = [(sum(map(_room, chain(*area))), area) for area in tier]
+    fitting = sorted((each for each in areas if each[0] >= tasks), key=itemgetter(0))
+    for _, area in fitting[:_WHOLE_RACKS]:
+        racks = list(chain(*area))
+        if len(area) < len(racks):
+            parts = sorted(area, key=lambda part: sum(map(_room, part)))
+            rooms = [sum(map(_room, part)) for part in parts]
+            fewest = next(n for n in range(1, len(parts) + 1) if sum(rooms[-n:]) >= tasks)
+            if fewest > 1:
+                yield _in_several(whole, list(chain(*parts[-fewest:])), tasks)
+        yield _in_several(whole, racks, tasks)
+
+
+def _in_one(whole: Sequence[_Rack], tasks: int) -> Iterator[Sequence[str]]:
+    for rack in whole[:_WHOLE_RACKS]:
+        fewest = _fewest(rack, tasks)
+        emptiest = sorted(rack, key=lambda node: -rack[node])[: len(set(fewest))]
+        yield fewest
+        yield most_free({node: rack[node] for node in emptiest}, tasks)
+        yield most_free(rack, tasks)
+
+
+def _in_several(
+    whole: Sequence[_Rack], lifted: Sequence[_Rack], tasks: int
+) -> Iterator[Sequence[str]]:
+    racks = sorted(lifted, key=_room)
+    enough = len(racks) if not whole else min(len(racks), _MAX_RACKS)
+    for count in range(2, min(enough, tasks) + 1):
+        for chosen in (racks[-count:], _tightest(racks, count, tasks)):
+            if chosen and sum(map(_room, chosen)) >= tasks:
+                nodes = {node: free for rack in chosen for node, free in rack.items()}
+                yield _balanced(chosen, tasks)
+                yield _fewest(nodes, tasks)
+                yield most_free(nodes, tasks)
+
+
+def _room(rack: _Rack) -> int:
+    return sum(rack.values())
+
+
+def _tightest(racks: Sequence[_Rack], count: int, tasks: int) -> Sequence[_Rack]:
+    """Return the fullest `count` racks in a row, by how full they are, that have room."""
+    for first in range(len(racks) - count + 1):
+        chosen = racks[first : first + count]
+        if sum(map(_room, chosen)) >= tasks:
+            return chosen
+    return ()
+
+
+def _balanced(racks: Sequence[_Rack], tasks: int) -> tuple[str, ...]:
+    """Give racks equal shares as far as they have room, in each where most GPUs are free."""
+    chosen: list[str] = []
+    left = tasks
+    for number, rack in enumerate(sorted(racks, key=_room)):
+        share = min(_room(rack), -(-left // (len(racks) - number)))
+        chosen += most_free(rack, share)
+        left -= share
+    return tuple(chosen)
+
+
+def _fewest(free: Mapping[str, int], tasks: int) -> tuple[str, ...]:
+    """Fill nodes one after the other: the one that just fits, else the one with most room."""
+    left = tasks
+    chosen: list[str] = []
+    pool = sorted((node for node in free if free[node]), key=lambda node: (-free[node], node))
+    for index, node in enumerate(pool):
+        if free[node] >= left:
+            fitting = [other for other in pool[index:] if free[other] >= left]
+            return (*chosen, *[fitting[-1]] * left)
+        chosen += [node] * free[node]
+        left -= free[node]
+    return tuple(chosen)

@@ -1,0 +1,136 @@
+"""Slowdowns of two jobs that share a link: a table made as it is needed.
+
+They are simulated as links are shared, and where there are traffic classes with either job first.
+With slots each job sends once in a multiple of one base, which is as long as the bursts of both. Of
+these the one of least weighted sum is taken in which no job loses more than 2 % against the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from metronome_opt.allocation.slots.evaluator import MAX_LOSS
+from metronome_opt.engine.conditions import JITTER, Conditions
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.jobs import Pattern, Runner
+from metronome_opt.problem.instance import Sharing
+
+_STARTS = (0.12, 0.37, 0.62, 0.87)  # of the second job, in longer periods
+_WARM_UP, _PERIODS = 5, 40  # of the longer period
+_REMEMBERED = 100_000  # pairs: a controller runs for months
+_MULTIPLES = range(1, 9)  # of the base of two periods
+_CUSHION = 0.02  # of the shorter iteration: between bursts in slots
+_LONGEST = 250  # shorter periods, that count as one longer period at most: on a link that failed
+
+_Pair = Sequence[tuple[Pattern, int, int]]  # pattern, flows on the link, and weight of two jobs
+
+
+class Meetings:
+    """What pairs of jobs cost each other on a link that they share.
+
+    Parameters
+    ----------
+    network
+        How links are shared.
+    gated
+        Whether the two keep slots, where they are slower without in the weighted sum.
+    classes
+        Traffic classes of links; with more than one, one of the two may go first.
+    """
+
+    def __init__(self, network: Sharing, *, gated: bool = False, classes: int = 1) -> None:
+        self._network, self._gated, self._classes = network, gated, classes
+        self._known: dict[tuple[object, ...], tuple[float, float]] = {}
+
+    def slowdowns(
+        self, one: tuple[Pattern, int, int], other: tuple[Pattern, int, int], capacity: int
+    ) -> tuple[float, float]:
+        """Return by what share each of two jobs is slower on a link than alone.
+
+        Parameters
+        ----------
+        one, other
+            Pattern, flows on the link, and weight of each job.
+        capacity
+            Of the link, in Mbit/s.
+        """
+        if one[0].peak * one[1] + other[0].peak * other[1] <= capacity:
+            return 0.0, 0.0
+        weights = one[2], other[2]
+        decides = self._gated or self._classes > 1 or self._network in ("strict", "weighted")
+        if not decides:
+            weights = 1, 1
+        keys = [
+            (job[0].key, job[1], weight) for job, weight in zip((one, other), weights, strict=True)
+        ]
+        swapped = keys[1] < keys[0]
+        key = (*sorted(keys), capacity)
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            pair = (other, one) if swapped else (one, other)
+            self._known[key] = self._best(pair, capacity)
+        first, second = self._known[key]
+        if keys[0] == keys[1]:  # what differs is chance
+            first = second = (first + second) / 2
+        return (second, first) if swapped else (first, second)
+
+    def _best(self, pair: _Pair, capacity: int) -> tuple[float, float]:
+        """Return the losses of least weighted sum in which no job loses much against the first."""
+        choices = [self._simulated(pair, capacity, self._network)]
+        if self._classes > 1:
+            choices += [
+                self._simulated(
+                    [(*job[:2], weight) for job, weight in zip(pair, order, strict=True)],
+                    capacity,
+                    "strict",
+                )
+                for order in ((1, 2), (2, 1))
+            ]
+        if self._gated:
+            choices += _in_slots(pair, capacity)
+        limits = [loss + float(MAX_LOSS) for loss in choices[0]]
+        allowed = (each for each in choices if each[0] <= limits[0] and each[1] <= limits[1])
+        return min(allowed, key=lambda each: pair[0][2] * each[0] + pair[1][2] * each[1])
+
+    def _simulated(self, pair: _Pair, capacity: int, network: Sharing) -> tuple[float, float]:
+        runners = [Runner(str(i), pattern, weight) for i, (pattern, _, weight) in enumerate(pair)]
+        alone = [
+            float(pattern.slowed_to(Fraction(capacity, flows)).duration)
+            for pattern, flows, _ in pair
+        ]
+        longer, slower = min(max(alone), _LONGEST * min(alone)), [0.0, 0.0]
+        for seed, start in enumerate(_STARTS):
+            conditions = Conditions(jitter=JITTER)  # without any, two may meet alike for ever
+            engine = Engine(
+                {"link": capacity}, runners, sharing=network, conditions=conditions, seed=seed
+            )
+            for index, (_, flows, _) in enumerate(pair):
+                engine.enter(index, {"link": flows}, at=index * start * longer)
+            engine.run(_WARM_UP * longer)
+            before, ended = engine.ended()
+            engine.run((_WARM_UP + _PERIODS) * longer)
+            spent, count = engine.ended()
+            for index, time in enumerate((spent - before) / np.maximum(count - ended, 1)):
+                slower[index] += max(0.0, time / alone[index] - 1) / len(_STARTS)
+        return slower[0], slower[1]
+
+
+def _in_slots(pair: _Pair, capacity: int) -> Iterator[tuple[float, float]]:
+    """Yield by what shares two jobs are slower in slots."""
+    alone = [pattern.slowed_to(Fraction(capacity, flows)) for pattern, flows, _ in pair]
+    one, two = (pattern.alone_ms for pattern in alone)
+    together = sum(_span_ms(pattern) for pattern in alone) + _CUSHION * min(one, two)
+    for many, few in product(_MULTIPLES, repeat=2):
+        base = max(together, one / many, two / few)
+        yield many * base / one - 1, few * base / two - 1
+
+
+def _span_ms(pattern: Pattern) -> float:
+    """Return the time from the first burst to the end of the last, the longest pause left out."""
+    before, *between, after = map(float, pattern.compute)
+    return pattern.alone_ms - max(before + after, *between, 0.0)

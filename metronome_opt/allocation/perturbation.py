@@ -1,0 +1,182 @@
+"""Places of several jobs together: by greedy insertion, improved by large neighbourhood search.
+
+Some jobs that meet are taken out and put back, in another order, each at its cheapest placement.
+What comes out is kept if it costs no more. Prices are those of `occupancy`.
+
+References
+----------
+P. Shaw, "Using constraint programming and local search methods to solve vehicle routing problems",
+CP 1998 (relatedness, removal and reinsertion). J. Christiaens, G. Vanden Berghe, "Slack induction
+by string removals for vehicle routing problems", Transportation Science 2020 (blinks).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.selection import lost
+from metronome_opt.scenario.flows import Placement
+from metronome_opt.solvers.budget import Budget
+
+_MAX_REMOVED = 4
+_LOOKED_AT = 8  # jobs, for one that costs something
+_BLINK = 0.1  # chance of a placement to be left out, so that jobs do not only take the cheapest
+_SIMULATED_BLINK = 0.5  # the same where not prices decide but simulations
+_FREE = 1e-9  # what costs less costs nothing
+_ORDERS = 8  # random ones of greedy insertion, beside those by size
+_GREEDY = 0.3  # of the time, at most, for greedy insertion
+
+
+def assign(
+    jobs: Sequence[Demand],
+    occupancy: Occupancy,
+    budget: Budget,
+    seed: int = 0,
+    rounds: int = 60,
+    pinned: Sequence[Demand] = (),
+) -> tuple[Occupancy, list[Demand]]:
+    """Place jobs in a cluster.
+
+    Parameters
+    ----------
+    jobs
+        Those without a placement, the most important ones first.
+    occupancy
+        Those that have one, and keep it.
+    budget
+        The search ends with it; every job is tried once in any case.
+    rounds
+        Of the search, for each job.
+    pinned
+        Those of the occupancy that keep their nodes, but whose flows may take other paths.
+
+    Returns
+    -------
+    tuple
+        The occupancy with the jobs that have found room, and the jobs that have not.
+    """
+    draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
+    movable = {job.name: job for job in (*jobs, *pinned)}
+    best, best_cost, best_left = occupancy, 0.0, list(jobs)
+    kept = _price(occupancy, pinned)
+    orders = budget.fraction(_GREEDY)
+    for order in _orders(jobs, draw):
+        tried = occupancy.copy()
+        cost, left = _insert(tried, order)
+        cost += kept
+        # To leave a more important job out is worse than any cost.
+        if best is occupancy or (lost(left), cost) < (lost(best_left), best_cost):
+            best, best_cost, best_left = tried, cost, left
+        if orders.stopped:
+            break
+    for _ in range(rounds * len(movable)):
+        names = [name for name in best.placed if name in movable]
+        if budget.stopped or not names or (best_cost <= _FREE and not best_left):
+            break
+        before = [best.placed[name] for name in _related(best, names, draw)]
+        gain = sum(_take_out(best, each.job.name) for each in before)
+        again = [*best_left, *(each.job for each in before)]
+        draw.shuffle(again)
+        cost, left = _insert(best, again, draw)
+        if (lost(left), cost) <= (lost(best_left), gain):
+            best_cost, best_left = best_cost + cost - gain, left
+            continue
+        for job in again:
+            if job.name in best.placed:
+                best.remove(job.name)
+        for each in before:
+            best.add(each)
+    return best, best_left
+
+
+def rearranged(
+    occupancy: Occupancy, jobs: Sequence[Demand], draw: random.Random
+) -> Occupancy | None:
+    """Return other places for some jobs that meet, half of all left out; None if there are none."""
+    tried = occupancy.copy()
+    movable = {job.name: job for job in jobs if job.name in tried.placed}
+    if not movable:
+        return None
+    removed = _related(tried, list(movable), draw)
+    for name in removed:
+        tried.remove(name)
+    draw.shuffle(removed)
+    _, left = _insert(tried, [movable[name] for name in removed], draw, _SIMULATED_BLINK)
+    return None if left else tried
+
+
+def _orders(jobs: Sequence[Demand], draw: random.Random) -> list[Sequence[Demand]]:
+    """Return orders in which to insert jobs: as they are, by size, at random."""
+    orders: list[Sequence[Demand]] = [
+        sorted(jobs, key=lambda job: (-job.tasks * job.each.gpus, job.name)),
+        sorted(jobs, key=lambda job: (job.tasks * job.each.gpus, job.name)),
+        list(jobs),
+    ]
+    return orders + [draw.sample(list(jobs), len(jobs)) for _ in range(_ORDERS)]
+
+
+def _insert(
+    occupancy: Occupancy,
+    jobs: Sequence[Demand],
+    draw: random.Random | None = None,
+    blink: float = _BLINK,
+) -> tuple[float, list[Demand]]:
+    """Place one job after the other; return what that costs, and the jobs without room.
+
+    Placements are left out at random if there is something to draw with.
+    """
+    cost, left = 0.0, []
+    for job in jobs:
+        candidates = occupancy.room.candidates(job, occupancy.candidates)
+        if draw is not None:
+            candidates = [p for p in candidates if draw.random() >= blink] or candidates
+        start = occupancy.cheapest(job, candidates, draw=draw)
+        if start is None:
+            left.append(job)
+        else:
+            cost += start.cost
+            occupancy.add(Placed(job, start.placement))
+    return cost, left
+
+
+def _price(occupancy: Occupancy, jobs: Sequence[Demand]) -> float:
+    """Return what it costs to have some of the placed jobs."""
+    without = occupancy.copy()
+    return sum(_take_out(without, job.name) for job in jobs)
+
+
+def _take_out(occupancy: Occupancy, name: str) -> float:
+    """Remove a job; return what it costs to place it there again."""
+    each = occupancy.remove(name)
+    return occupancy.start(each.job, each.placement).cost
+
+
+def _related(occupancy: Occupancy, names: Sequence[str], draw: random.Random) -> list[str]:
+    """Return some jobs: one that costs something, and others that share nodes or links with it.
+
+    Any, if a few that are drawn cost nothing, or share nothing.
+    """
+    for _ in range(_LOOKED_AT):
+        first = draw.choice(names)
+        each = occupancy.placed[first]
+        cost = _take_out(occupancy, first)
+        occupancy.add(each)
+        if cost > _FREE:
+            break
+    here = occupancy.placed[first].placement
+    near = [
+        name for name in names if name != first and _meets(here, occupancy.placed[name].placement)
+    ]
+    others = near or [name for name in names if name != first]
+    count = draw.randint(0, min(_MAX_REMOVED - 1, len(others)))
+    return [first, *draw.sample(others, count)]
+
+
+def _meets(one: Placement, other: Placement) -> bool:
+    """Return whether two placements share links or nodes."""
+    return not (
+        one.links.keys().isdisjoint(other.links.keys()) and set(one.nodes).isdisjoint(other.nodes)
+    )

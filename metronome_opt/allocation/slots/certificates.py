@@ -1,0 +1,197 @@
+"""Proofs of refutations, as files state them and `metronome verify` replays them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.allocation.slots.feasibility import Pairs
+from metronome_opt.allocation.slots.feasibility_problem import (
+    Fit,
+    FitTask,
+    Reason,
+    at_periods,
+    crowded,
+    fold,
+    load,
+)
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.schedule import Refutation
+from metronome_opt.verify.refutations import MAX_STEPS, NODE_STEPS, is_left_out
+
+_MAX_STATED = 10_000  # refutations of one file
+
+
+def prove(
+    instance: Instance, fit: Fit, *, drop: bool, cushion_slots: int
+) -> tuple[tuple[Refutation, ...], int | None]:
+    """Return the refutations of an answer with their proofs, and a bound of the weight left out.
+
+    With a bound there are those as well from which it follows: jobs and pairs that do not fit, and
+    links that cannot carry all their jobs. There is no bound if its proof is too long.
+    """
+    prover = _Prover(FitTask(instance, cushion_slots))
+    stated = [(each.reason, prover.prove(each.periods)) for each in fit.refutations]
+    # Whether jobs fit whose common multiple is too long is not known, unless it is proved.
+    found = tuple(
+        proof for reason, proof in stated if proof.is_proved or reason is not Reason.HYPERPERIOD
+    )
+    if drop and fit.bound:
+        whole = (*found, *prover.basis())
+        if is_left_out(instance, whole, fit.bound, cushion_slots):
+            return whole, fit.bound
+    return found, None
+
+
+class _Prover:
+    """Proofs of what does not fit, which all together take no longer to replay than a file may."""
+
+    def __init__(self, task: FitTask) -> None:
+        self._task = task
+        self._steps = MAX_STEPS
+
+    def prove(self, periods: Mapping[str, int]) -> Refutation:
+        """Return that jobs do not fit, with a proof unless that is too long."""
+        for each in self._overloads(periods):
+            return each
+        full = crowded(at_periods(self._task.instance, periods, self._task.cushion_slots))
+        if full is not None:
+            link, names = full
+            return Refutation(periods={name: periods[name] for name in names}, link=link)
+        most = self._steps // 2  # a tree that is too long leaves something to the others
+        tree, left = search_tree(self._task, periods, most)
+        self._steps -= most - max(left, 0)
+        return Refutation(periods=periods, branching=tree)
+
+    def basis(self) -> tuple[Refutation, ...]:
+        """Return what does not fit for reasons seen without a search; nothing if that is long."""
+        jobs = self._task.instance.jobs
+        periods = {job.name: job.period for job in jobs}
+        pairs = Pairs(self._task)
+        wrong = [
+            *((index,) for index in pairs.impossible),
+            *(
+                (i, j)
+                for i, j in pairs.forbidden
+                if not pairs.fit(i, j, jobs[i].period, jobs[j].period)
+            ),
+        ]
+        if len(wrong) > _MAX_STATED:
+            return ()
+        proofs = [self.prove({jobs[i].name: jobs[i].period for i in each}) for each in wrong]
+        return (*proofs, *self._overloads(periods))
+
+    def _overloads(self, periods: Mapping[str, int]) -> Iterator[Refutation]:
+        """Yield the links to which some jobs bring more traffic than they carry."""
+        instance, longer = self._task.instance, self._task.cushion_slots
+        for link in instance.links:
+            loads = {
+                job.name: job.links[link.name] * load(job, periods[job.name], longer)
+                for job in (instance.jobs[index] for index in instance.jobs_on[link.name])
+                if job.name in periods
+            }
+            if sum(loads.values()) > link.capacity:
+                yield Refutation(periods={name: periods[name] for name in loads}, link=link.name)
+
+
+def search_tree(
+    task: FitTask, periods: Mapping[str, int], steps: int = MAX_STEPS
+) -> tuple[tuple[int, ...] | None, int]:
+    """Return a search tree which shows that jobs do not fit, and how many steps are left.
+
+    Depth first, the job with the fewest slots left next. None if jobs fit, or if it takes more
+    steps to replay the tree.
+    """
+    board = _Board(fold(at_periods(task.instance, periods, task.cushion_slots)))
+    bursts = [len(job.phases) for job in task.instance.jobs if job.name in periods]
+    costs = [NODE_STEPS + n * slots for n, slots in zip(bursts, board.slots_of_jobs, strict=True)]
+    steps -= len(costs) ** 2 + sum(board.lengths.values())
+    steps -= sum(n * job.period for n, job in zip(bursts, board.jobs, strict=True))
+    if steps < 0:
+        return None, steps
+    board.clear()
+    is_free = all(job.fixed_offset is None for job in board.jobs)
+    tree: list[int] = []
+    # The jobs that are placed, each at the last of the slots that are left to it.
+    path: list[tuple[int, list[int]]] = []
+    while path or not tree:
+        left = set(range(len(costs))) - {index for index, _ in path}
+        choices = {index: board.open_slots(index) for index in sorted(left)}
+        index = min(choices, key=lambda each: len(choices[each]), default=None)
+        if index is None or steps < costs[index]:
+            return None, steps
+        steps -= costs[index]
+        tree.append(index)
+        slots = choices[index][::-1]
+        if is_free and not path:  # all jobs may be shifted together
+            slots = [slot for slot in slots if slot == 0]
+        path.append((index, slots))
+        while path and not path[-1][1]:
+            path.pop()
+            if path:
+                above, slots = path[-1]
+                board.place(above, slots.pop(), -1)
+        if path:
+            index, slots = path[-1]
+            board.place(index, slots[-1])
+    return tuple(tree), steps
+
+
+class _Board:
+    """Jobs at slots of folded periods, and what they ask of links.
+
+    Attributes
+    ----------
+    lengths
+        The common multiple of the periods on each link.
+    """
+
+    def __init__(self, folded: Instance) -> None:
+        self.jobs = folded.jobs
+        self.lengths = {link: folded.hyperperiods[link] for job in self.jobs for link in job.links}
+        self._capacity = {link.name: link.capacity for link in folded.links}
+        self._rates = [_rates(job) for job in folded.jobs]
+        self._demand: dict[str, NDArray[np.int64]] = {}
+
+    @property
+    def slots_of_jobs(self) -> list[int]:
+        """How many slots there are on the links of each job."""
+        return [sum(self.lengths[link] for link in job.links) for job in self.jobs]
+
+    def clear(self) -> None:
+        """Begin without any job."""
+        self._demand = {link: np.zeros(n, dtype=np.int64) for link, n in self.lengths.items()}
+
+    def open_slots(self, index: int) -> list[int]:
+        """Return the slots at which a job overloads no link."""
+        job = self.jobs[index]
+        blocked = np.zeros(job.period, dtype=bool)
+        for link, flows in job.links.items():
+            for phase in job.phases:
+                full = self._demand[link] > self._capacity[link] - flows * phase.rate
+                at = np.flatnonzero(full.reshape(-1, job.period).any(axis=0))
+                if not len(at):
+                    continue
+                # From each slot the next one that is full: does the burst end before it?
+                following = np.concatenate([at, at + job.period, at + 2 * job.period])
+                begin = np.arange(job.period) + phase.start
+                blocked |= following[np.searchsorted(following, begin)] < begin + phase.length
+        if job.fixed_offset is not None:
+            return [] if blocked[job.fixed_offset] else [job.fixed_offset]
+        return [int(slot) for slot in np.flatnonzero(~blocked)]
+
+    def place(self, index: int, slot: int, sign: int = 1) -> None:
+        """Place a job at a slot, or with a sign of -1 take it from there."""
+        turned = sign * np.roll(self._rates[index], slot)
+        for link, flows in self.jobs[index].links.items():
+            self._demand[link] += np.resize(flows * turned, self.lengths[link])
+
+
+def _rates(job: Job) -> NDArray[np.int64]:
+    """Return the rate of a flow of a job in each slot of its period, at offset 0."""
+    rates = np.zeros(job.period, dtype=np.int64)
+    for phase in job.phases:
+        rates[phase.start : phase.end] = phase.rate
+    return rates

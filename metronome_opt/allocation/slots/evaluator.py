@@ -1,0 +1,258 @@
+"""Evaluation of plans by simulation: means of slowdowns, losses of jobs, and the best of several.
+
+Plans are compared with common random numbers at the jitter that is stated, by as many replications
+as it takes to decide. A job's loss is what it takes longer than under the base plan, with no job
+gated; no plan is chosen unless the upper confidence limit of every job's loss is within a limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.simulator import PlanSimulator, Values
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.solvers.budget import Budget
+
+MAX_LOSS = Fraction(1, 50)
+"""Default of the share by which a job may be slower than with no job gated."""
+
+MIN_GAIN = 2e-3
+"""Smaller gains of a mean are noise."""
+
+REPLICATIONS = 8
+"""Replications between two decisions."""
+
+_LOOKS = 24  # decisions at most
+_STATED = 4  # as many replications as for so many decisions are enough to state a mean
+_CONFIDENCE = 0.98  # of each limit, by Student's distribution
+_PENALTY = 10.0  # for each unit of slowdown beyond the limit, in local search
+_REMEMBERED = 256  # plans; a search tries thousands, and asks again for the last ones alone
+
+
+def is_better(new: Values, old: Values, gain: float = 0.0) -> bool:
+    """Return whether the first means that differ noticeably, or the last by a gain, are less."""
+    for one, other in zip(new[:-1], old, strict=False):
+        if abs(one - other) > MIN_GAIN:
+            return one < other
+    return new[-1] < old[-1] - gain
+
+
+def lowest(new: Values, old: Values) -> Values:
+    """Return new means, none but the last above an old one by chance: small losses add up."""
+    pairs = zip(new[:-1], old, strict=False)
+    return (*(min(a, b) if abs(a - b) <= MIN_GAIN else a for a, b in pairs), new[-1])
+
+
+class PlanEvaluator:
+    """Means of slowdowns of plans, and the choice between plans.
+
+    Parameters
+    ----------
+    simulator_of
+        Returns a `PlanSimulator`, given seeds.
+    first_seed
+        Seeds are counted from here.
+    max_loss
+        The share by which a job may be slower than under the base; None for any.
+    base
+        The plan that others are compared with; no job gated if None.
+    change_costs
+        What it adds to the slowdown of each job to change to a plan, shape (jobs,); nothing if
+        None.
+    budget
+        When it is over, no plan is chosen that is not yet known to be better.
+
+    Attributes
+    ----------
+    budget
+        As given; another one may take its place.
+    simulator
+        That of the first replications.
+    base
+        Slowdown of each job under the base plan in these, shape (jobs,).
+    events
+        Number of events of all simulations so far, approximately.
+    """
+
+    def __init__(
+        self,
+        simulator_of: Callable[..., PlanSimulator],
+        first_seed: int,
+        *,
+        max_loss: Fraction | None = MAX_LOSS,
+        base: Plan | None = None,
+        change_costs: Callable[[Plan], Floats] | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self.budget = budget or Budget()
+        self._simulators = cache(
+            lambda look: simulator_of(
+                range(first_seed + look * REPLICATIONS, first_seed + (look + 1) * REPLICATIONS)
+            )
+        )
+        self.simulator: PlanSimulator = self._simulators(0)
+        self.instance = self.simulator.instance
+        self.events = 0.0
+        self._names = [job.name for job in self.instance.jobs]
+        self._max_loss = math.inf if max_loss is None else float(max_loss)
+        self._change_costs = change_costs
+        self._base_plan = base or Plan(self.instance.unshifted)
+        self._base: list[Floats] = []
+        self._simulated: dict[object, list[Floats]] = {}
+        self.base: Floats = self.slowdowns(self._base_plan)
+
+    @property
+    def limits(self) -> Floats:
+        """The slowdown of each job beyond which its loss is too large, shape (jobs,)."""
+        return self.base * (1 + self._max_loss)
+
+    def slowdowns(self, plan: Plan) -> Floats:
+        """Return the slowdown of each job in the first replications, shape (jobs,)."""
+        return np.asarray(self._replicate(plan, 1).mean(axis=0))
+
+    def estimate(self, plan: Plan) -> Floats:
+        """Return the slowdown of each job in all replications, enough to state it: (jobs,)."""
+        looks = 1 if self.budget.stopped else _STATED
+        return np.asarray(self._replicate(plan, max(looks, len(self._kept(plan)))).mean(axis=0))
+
+    def means(self, plan: Plan) -> Values:
+        """Return the weighted mean slowdowns in the first replications."""
+        return self.simulator.values(self.slowdowns(plan))
+
+    def values(self, plan: Plan) -> Values:
+        """Return the weighted mean slowdowns, the first with a penalty for losses."""
+        first, *others = self.means(plan)
+        loss = float((self.slowdowns(plan) / self.base).max()) - 1 - self._max_loss
+        return (first + _PENALTY * max(0.0, loss), *others)
+
+    def is_least(self, values: Values) -> bool:
+        """Return whether no plan can be noticeably better: no job is slower than its period."""
+        least = self.simulator.least
+        return all(one <= other + MIN_GAIN for one, other in zip(values, least, strict=True))
+
+    # ------------------------------------------------------------------ choice
+
+    def best(
+        self, incumbent: Plan, others: Sequence[Plan], gain: float | Fraction = MIN_GAIN
+    ) -> Plan:
+        """Return the best of some plans: the incumbent unless another is surely better.
+
+        After every few replications the plans are dropped under which a job surely loses too much,
+        or that surely gain nothing over the best of those that are known to be good.
+
+        Parameters
+        ----------
+        gain
+            By how much a mean has to be less than that of the incumbent.
+
+        References
+        ----------
+        O. Maron, A. W. Moore, "The racing algorithm: model selection for lazy learners",
+        Artificial Intelligence Review 11, 1997.
+        """
+        alive, leader = list(others), incumbent
+        for look in range(1, _LOOKS + 1):
+            kept, good = [], []
+            for plan in alive:
+                if self.budget.stopped:
+                    return leader
+                is_ahead = self._is_better(plan, incumbent, look, float(gain))
+                is_harmless = is_ahead is not False and self._is_harmless(plan, look)
+                if is_harmless is not False and is_ahead is not False:
+                    kept.append(plan)
+                    if is_harmless and is_ahead:
+                        good.append(plan)
+            leader = self._least(good, look) if good else incumbent
+            if good:
+                rivals = (plan for plan in kept if plan is not leader)
+                kept = [
+                    r for r in rivals if self._is_better(r, leader, look, MIN_GAIN) is not False
+                ]
+            alive = [*([leader] if good else []), *kept]
+            if len(alive) == len(good[:1]):
+                break
+        return leader
+
+    def is_harmless(self, plan: Plan) -> bool:
+        """Return whether no job surely loses too much, by as many replications as it takes."""
+        for look in range(1, _LOOKS + 1):
+            known = None if self.budget.stopped else self._is_harmless(plan, look)
+            if known is not None or self.budget.stopped:
+                return bool(known)
+        return False
+
+    def _least(self, plans: Sequence[Plan], look: int) -> Plan:
+        """Return the plan of the least means, the first of equal ones."""
+        best, values = plans[0], self._means(plans[0], look)
+        for plan in plans[1:]:
+            if is_better(found := self._means(plan, look), values):
+                best, values = plan, found
+        return best
+
+    def _means(self, plan: Plan, looks: int) -> Values:
+        return self.simulator.values(self._replicate(plan, looks).mean(axis=0))
+
+    def _is_harmless(self, plan: Plan, looks: int) -> bool | None:
+        """Return whether no job loses more than the limit; None if that is not sure."""
+        if plan == self._base_plan or math.isinf(self._max_loss):
+            return True
+        over = self._replicate(plan, looks)
+        over = over - (1 + self._max_loss) * self._replicate(self._base_plan, looks)
+        low, high = _limits(over)
+        return True if (high <= 0).all() else False if (low > 0).any() else None
+
+    def _is_better(self, plan: Plan, other: Plan, looks: int, gain: float) -> bool | None:
+        """Return whether a plan is better by more than a gain; None if that is not sure."""
+        differences = self._replicate(plan, looks) - self._replicate(other, looks)
+        low, high = _limits(differences @ self.simulator.weights.T)
+        for least, most in zip(low[:-1], high, strict=False):
+            if most < -MIN_GAIN or least > MIN_GAIN:
+                return bool(most < -MIN_GAIN)
+            if least < -MIN_GAIN or most > MIN_GAIN:
+                return None
+        return True if high[-1] < -gain else False if low[-1] > -gain else None
+
+    # ------------------------------------------------------------------ replications
+
+    def _replicate(self, plan: Plan, looks: int) -> Floats:
+        """Return the slowdowns of a plan up to a look, shape (replications, jobs)."""
+        kept = self._kept(plan)
+        while len(kept) < looks:
+            simulator = self._simulators(len(kept))
+            self.events += simulator.events
+            slowdowns = simulator.replicate(plan)
+            if self._change_costs is not None:
+                slowdowns = slowdowns + self._change_costs(plan)
+            kept.append(slowdowns)
+        return np.concatenate(kept[:looks])
+
+    def _kept(self, plan: Plan) -> list[Floats]:
+        """Return the replications of a plan so far; those of the base plan are always kept."""
+        if plan == self._base_plan:
+            return self._base
+        rows = (
+            (plan.offsets[name], plan.periods.get(name), plan.classes.get(name))
+            for name in self._names
+        )
+        key = tuple(rows)
+        if key not in self._simulated:
+            if len(self._simulated) >= _REMEMBERED:
+                self._simulated.clear()
+            self._simulated[key] = []
+        return self._simulated[key]
+
+
+def _limits(samples: Floats) -> tuple[Floats, Floats]:
+    """Return the confidence limits of means, given samples of shape (samples, means)."""
+    from scipy.special import stdtrit  # few plans come so far
+
+    count = len(samples)
+    mean, error = samples.mean(axis=0), samples.std(axis=0, ddof=1) / math.sqrt(count)
+    reach = stdtrit(count - 1, _CONFIDENCE) * error
+    return mean - reach, mean + reach

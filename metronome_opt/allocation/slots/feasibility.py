@@ -1,0 +1,258 @@
+"""Feasibility at given periods, problem (a): offsets, or a refutation.
+
+Two jobs by themselves: bursts p of job i and q of job j that a link cannot carry at once, of
+lengths m_p and m_q from s_p and s_q on, never meet iff ``phi_j - phi_i`` avoids ``m_p + m_q - 1``
+residues modulo the greatest common divisor of the periods, those above ``s_p - s_q - m_q`` and
+below ``s_p - s_q + m_p``. So two jobs fit iff the residues that all pairs of their bursts forbid,
+on all links, leave one. For one burst each that is ``m_i + m_j <= gcd(T_i, T_j)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, lru_cache
+
+from metronome_opt.allocation.slots.feasibility_problem import (
+    FitDecision,
+    FitTask,
+    Reason,
+    Refutation,
+    at_periods,
+    crowded,
+    fold,
+    load,
+    unfolded,
+)
+from metronome_opt.allocation.slots.offset_search import search_offsets
+from metronome_opt.problem.instance import Instance
+from metronome_opt.solvers.presolve.blocks import restrict, split
+from metronome_opt.solvers.presolve.reductions import simplify_links
+
+_PLACEMENTS = 200  # of a short search
+Forbidden = tuple[tuple[int, int], ...]
+Bursts = tuple[tuple[int, int, int], ...]
+
+
+class Pairs:
+    """The pairs of an instance that cannot burst at once, and what keeps them apart.
+
+    Parameters
+    ----------
+    jobs
+        The jobs whose pairs are asked for; all if left out.
+    """
+
+    def __init__(self, task: FitTask, jobs: Collection[int] | None = None) -> None:
+        self._instance = task.instance
+        self._jobs = range(len(task.instance.jobs)) if jobs is None else jobs
+        self._cushion_slots = task.cushion_slots
+        self._budget = task.budget
+
+    @cached_property
+    def impossible(self) -> tuple[int, ...]:
+        """The jobs that ask a link for more than it carries even when they are alone."""
+        capacity = {link.name: link.capacity for link in self._instance.links}
+        return tuple(
+            index
+            for index, job in enumerate(self._instance.jobs)
+            if any(job.peak * flows > capacity[link] for link, flows in job.links.items())
+        )
+
+    @cached_property
+    def forbidden(self) -> Mapping[tuple[int, int], Forbidden]:
+        """For each pair of jobs that meet: the (first, number) of residues that they forbid.
+
+        Pairs are missing once the budget is spent: less is refuted then, and nothing wrongly.
+        """
+        forbidden: dict[tuple[int, int], Forbidden] = {}
+        for link in self._instance.links:
+            users = [
+                (index, self._bursts(index, link.name))
+                for index in self._instance.jobs_on[link.name]
+                if index in self._jobs
+            ]
+            for place, (i, mine) in enumerate(users):
+                if self._budget.stopped:
+                    return forbidden
+                for j, theirs in users[place + 1 :]:
+                    ranges = _ranges(mine, theirs, link.capacity)
+                    if ranges and (i, j) in forbidden:
+                        ranges = tuple(sorted({*forbidden[i, j], *ranges}))
+                    if ranges:
+                        forbidden[i, j] = ranges
+        return forbidden
+
+    def fit(self, i: int, j: int, period_i: int, period_j: int) -> bool:
+        """Return whether two jobs, ``i < j``, fit at some periods."""
+        ranges = self.forbidden.get((i, j))
+        return ranges is None or _leaves_one(ranges, math.gcd(period_i, period_j))
+
+    def _bursts(self, index: int, link: str) -> Bursts:
+        """Return (start, length, demand) of the bursts of a job on a link."""
+        job = self._instance.jobs[index]
+        return tuple(
+            (p.start, p.length + self._cushion_slots, p.rate * job.links[link]) for p in job.phases
+        )
+
+
+@lru_cache(maxsize=1 << 16)
+def _ranges(mine: Bursts, theirs: Bursts, capacity: int) -> Forbidden:
+    """Return the (first, number) of residues that bursts forbid which a link cannot carry."""
+    return tuple(
+        sorted(
+            {
+                (start - other - other_length + 1, other_length + length - 1)
+                for start, length, rate in mine
+                for other, other_length, other_rate in theirs
+                if rate + other_rate > capacity
+            }
+        )
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def _leaves_one(ranges: Forbidden, modulus: int) -> bool:
+    """Return whether some ranges of residues leave one of a modulus."""
+    if max(number for _, number in ranges) >= modulus:
+        return False
+    pieces = sorted((first % modulus, first % modulus + number) for first, number in ranges)
+    reach = max(0, pieces[-1][1] - modulus, *(end - modulus for _, end in pieces))
+    for first, end in pieces:
+        if first > reach:
+            return True
+        reach = max(reach, end)
+    return reach < modulus
+
+
+class Decider:
+    """Decides whether jobs of an instance fit, and keeps what it has found out.
+
+    Parameters
+    ----------
+    quick
+        Whether to leave open what a short search does not decide.
+    """
+
+    def __init__(self, task: FitTask, *, quick: bool = False) -> None:
+        self.task = task
+        self.instance = task.instance
+        self.pairs = Pairs(task)
+        self._quick = quick
+        self._known: dict[tuple[object, ...], FitDecision] = {}
+        self._some_pairs: dict[frozenset[int], Pairs] = {}
+
+    def decide(self, periods: Mapping[str, int]) -> FitDecision:
+        """Return offsets at which jobs fit at some periods, or jobs of them that do not."""
+        if not periods:
+            return FitDecision(offsets={})
+        if self.task.budget.stopped:
+            return FitDecision()
+        reason = self._refute(periods)
+        if reason is not None:
+            return FitDecision(refutation=reason)
+        if self.task.budget.stopped:
+            return FitDecision()
+        smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
+        kept = smaller.instance
+        full = crowded(kept)
+        if full is not None:
+            mine = {name: periods[name] for name in full[1]}
+            return FitDecision(refutation=Refutation(Reason.LOAD, mine))
+        if kept.needs_stretch:
+            kept = fold(kept)
+            for link in kept.long_hyperperiods():
+                users = [kept.jobs[index].name for index in kept.jobs_on[link]]
+                mine = {name: periods[name] for name in users}
+                return FitDecision(refutation=Refutation(Reason.HYPERPERIOD, mine))
+        cut = split(kept)
+        parts = []
+        for block in cut.blocks:
+            mine = {job.name: periods[job.name] for job in block.jobs}
+            found = self._decide_block(block, mine)
+            if found.offsets is None:
+                return found
+            parts.append(found.offsets)
+        offsets = unfolded(self.instance, cut.join(parts))
+        return FitDecision(offsets=smaller.restore(offsets))
+
+    # ------------------------------------------------------------------ without search
+
+    def _refute(self, periods: Mapping[str, int]) -> Refutation | None:
+        """Return a reason that can be seen without a search."""
+        jobs = self.instance.jobs
+        for index in self.pairs.impossible:
+            name = jobs[index].name
+            if name in periods:
+                return Refutation(Reason.LOAD, {name: periods[name]})
+        # Of jobs that are alike two say what all do.
+        alike = defaultdict[object, list[int]](list)
+        for index, job in enumerate(jobs):
+            if job.name in periods:
+                alike[periods[job.name], job.phases, tuple(job.links.items())].append(index)
+        few = frozenset(index for some in alike.values() for index in some[:2])
+        pairs = self._some_pairs.setdefault(few, Pairs(self.task, few))
+        for number, (i, j) in enumerate(pairs.forbidden):
+            if number % 1024 == 0 and self.task.budget.stopped:
+                return None
+            mine = {jobs[each].name: periods[jobs[each].name] for each in (i, j)}
+            if not pairs.fit(i, j, *mine.values()):
+                return Refutation(Reason.PAIR, mine)
+        return self._refute_loads(periods)
+
+    def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
+        for link in self.instance.links:
+            users = (self.instance.jobs[index] for index in self.instance.jobs_on[link.name])
+            loads = {
+                job.name: job.links[link.name]
+                * load(job, periods[job.name], self.task.cushion_slots)
+                for job in users
+                if job.name in periods
+            }
+            spare = sum(loads.values()) - link.capacity
+            if spare > 0:
+                for name, mine in sorted(loads.items(), key=lambda item: item[1]):
+                    if mine < spare:
+                        spare -= loads.pop(name)
+                return Refutation(Reason.LOAD, {name: periods[name] for name in loads})
+        return None
+
+    # ------------------------------------------------------------------ by search
+
+    def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> FitDecision:
+        key = (*sorted(periods.items()), *(link.name for link in block.links))
+        known = self._known.get(key)
+        if known is None:
+            known = self._look_at_links(block, periods) or self._search(block)
+            if known.refutation is not None:
+                named = {name: periods[name] for name in known.refutation.periods}
+                known = FitDecision(refutation=Refutation(Reason.SEARCH, named))
+            if known != FitDecision():
+                self._known[key] = known
+        return known
+
+    def _search(self, block: Instance) -> FitDecision:
+        placements = _PLACEMENTS if self._quick else 2**62
+        return search_offsets(block, self.task.budget, placements, self.task.seed)
+
+    def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
+        """Return the refutation of a single link, if one of them has it: it is the smaller one."""
+        if len(block.links) == 1:
+            return None
+        for link in block.links:
+            part = restrict(block, {link.name})
+            mine = {job.name: periods[job.name] for job in part.jobs}
+            found = self._decide_block(part, mine)
+            if found.refutation is not None:
+                return found
+        return None
+
+
+def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], FitDecision]) -> Refutation:
+    """Return a refutation from which no job can be left out, as far as `decide` has time."""
+    for name in list(refutation.periods):
+        if refutation.reason is Reason.SEARCH and name in refutation.periods:
+            fewer = {other: p for other, p in refutation.periods.items() if other != name}
+            refutation = decide(fewer).refutation or refutation
+    return refutation

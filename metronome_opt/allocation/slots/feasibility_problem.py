@@ -1,0 +1,268 @@
+"""Problems of compatible jobs and their solutions.
+
+A gated job keeps slots of its period. Jobs fit if those that are gated never ask a link for more
+than it carries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from metronome_opt.errors import quote
+from metronome_opt.problem.instance import Instance, Job, Link
+from metronome_opt.problem.result import Stop
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
+from metronome_opt.solvers.presolve.extend import extend_bursts, extended
+
+_LARGEST_SUM = 2**60  # of bandwidths
+
+
+class Reason(StrEnum):
+    """Reason why jobs do not fit."""
+
+    PAIR = "bursts of the two meet at all offsets"
+    LOAD = "their bursts are more than a link carries, whenever they come"
+    HYPERPERIOD = "the common multiple of what their periods share is above the limit"
+    SEARCH = "all offsets were searched"
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """Jobs that do not fit at their periods, and none of them may be left out of the reason.
+
+    It is not known whether they fit where tables as long as what their periods share are too long.
+
+    Attributes
+    ----------
+    periods
+        The jobs, and the periods that they were to keep.
+    """
+
+    reason: Reason
+    periods: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{name} at {p}' for name, p in self.periods.items())}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class FitDecision:
+    """The answer for jobs at some periods: offsets or a refutation; neither if time was over."""
+
+    offsets: Mapping[str, int] | None = None
+    refutation: Refutation | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Jobs that fit, and what is proved.
+
+    Attributes
+    ----------
+    offsets
+        Of the gated jobs; None if no jobs were found that fit.
+    cost
+        The weight of the others, None without offsets.
+    bound
+        Proved lower bound of the cost; None if it is proved that all jobs do not fit and they must.
+    refutations
+        Why nothing cheaper fits: each says that its jobs do not fit.
+    stop
+        Why the solver ended.
+    """
+
+    offsets: Mapping[str, int] | None = None
+    cost: int | None = None
+    bound: int | None = 0
+    refutations: tuple[Refutation, ...] = ()
+    stop: Stop = Stop.FINISHED
+
+    @property
+    def proved(self) -> bool:
+        """True if nothing is cheaper, or the jobs do not fit."""
+        return self.bound is None or self.cost == self.bound
+
+
+@dataclass
+class FitTask:
+    """The question put to a solver, and what it may take to answer it.
+
+    Bandwidths are in units that fit 64-bit integers.
+    """
+
+    instance: Instance
+    cushion_slots: int = 0
+    budget: Budget = field(default_factory=Budget)
+    seed: int = 0
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        self.instance = in_units(self.instance)
+
+    def weight_without(self, gated: Container[str]) -> int:
+        """Return the weight of the jobs that are not gated."""
+        return sum(job.weight for job in self.instance.jobs if job.name not in gated)
+
+
+def in_units(instance: Instance) -> Instance:
+    """Return an instance whose sums of bandwidths are far below 2**63.
+
+    Where they are not, bandwidths are divided by their greatest common divisor.
+
+    Raises
+    ------
+    CostTooLargeError
+        If that does not do.
+    """
+    worst, link = _largest_sum(instance)
+    if worst < _LARGEST_SUM:
+        return instance
+    rates = (phase.rate for job in instance.jobs for phase in job.phases)
+    unit = math.gcd(*rates, *(each.capacity for each in instance.links))
+    if worst // unit >= _LARGEST_SUM:
+        raise CostTooLargeError(
+            f"links: capacity and peaks on {quote(link)} add up to {quote(worst)}, which does not "
+            "fit 64-bit integers; use rates and capacities with a larger common divisor"
+        )
+    return instance.replace(
+        links=tuple(
+            each.model_copy(update={"capacity": each.capacity // unit}) for each in instance.links
+        ),
+        jobs=tuple(
+            job.model_copy(
+                update={
+                    "phases": tuple(
+                        phase.model_copy(update={"rate": phase.rate // unit})
+                        for phase in job.phases
+                    )
+                }
+            )
+            for job in instance.jobs
+        ),
+    )
+
+
+def _largest_sum(instance: Instance) -> tuple[int, str]:
+    """Return the largest sum of a link's capacity and the peaks of its jobs, and the link."""
+    sums = [(0, "")]
+    for link in instance.links:
+        users = (instance.jobs[index] for index in instance.jobs_on[link.name])
+        sums.append((link.capacity + sum(j.peak * j.links[link.name] for j in users), link.name))
+    return max(sums)
+
+
+def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> Instance:
+    """Return the instance of some jobs at some periods, with longer bursts and weights of 1.
+
+    Its contention is 0 exactly where the jobs fit.
+
+    Parameters
+    ----------
+    periods
+        By name; jobs that it does not name are left out. It must name at least one.
+    """
+    jobs = tuple(
+        job.model_copy(update={"period": periods[job.name], "max_stretch": 0, "weight": 1})
+        for job in instance.jobs
+        if job.name in periods
+    )
+    return extend_bursts(instance.replace(jobs=jobs), cushion_slots)
+
+
+def fold(instance: Instance) -> Instance:
+    """Return jobs at shorter periods, where exactly the offsets fit that fit, modulo these.
+
+    Whether offsets fit depends on the common divisors of the periods alone: of each job's period
+    the least common multiple of those with others is left. In a slot of that it has the largest
+    rate of those that fall there. `unfolded` leads back.
+    """
+    shared = [1 for _ in instance.jobs]
+    for users in instance.jobs_on.values():
+        for one, other in itertools.permutations(users, 2):
+            common = math.gcd(instance.jobs[one].period, instance.jobs[other].period)
+            shared[one] = math.lcm(shared[one], common)
+    return instance.replace(jobs=tuple(map(_folded, instance.jobs, shared)))
+
+
+def _folded(job: Job, period: int) -> Job:
+    fixed = job.fixed_offset and job.fixed_offset % period
+    shorter = {"period": period, "max_stretch": 0, "fixed_offset": fixed}
+    return extended(job.model_copy(update=shorter), 0)
+
+
+def unfolded(instance: Instance, offsets: Mapping[str, int]) -> dict[str, int]:
+    """Return offsets of folded jobs of an instance as its own; those that are fixed stay."""
+    fixed = {name: instance.job(name).fixed_offset for name in offsets}
+    return {name: fixed[name] or offset for name, offset in offsets.items()}
+
+
+def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
+    """Return what a flow of a job carries on average at a period, in Mbit/s.
+
+    Where longer bursts grow into others of their job it is a lower bound.
+    """
+    phases = sorted(job.phases, key=lambda phase: phase.start)
+    begins = [*(phase.start for phase in phases[1:]), period + phases[0].start]
+    volume = sum(
+        min(phase.length + cushion_slots, begin - phase.start) * phase.rate
+        for phase, begin in zip(phases, begins, strict=True)
+    )
+    return Fraction(volume, period)
+
+
+def crowded(instance: Instance) -> tuple[str, tuple[str, ...]] | None:
+    """Return a link and jobs whose bursts find no room in its gaps, if there are any.
+
+    Of bursts that each take more than half of a link no two meet. In g slots, those of jobs whose
+    periods divide g leave gaps of C slots in all, which hold no more than ``n = floor(C / s)``
+    bursts of s slots or more, and one less beside a burst of more than ``C - n s`` slots. A job
+    whose period is T, a multiple of g, brings each of its bursts g / T times.
+    """
+    for link in instance.links:
+        jobs = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+        bursts = {job.name: [(m, job.period) for m in _long_runs(job, link)] for job in jobs}
+        kinds = Counter(itertools.chain.from_iterable(bursts.values()))
+        lengths, periods = ({kind[place] for kind in kinds} for place in (0, 1))
+        for g, shortest in itertools.product(sorted(periods), sorted(lengths)):
+            if not _is_crowded(kinds, g, shortest):
+                continue
+            named = []
+            for job in sorted(jobs, key=lambda job: Fraction(job.volume, job.period)):
+                fewer = kinds - Counter(bursts[job.name])
+                if _is_crowded(fewer, g, shortest):
+                    kinds = fewer
+                else:
+                    named.append(job.name)
+            return link.name, tuple(named)
+    return None
+
+
+def _long_runs(job: Job, link: Link) -> list[int]:
+    """Return the lengths of bursts above half of a link, joined where they touch."""
+    runs: list[list[int]] = []
+    for phase in sorted(job.phases, key=lambda phase: phase.start):
+        if 2 * phase.rate * job.links[link.name] > link.capacity:
+            if runs and runs[-1][1] == phase.start:
+                runs[-1][1] = phase.end
+            else:
+                runs.append([phase.start, phase.end])
+    if len(runs) > 1 and runs[0][0] == runs[-1][1] - job.period:
+        runs[0][0] = runs.pop()[0] - job.period
+    return [end - start for start, end in runs]
+
+
+def _is_crowded(bursts: Counter[tuple[int, int]], g: int, shortest: int) -> bool:
+    """Return whether bursts, numbers of (slots, period), find no room in the gaps of g slots."""
+    gap = g - sum(n * m * (g // period) for (m, period), n in bursts.items() if g % period == 0)
+    room = gap // shortest
+    others = [(m, Fraction(g, p), n) for (m, p), n in bursts.items() if p % g == 0 and p > g]
+    brought = sum(n * often for m, often, n in others if m >= shortest)
+    beside = (often for m, often, _ in others if gap - room * shortest < m < shortest)
+    return gap < g and brought + max(beside, default=0) > room

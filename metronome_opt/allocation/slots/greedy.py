@@ -1,0 +1,113 @@
+"""Placed jobs, and the greedy heuristic: heaviest first, each job where it has the most room."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from fractions import Fraction
+
+import numpy as np
+
+from metronome_opt.allocation.slots.feasibility_problem import FitTask, at_periods, fold, unfolded
+from metronome_opt.problem.instance import Instance, Job, Phase
+from metronome_opt.solvers.kernels.burst_costs import add_windows, roomiest_offset
+from metronome_opt.solvers.kernels.compiled_instance import Ints
+from metronome_opt.solvers.presolve.extend import extend_bursts
+
+
+class PlacedJobs:
+    """Jobs of an instance at their periods and offsets; no link is overloaded.
+
+    The demand of a link is kept over the least common multiple H of the periods that are placed on
+    it. A further job of period T meets each slot of it that is congruent to one of its own modulo
+    gcd(H, T), so only the largest demand of each residue counts.
+
+    Parameters
+    ----------
+    cushion_slots
+        By how many slots bursts are longer.
+    """
+
+    def __init__(self, instance: Instance, cushion_slots: int = 0) -> None:
+        self.instance = instance
+        self.kept: dict[str, tuple[int, int]] = {}
+        self._cushion = cushion_slots
+        self._phases: dict[tuple[str, int], tuple[Phase, ...]] = {}
+        self._capacity = {link.name: link.capacity for link in instance.links}
+        self._demand = {link.name: np.zeros(1, dtype=np.int64) for link in instance.links}
+
+    def costs(self, name: str, period: int) -> Ints | None:
+        """Return an array over the offsets of a job, 0 where it fits.
+
+        None if it fits nowhere.
+        """
+        job = self.instance.job(name)
+        limit = self.instance.hyperperiod_limit
+        if any(math.lcm(len(self._demand[link]), period) > limit for link in job.links):
+            return None
+        cost = np.zeros(period, dtype=np.int64)
+        prefix = np.empty(2 * period, dtype=np.int64)
+        most = {}
+        for link in job.links:
+            common = math.gcd(len(self._demand[link]), period)
+            most[link] = self._demand[link].reshape(-1, common).max(axis=0)
+        for phase in self._longer(name, period):
+            over = np.zeros(period, dtype=np.int64)
+            for link, flows in job.links.items():
+                blocked = most[link] + flows * phase.rate > self._capacity[link]
+                over += np.tile(blocked, period // len(blocked))
+            add_windows(over, phase.start, phase.length, prefix, cost)
+        if job.fixed_offset is not None and cost[job.fixed_offset] == 0:
+            cost[:] = 1
+            cost[job.fixed_offset] = 0
+        elif job.fixed_offset is not None or cost.min() > 0:
+            return None
+        return cost
+
+    def put(self, name: str, period: int, offset: int) -> None:
+        """Place a job that is not placed, where it fits."""
+        self.kept[name] = (period, offset)
+        for link in self.instance.job(name).links:
+            row = self._demand[link]
+            self._demand[link] = np.tile(row, math.lcm(len(row), period) // len(row))
+        pattern = np.zeros(period, dtype=np.int64)
+        for phase in self._longer(name, period):
+            pattern[phase.start : phase.end] = phase.rate
+        pattern = np.roll(pattern, offset)
+        for link, flows in self.instance.job(name).links.items():
+            self._demand[link].reshape(-1, period)[:] += flows * pattern
+
+    def _longer(self, name: str, period: int) -> tuple[Phase, ...]:
+        """Return the bursts of a job at a period, with the cushion."""
+        key = (name, period)
+        if key not in self._phases:
+            job = self.instance.job(name)
+            if self._cushion:
+                job = at_periods(self.instance, {name: period}, self._cushion).jobs[0]
+            self._phases[key] = job.phases
+        return self._phases[key]
+
+
+def greedy(task: FitTask, first: Collection[str] = ()) -> dict[str, int]:
+    """Place each job at its roomiest offset, if there is one; return the offsets.
+
+    Parameters
+    ----------
+    first
+        Jobs that come before the others; each part by weight, then by traffic, largest first.
+    """
+
+    def key(job: Job) -> tuple[bool, int, Fraction]:
+        traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
+        return job.name not in first, -job.weight, -traffic
+
+    instance, cushion = task.instance, task.cushion_slots
+    if instance.needs_stretch:
+        instance, cushion = fold(extend_bursts(instance, cushion)), 0
+    placed = PlacedJobs(instance, cushion)
+    for job in sorted(instance.jobs, key=key):
+        cost = None if task.budget.stopped else placed.costs(job.name, job.period)
+        if cost is not None:
+            placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
+    offsets = {name: offset for name, (_, offset) in placed.kept.items()}
+    return unfolded(task.instance, offsets)

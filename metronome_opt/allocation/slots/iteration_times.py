@@ -1,0 +1,77 @@
+"""Iteration times for output: of jobs under a plan, and of the same jobs unshifted.
+
+What links cannot serve in time does not say how late a job is: a burst waits on several links at
+once, what it lacks is sent later, and meets what comes then. So the jobs are let run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+from metronome_opt.allocation.slots.plan import Plan, expected_ms
+from metronome_opt.allocation.slots.simulator import PERIODS, PlanSimulator
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Result
+from metronome_opt.problem.schedule import Schedule
+
+_SEEDS = range(300, 316)  # that no search uses
+_MAX_EVENTS = 200_000  # a second at most, since no simulation was asked for
+_MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
+
+
+class Times(NamedTuple):
+    """Mean iteration times of all jobs, by name, in ms, in one case and in another.
+
+    Of a job with another pattern it is the time for the work of one of its own iterations.
+    """
+
+    before: Mapping[str, Fraction]
+    after: Mapping[str, Fraction]
+
+    @classmethod
+    def of(cls, result: Result) -> Times:
+        """Return those that a result states, or else simulate them."""
+        schedule = result.schedule
+        if result.simulated is None or schedule.expected_ms is None:
+            return cls.simulated(result.instance, schedule)
+        unshifted_ms = result.simulated.unshifted_ms
+        before = {name: Fraction(time) for name, time in unshifted_ms.items()}
+        return cls(before, result.instance.per_work(schedule.expected_ms, schedule.patterns))
+
+    @classmethod
+    def simulated(cls, instance: Instance, schedule: Schedule) -> Times:
+        """Simulate jobs unshifted and not gated, and under a schedule."""
+        network = schedule.network or instance.network
+        before = iteration_times(instance, Plan(instance.unshifted), network)
+        return cls(before, cls.expected(instance, schedule, network))
+
+    @staticmethod
+    def expected(instance: Instance, schedule: Schedule, network: str) -> dict[str, Fraction]:
+        """Simulate jobs under a schedule on a network, as of `PlanSimulator`."""
+        kept = instance.at_patterns(schedule.patterns)
+        times = iteration_times(kept, Plan.of(kept, schedule), network)
+        return instance.per_work(times, schedule.patterns)
+
+
+def iteration_times(
+    instance: Instance, plan: Plan, network: str | None = None
+) -> dict[str, Fraction]:
+    """Return the mean iteration time of each job under a plan, in ms, as `solve` states them.
+
+    Computing times vary by the jitter of each job. The same arguments give the same times.
+
+    Parameters
+    ----------
+    network
+        As of `PlanSimulator`.
+    """
+    let_run = partial(PlanSimulator, instance, _SEEDS, network=network, threads=os.cpu_count() or 1)
+    affordable = int(PERIODS * _MAX_EVENTS / max(1.0, let_run().events))
+    player = let_run(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
+    names = (job.name for job in instance.jobs)
+    slowdowns = dict(zip(names, map(float, player.slowdowns(plan)), strict=True))
+    return expected_ms(instance, plan, slowdowns)

@@ -1,0 +1,124 @@
+"""Descent over single jobs: each in turn gets other slots, or another traffic class, as simulated.
+
+Slots serve where a part of the jobs that meet may be gated. Periods are tried that are longer by
+some shares, and those of the other jobs as they run, their halves and doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metronome_opt.allocation.slots.evaluator import PlanEvaluator, is_better, lowest
+from metronome_opt.allocation.slots.greedy import PlacedJobs
+from metronome_opt.allocation.slots.periods import Short
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
+
+_MIN_GAIN = 5e-4  # less is no reason to gate a job or raise its class, nor to keep it so
+_STRETCHES = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 80, 100)  # in % of a period
+_ROUNDS = 3
+
+
+Moves = Callable[[Plan, Job], Iterator[Plan]]
+"""Plans in which a job is treated otherwise."""
+
+
+def descend(
+    evaluator: PlanEvaluator, plan: Plan, is_over: Callable[[], bool], moves: Moves
+) -> list[Plan]:
+    """Return better and better plans, until no tried change of a single job is one or time is over.
+
+    Empty if there is none.
+    """
+    values, found = evaluator.values(plan), list[Plan]()
+    for _ in range(_ROUNDS):
+        before = plan
+        for index in np.argsort(-evaluator.slowdowns(plan), kind="stable"):
+            job = evaluator.instance.jobs[index]
+            for moved in moves(plan, job):
+                if is_over():
+                    return found
+                reached = evaluator.values(moved)
+                simpler = _special(moved) < _special(plan)
+                gain = -_MIN_GAIN if simpler else _MIN_GAIN
+                if is_better(reached, values, gain):
+                    plan, values = moved, lowest(reached, values)
+                    found.append(plan)
+        if plan is before:
+            break
+    return found
+
+
+def _special(plan: Plan) -> int:
+    """Return how many jobs are gated, and how many are in a class above the lowest."""
+    return len(plan.periods) + len(plan.classes)
+
+
+@dataclass(frozen=True)
+class OtherSlots:
+    """Moves of a job that runs freely, or keeps other slots beside the gated jobs.
+
+    Attributes
+    ----------
+    longest
+        The longest period that each job may keep, in slots.
+    short
+        Whether hyperperiods are short enough at some periods.
+    cushion_slots
+        By how many slots bursts of gated jobs are longer.
+    slowdowns
+        Returns the slowdown of each job under a plan.
+    """
+
+    part: Instance
+    longest: Mapping[str, int]
+    short: Short
+    cushion_slots: int
+    slowdowns: Callable[[Plan], Floats]
+
+    def __call__(self, plan: Plan, job: Job) -> Iterator[Plan]:
+        """Yield the plans whose hyperperiods are short enough."""
+        others = {name: period for name, period in plan.periods.items() if name != job.name}
+        if job.name in plan.periods and self.short(others):
+            yield Plan({**plan.offsets, job.name: job.unshifted}, others, plan.classes)
+        placed = PlacedJobs(self.part, self.cushion_slots)
+        for name, period in others.items():
+            placed.put(name, period, plan.offsets[name])
+        slowdowns = self.slowdowns(plan).tolist()
+        theirs = [
+            others.get(other.name, round(other.period * slowdown))
+            for other, slowdown in zip(self.part.jobs, slowdowns, strict=True)
+            if other is not job
+        ]
+        for period in _periods(job, theirs, self.longest[job.name]):
+            cost, periods = placed.costs(job.name, period), {**others, job.name: period}
+            if cost is not None and self.short(periods):
+                offset = int(roomiest_offset(cost, job.unshifted)[0])
+                yield Plan({**plan.offsets, job.name: offset}, periods, plan.classes)
+
+
+def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
+    """Yield plans in which a job is in another one of so many traffic classes."""
+    for each in range(count):
+        if each != plan.classes.get(job.name, 0):
+            yield plan.in_classes({**plan.classes, job.name: each})
+
+
+def _periods(job: Job, theirs: Sequence[int], longest: int) -> Iterator[int]:
+    """Yield distinct periods for a job, from its own to the longest.
+
+    Parameters
+    ----------
+    theirs
+        Periods of the other jobs as they run.
+    """
+    spread = [job.period * (100 + stretch) // 100 for stretch in _STRETCHES]
+    suitable = [each for period in theirs for each in (period // 2, period, 2 * period)]
+    for period in sorted({*spread, *suitable}):
+        if job.period <= period <= longest:
+            yield period

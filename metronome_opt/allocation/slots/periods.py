@@ -1,0 +1,182 @@
+"""Candidates for the slots of jobs that meet: periods that suit one another, and offsets.
+
+Bursts that a link cannot carry at once never meet only if the greatest common divisor of the
+periods is as long as both. So the periods are multiples of a base, for each job the shortest one
+that leaves it some idle time, and every base is tried. Of those at which all jobs fit the ones are
+kept that cost less in the mean than all with a smaller largest stretch. A larger limit on
+stretches has the same candidates, and more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import chain
+from operator import itemgetter
+
+from metronome_opt.allocation.slots.feasibility import Decider
+from metronome_opt.allocation.slots.feasibility_problem import FitTask, at_periods
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.simulator import levels_of
+from metronome_opt.engine.conditions import jitter_or_default
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.objectives import Levels
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.presolve.extend import extended
+
+Periods = Mapping[str, int]
+Short = Callable[[Periods], bool]
+
+IDLE = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
+"""Standard deviations of its computing time by which a gated job is idle at least: one without idle
+time that is late once stays late. Its bursts may grow by as much, or by a cushion alone."""
+_SHARE = 0.3  # of the time, to find periods at which jobs fit
+
+
+def largest_stretch(part: Instance, periods: Periods) -> Fraction:
+    """Return the largest stretch of a job, as a share of its period."""
+    own = {job.name: job.period for job in part.jobs}
+    return max(
+        (Fraction(period, own[name]) - 1 for name, period in periods.items()), default=Fraction(0)
+    )
+
+
+def deviation(job: Job) -> float:
+    """Return the standard deviation of the computing time of an iteration, in slots."""
+    computing = job.period - sum(phase.length for phase in job.phases)
+    return computing * jitter_or_default(job.jitter)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates for the slots of jobs that meet.
+
+    Attributes
+    ----------
+    longest
+        The longest period that each job may keep, in slots.
+    cushion_slots
+        By how many slots bursts are longer at least.
+    short
+        Whether hyperperiods are short enough at some periods.
+    budget
+        For all that is not simulated.
+    hyperperiod
+        Slots that periods have to divide; None for any periods.
+    levels
+        Weights in the means that count; those of the jobs if left out.
+    idle
+        Standard deviations of its computing time by which a gated job is idle at least.
+    """
+
+    part: Instance
+    longest: Periods
+    cushion_slots: int
+    short: Short
+    budget: Budget
+    hyperperiod: int | None = None
+    levels: Levels | None = None
+    idle: Sequence[float] = IDLE
+
+    def plans(self) -> Iterator[Plan]:
+        """Yield plans in which all jobs are gated, those of little stretch first."""
+        share = self.budget.fraction(_SHARE)
+        decider = self._decider(self.part, self.cushion_slots, share)
+        found = [periods for idle in self.idle for periods in self._fitting(idle, decider, share)]
+        distinct = {tuple(periods.values()): periods for periods in found}
+        for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
+            offsets = self._roomiest(periods)
+            if offsets is not None:
+                yield Plan(offsets, periods)
+
+    def _cost(self, periods: Periods) -> tuple[Fraction, ...]:
+        """Return the weighted sums of all stretches, in order."""
+        own = {job.name: self.part.best_ms(job) for job in self.part.jobs}
+        return tuple(
+            sum(
+                (Fraction(periods[name], own[name]) * weight for name, weight in level.items()),
+                Fraction(0),
+            )
+            for level in levels_of(self.part, self.levels)
+        )
+
+    def _at_bases(self, idle: float, budget: Budget) -> Iterator[Periods]:
+        """Yield distinct periods, of which each base gives one to every job."""
+        shortest = {
+            job.name: job.period + math.ceil(idle * deviation(job)) for job in self.part.jobs
+        }
+        known = set()
+        for base in range(1, max(self.longest.values()) + 1):
+            if budget.stopped:
+                return
+            if self.hyperperiod is not None and self.hyperperiod % base:
+                continue
+            periods = {}
+            for name, slots in shortest.items():
+                multiples = range(-(-slots // base) * base, self.longest[name] + 1, base)
+                suitable = (each for each in multiples if not (self.hyperperiod or 0) % each)
+                period = next(suitable, None)
+                if period is None:
+                    break
+                periods[name] = period
+            else:
+                if (key := tuple(periods.values())) not in known:
+                    known.add(key)
+                    yield periods
+
+    def _fitting(self, idle: float, decider: Decider, budget: Budget) -> Iterable[Periods]:
+        """Return periods at which all jobs fit, of less and less cost and more and more stretch.
+
+        First with bursts that grow by the cushion alone, then with those that grow by `idle`. The
+        decider, which is quick, says where jobs do not fit with the cushion.
+        """
+        found: dict[float, list[Periods]] = {0.0: [], idle: []}
+        lowest: dict[float, tuple[Fraction, ...]] = {}
+        each_base = (
+            (largest_stretch(self.part, periods), self._cost(periods), periods)
+            for periods in self._at_bases(idle, budget)
+        )
+        for _, cost, periods in sorted(each_base, key=itemgetter(0, 1)):
+            growths = [each for each in found if each not in lowest or cost < lowest[each]]
+            if growths and self.short(periods) and decider.decide(periods).offsets is not None:
+                for growth in growths:
+                    if not growth or self._offsets(periods, growth, budget) is not None:
+                        lowest[growth] = cost
+                        found[growth].append(periods)
+        return chain(*found.values())
+
+    def _roomiest(self, periods: Periods) -> Mapping[str, int] | None:
+        """Return offsets at which bursts may grow by as much as can be, each with its deviation."""
+        offsets = self._offsets(periods, 0.0, self.budget)
+        low, high = 0, max(periods.values())
+        unit = max(map(deviation, self.part.jobs)) or 1.0
+        while offsets is not None and high - low > 1:
+            middle = (low + high) // 2
+            roomier = self._offsets(periods, middle / unit, self.budget)
+            if roomier is None:
+                high = middle
+            else:
+                low, offsets = middle, roomier
+        return offsets
+
+    def _offsets(self, periods: Periods, growth: float, budget: Budget) -> Mapping[str, int] | None:
+        """Return offsets at which jobs fit with longer bursts, if a short search knows some.
+
+        They grow by some standard deviations each, by the cushion at least.
+        """
+        part = at_periods(self.part, periods)
+        deviations = [deviation(job) for job in self.part.jobs]
+        if not any(deviations):
+            deviations = [1.0] * len(deviations)
+        jobs = tuple(
+            extended(job, max(self.cushion_slots, math.ceil(growth * each)))
+            for job, each in zip(part.jobs, deviations, strict=True)
+        )
+        return self._decider(part.replace(jobs=jobs), 0, budget).decide(periods).offsets
+
+    def _decider(self, part: Instance, cushion_slots: int, budget: Budget) -> Decider:
+        """Return a decider that gives up after some placements."""
+        return Decider(FitTask(part, cushion_slots, budget), quick=True)

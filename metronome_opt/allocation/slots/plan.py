@@ -1,0 +1,104 @@
+"""Plan: offsets of all jobs, and the distance of slots of gated jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from metronome_opt.engine.jobs import alone_ms
+from metronome_opt.files.records import FrozenDict
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.schedule import Schedule
+
+_PER_MS = 1000  # microseconds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Offsets and slots of gated jobs, and first bursts of the others.
+
+    Attributes
+    ----------
+    offsets
+        Of all jobs, in slots; a job that is not gated begins there and runs freely.
+    periods
+        From one slot of a gated job to its next, by name. Jobs that are not named run freely.
+    classes
+        The traffic class of a job, by name; 0, the lowest one, if it is not named.
+    """
+
+    offsets: Mapping[str, int]
+    periods: Mapping[str, int] = FrozenDict()
+    classes: Mapping[str, int] = FrozenDict()
+
+    @classmethod
+    def of(cls, instance: Instance, schedule: Schedule) -> Plan:
+        """Return the plan of a schedule; all jobs are gated unless it names those that are."""
+        gated = schedule.gated or {}
+        periods = {
+            job.name: job.period + schedule.stretch.get(job.name, 0)
+            for job in instance.jobs
+            if gated.get(job.name, True)
+        }
+        return cls(schedule.offsets, periods).in_classes(schedule.classes or {})
+
+    def in_classes(self, classes: Mapping[str, int]) -> Plan:
+        """Return the plan with other traffic classes."""
+        return replace(self, classes={name: each for name, each in classes.items() if each})
+
+    def joined(self, other: Plan) -> Plan:
+        """Return the plan with what another one says of its jobs."""
+        return Plan(
+            {**self.offsets, **other.offsets},
+            {**self.periods, **other.periods},
+            {**self.classes, **other.classes},
+        )
+
+    def only(self, part: Instance) -> Plan:
+        """Return the plan for the jobs of a part."""
+        names = [job.name for job in part.jobs]
+        periods = {name: self.periods[name] for name in names if name in self.periods}
+        classes = {name: self.classes[name] for name in names if name in self.classes}
+        return Plan({name: self.offsets[name] for name in names}, periods, classes)
+
+    def stretch(self, instance: Instance) -> dict[str, int]:
+        """Return the idle slots of each job."""
+        return {
+            job.name: self.periods.get(job.name, job.period) - job.period for job in instance.jobs
+        }
+
+
+def expected_ms(
+    instance: Instance, plan: Plan, slowdowns: Mapping[str, float]
+) -> dict[str, Fraction]:
+    """Return the simulated iteration time of each job.
+
+    Computing times vary in simulations, so that a mean may fall a little short of the iteration
+    alone, or of the time from slot to slot, which no job is faster than; these are minimum times.
+    """
+    times = {}
+    for job in instance.jobs:
+        simulated = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
+        slots = Fraction(plan.periods.get(job.name, 0) * instance.slot_ms)
+        times[job.name] = max(alone_ms(instance, job), slots, simulated / _PER_MS)
+    return times
+
+
+def mean_slowdown(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
+    """Return the weighted mean of iteration time over the best one; unweighted if all are 0."""
+    return _mean(instance, times_ms, weighted=any(job.weight for job in instance.jobs))
+
+
+def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
+    """Return the mean share by which iterations are longer than the best ones, of equal weights."""
+    return _mean(instance, times_ms, weighted=False) - 1
+
+
+def _mean(instance: Instance, times_ms: Mapping[str, Fraction], *, weighted: bool) -> Fraction:
+    weights = {job.name: job.weight if weighted else 1 for job in instance.jobs}
+    total = sum(
+        (weights[job.name] * times_ms[job.name] / instance.best_ms(job) for job in instance.jobs),
+        Fraction(0),
+    )
+    return total / sum(weights.values())

@@ -1,0 +1,433 @@
+"""Search for a plan: which jobs are gated, in which slots, and which class each job is in.
+
+Jobs that share no link that could be overloaded do not slow one another down, so each group that
+does is treated by itself. The candidates are that no job is gated; all jobs in slots, at periods
+that suit one another; a part of the jobs in slots; traffic classes by several orders, where links
+serve several; and both. `PlanEvaluator` chooses: first among all candidates, in replications of
+some length, then between the few that were the best at some time and no job gated, in longer ones
+that no search has seen, since without idle time gated jobs become late little by little. A
+candidate has to be surely better than the best before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from metronome_opt.allocation.slots.evaluator import MAX_LOSS, REPLICATIONS, PlanEvaluator
+from metronome_opt.allocation.slots.periods import Candidates, Short
+from metronome_opt.allocation.slots.plan import Plan, expected_ms, mean_slowdown
+from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.engine.jobs import Pattern
+from metronome_opt.files.records import FrozenDict
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import Levels
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.reductions import simplify_links
+
+if TYPE_CHECKING:
+    from metronome_opt.allocation.slots.local_search import Moves
+
+_MAX_HYPERPERIOD_SLOTS = 20_000
+_VALUES = 3  # of all simulations that there has to be time for
+_LAST_VALUES = 8  # that are evaluated once the time of the search is over
+_STRETCHES = tuple(Fraction(share, 100) for share in (0, 2, 10, 50))
+"""Largest stretches up to which a part of the jobs is gated, one after the other. They do not
+depend on what is allowed, so that a larger limit begins as a smaller one does."""
+PERIODS = 100
+"""Of the longest job, for which a replication lasts."""
+DECISION_EVENTS = 1_000_000
+"""Events in the search for a plan that jobs wait for: about two seconds."""
+_LONG, _LONG_ALL = 400, 8_000  # the same of replications that decide at last, and times jobs
+_GLANCE_PERIODS = 25
+_LAST = 8  # plans of a local search that are offered
+_SEARCHING, _GLANCING, _CONFIRMING = 0, 50_000, 100_000  # first seeds
+
+
+@dataclass(frozen=True)
+class SlotSearchOptions:
+    """Limits of a search for a plan, and its resources.
+
+    Attributes
+    ----------
+    stretch_limit
+        The share of its period by which a job may be stretched at most; None for no limit but that
+        of the instance, a `max_stretch` above 0.
+    cushion_slots
+        Slots added to bursts of gated jobs; 0 for one at least, and what simulations say.
+    threads, network, patterns, classes_kept, lives_ms
+        As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
+    hyperperiod
+        Slots that the periods of gated jobs have to divide; None for any periods.
+    start
+        A plan to try first.
+    base
+        The plan that losses are relative to; no job gated if None.
+    levels
+        Weights in the means that are minimised, one after the other; None for the weights of the
+        jobs, in one mean.
+    max_loss
+        The share by which a job may become slower than under the base; None for any.
+    classes
+        How many traffic classes links serve in strict order; 1 for none.
+    max_events
+        Events to simulate for a group before no further candidates are tried; None for no limit.
+        The candidates are compared in any case.
+    tries_start_only
+        Whether no plan is tried but `start`.
+    """
+
+    stretch_limit: Fraction | None = None
+    cushion_slots: int = 0
+    threads: int = 1
+    network: str | None = None
+    hyperperiod: int | None = None
+    start: Plan | None = None
+    base: Plan | None = None
+    levels: Levels | None = None
+    max_loss: Fraction | None = MAX_LOSS
+    classes: int = 1
+    lives_ms: Mapping[str, float] | None = None
+    patterns: Mapping[str, Pattern] | None = None
+    classes_kept: Mapping[str, int] | None = None
+    max_events: int | None = None
+    tries_start_only: bool = False
+
+    @property
+    def cushion(self) -> int:
+        """Slots added to bursts of gated jobs at least."""
+        return self.cushion_slots or 1
+
+    def evaluator(
+        self,
+        instance: Instance,
+        first_seed: int,
+        periods: int,
+        budget: Budget,
+        change_costs: Callable[[Plan], Floats] | None = None,
+    ) -> PlanEvaluator:
+        """Return an evaluator of plans of a group.
+
+        Gated jobs have to find into their slots unless it is known what a change costs.
+        """
+        simulator_of = partial(
+            PlanSimulator,
+            instance,
+            network=self.network,
+            threads=self.threads,
+            periods=periods,
+            levels=self._levels(instance),
+            lives_ms=self.lives_ms,
+            patterns=self.patterns,
+            classes=self.classes_kept,
+            starts_in_slots=change_costs is not None,
+        )
+        return PlanEvaluator(
+            simulator_of,
+            first_seed,
+            max_loss=self.max_loss,
+            base=self.base and self.base.only(instance),
+            change_costs=change_costs,
+            budget=budget,
+        )
+
+    def _levels(self, instance: Instance) -> Levels | None:
+        """Return the weights in means; of completions in ms, if jobs leave."""
+        if self.lives_ms is None:
+            return self.levels
+        weighted = any(job.weight for job in instance.jobs)
+        return tuple(
+            {name: max(1, round(self.lives_ms[name])) * weight for name, weight in level.items()}
+            for level in self.levels
+            or ({job.name: job.weight if weighted else 1 for job in instance.jobs},)
+        )
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan, and the slowdown of each job.
+
+    Attributes
+    ----------
+    slowdowns, unshifted
+        By job: mean iteration time over its period, under the plan and with no job gated.
+    simulated
+        Whether simulations were needed; otherwise no job can ever be delayed.
+    patterns
+        As of a schedule; `slowdowns` are over the periods of these.
+    """
+
+    plan: Plan
+    slowdowns: dict[str, float]
+    unshifted: dict[str, float]
+    simulated: bool
+    patterns: Mapping[str, int] = FrozenDict()
+
+
+def long_periods(instance: Instance) -> int:
+    """Return the periods of the longest job that a replication lasts which decides at last.
+
+    Where there are many jobs, there is no time for hundreds.
+    """
+    return max(PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
+
+
+def minimum_time(instance: Instance) -> float:
+    """Return about how many seconds it takes to evaluate a plan of the jobs that share links."""
+    parts = (part for part in groups(instance) if len(part.jobs) > 1)
+    simulators = (
+        PlanSimulator(part, range(REPLICATIONS), periods=long_periods(part)) for part in parts
+    )
+    return _VALUES * sum(simulator.events for simulator in simulators) / EVENTS_PER_S
+
+
+Report = Callable[[Fraction], None]
+
+
+def find_plan(instance: Instance, options: SlotSearchOptions, budget: Budget) -> Plan:
+    """Return the plan of the smallest weighted mean slowdown that is found in time."""
+    plan = Plan(dict(instance.unshifted))
+    for found, _ in _search_groups(instance, options, budget):
+        plan = plan.joined(found)
+    return plan
+
+
+def search_plan(
+    instance: Instance, options: SlotSearchOptions, budget: Budget, report: Report | None = None
+) -> PlanResult:
+    """Return the same with the slowdowns of all jobs.
+
+    Parameters
+    ----------
+    report
+        Notified of the weighted mean slowdown of the whole after each group of jobs.
+    """
+    plan = Plan(dict(instance.unshifted))
+    slowdowns = {job.name: 1.0 for job in instance.jobs}
+    unshifted, simulated = dict(slowdowns), False
+    for found, last in _search_groups(instance, options, budget):
+        plan, simulated = plan.joined(found), True
+        slowdowns |= _by_name(last.instance, last.estimate(found))
+        unshifted |= _by_name(last.instance, last.estimate(Plan(last.instance.unshifted)))
+        if report is not None:
+            report(mean_slowdown(instance, expected_ms(instance, plan, slowdowns)))
+    return PlanResult(plan, slowdowns, unshifted, simulated)
+
+
+def _search_groups(
+    instance: Instance, options: SlotSearchOptions, budget: Budget
+) -> Iterator[tuple[Plan, PlanEvaluator]]:
+    """Yield the plan of each group, and the evaluator that decided at last."""
+    periods: dict[str, int] = {}
+    parts = list(groups(instance))
+    left = sum(len(part.jobs) for part in parts)
+    for part in parts:
+        # It may share links that are never overloaded with others.
+        links = [link.name for link in part.links]
+        short = partial(is_short, instance, links, dict(periods), hyperperiod=options.hyperperiod)
+        free, *others = _search_group(part, options, short, budget.fraction(len(part.jobs) / left))
+        left -= len(part.jobs)
+        last = options.evaluator(part, _CONFIRMING, long_periods(part), budget)
+        plan = next((best for best in reversed(others) if last.best(free, [best]) is best), free)
+        periods |= plan.periods
+        yield plan, last
+
+
+def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
+    return {job.name: float(v) for job, v in zip(instance.jobs, values, strict=True)}
+
+
+def groups(instance: Instance) -> Iterator[Instance]:
+    """Yield the groups of jobs that share links which could be overloaded, on all their links.
+
+    A job that is more than such a link carries is one by itself.
+    """
+    for part in components(simplify_links(instance).instance):
+        if part.links:
+            names = {job.name for job in part.jobs}
+            jobs = tuple(job for job in instance.jobs if job.name in names)
+            used = {link for job in jobs for link in job.links}
+            links = tuple(link for link in instance.links if link.name in used)
+            yield instance.replace(links=links, jobs=jobs)
+
+
+def is_short(
+    instance: Instance,
+    links: Iterable[str],
+    others: Mapping[str, int],
+    periods: Mapping[str, int],
+    *,
+    hyperperiod: int | None = None,
+) -> bool:
+    """Return whether links still have hyperperiods that can be walked through, and may have them.
+
+    A link that has none at the jobs' own periods needs none.
+
+    Parameters
+    ----------
+    others, periods
+        Of the jobs that do not keep to their own.
+    hyperperiod
+        Slots that `periods` have to divide; None for any periods.
+    """
+    if hyperperiod is not None and any(hyperperiod % period for period in periods.values()):
+        return False
+    for link in links:
+        jobs = (instance.jobs[index] for index in instance.jobs_on[link])
+        kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
+        own, limit = instance.hyperperiods[link], instance.hyperperiod_limit
+        if own <= limit and math.lcm(*kept) > min(max(_MAX_HYPERPERIOD_SLOTS, own), limit):
+            return False
+    return True
+
+
+def _search_group(
+    part: Instance, options: SlotSearchOptions, short: Short, budget: Budget
+) -> Sequence[Plan]:
+    """Return the plans of a group that were the best at some time; in the first none is gated."""
+    free = Plan(part.unshifted)
+    if len(part.jobs) == 1 or budget.stopped:
+        return [free]
+    began = budget.remaining
+    evaluator = options.evaluator(part, _SEARCHING, PERIODS, budget)  # which simulates the base
+    if evaluator.is_least(evaluator.means(free)) or budget.stopped:
+        return [free]
+    if began is not None and budget.remaining:
+        took = (began - budget.remaining) / budget.remaining  # for one value
+        share = min(1 / 2, _LAST_VALUES * took * long_periods(part) / PERIODS)
+        evaluator.budget = budget = budget.fraction(1.0 - share)
+    search = _GroupSearch(part, options, short, evaluator, [free])
+    search.try_start()
+    if options.tries_start_only:
+        return search.plans
+    slots = budget.fraction(1 / 2) if options.classes > 1 else budget
+    search.gate_all(slots)
+    search.gate_some(slots)
+    search.classify(budget)
+    return search.plans
+
+
+@dataclass(frozen=True)
+class _GroupSearch:
+    """The plans of a group, all of them surely better than those before."""
+
+    part: Instance
+    options: SlotSearchOptions
+    short: Short
+    evaluator: PlanEvaluator
+    plans: list[Plan]
+
+    @cached_property
+    def glance(self) -> PlanEvaluator:
+        """Evaluator of what single changes bring, by short replications."""
+        return self.options.evaluator(self.part, _GLANCING, _GLANCE_PERIODS, Budget())
+
+    @property
+    def _best(self) -> Plan:
+        return self.plans[-1]
+
+    def _is_over(self, budget: Budget) -> bool:
+        most = self.options.max_events
+        return (
+            budget.stopped
+            or (most is not None and self.evaluator.events + self.glance.events >= most)
+            or self.evaluator.is_least(self.evaluator.means(self._best))
+        )
+
+    def _offer(self, plans: Sequence[Plan]) -> None:
+        best = self.evaluator.best(self._best, plans)
+        if best is not self._best:
+            self.plans.append(best)
+
+    def _longest(self) -> dict[str, int]:
+        """Return the longest periods that are allowed and under which no job loses too much."""
+        longest, limit = {}, self.options.stretch_limit
+        for job, slowest in zip(self.part.jobs, self.evaluator.limits.tolist(), strict=True):
+            shares = [] if math.isinf(slowest) else [Fraction(slowest) - 1]
+            shares += [] if limit is None else [limit]
+            slots = [int(max(Fraction(0), share) * job.period) for share in shares]
+            slots += [job.max_stretch] if job.max_stretch else []
+            most = min(slots, default=job.period)
+            longest[job.name] = min(job.period + most, self.part.hyperperiod_limit)
+        return longest
+
+    def try_start(self) -> None:
+        """Take the plan that is given, if it is allowed."""
+        given, longest = self.options.start, self._longest()
+        plan = given and given.only(self.part)
+        if (
+            plan
+            and all(period <= longest[name] for name, period in plan.periods.items())
+            and all(number < self.options.classes for number in plan.classes.values())
+            and self.short(plan.periods)
+        ):
+            self._offer([plan])
+
+    def gate_all(self, budget: Budget) -> None:
+        """Try plans in which all jobs are gated."""
+        candidates = Candidates(
+            self.part,
+            self._longest(),
+            self.options.cushion,
+            self.short,
+            budget,
+            self.options.hyperperiod,
+            self.options.levels,
+        )
+        self._offer(list(candidates.plans()))
+
+    def gate_some(self, budget: Budget) -> None:
+        """Try what changes of single jobs make of the best plan, at larger and larger stretches."""
+        from metronome_opt.allocation.slots.local_search import OtherSlots  # few networks need it
+
+        longest, tried = self._longest(), set[object]()
+        limit = self.options.stretch_limit
+        for stretch in _STRETCHES:
+            if self._is_over(budget) or (limit is not None and stretch > limit):
+                return
+            within = {
+                job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
+                for job in self.part.jobs
+            }
+            cushion, slowdowns = self.options.cushion, self.glance.slowdowns
+            moves = OtherSlots(self.part, within, self.short, cushion, slowdowns)
+            if (key := (id(self._best), *within.values())) not in tried:
+                tried.add(key)
+                self._improve(moves, budget)
+
+    def classify(self, budget: Budget) -> None:
+        """Try traffic classes, with the slots of the best plan and without any.
+
+        First those orders that follow the weights of jobs.
+        """
+        if self.options.classes < 2:
+            return
+        from metronome_opt.allocation.slots.classes import FEW, class_orders, follows_weights
+        from metronome_opt.allocation.slots.local_search import other_classes
+
+        bases = list({id(plan): plan for plan in (self._best, self.plans[0])}.values())
+        for count in range(2, self.options.classes + 1):
+            if count > len(self.part.jobs):
+                break
+            orders = list(class_orders(self.part, count))
+            for _, some in groupby(orders, key=partial(follows_weights, self.part.jobs)):
+                if self._is_over(budget):
+                    return
+                classes = list(some)
+                self._offer([base.in_classes(order) for base in bases for order in classes])
+            if len(self.part.jobs) > FEW:
+                self._improve(partial(other_classes, count), budget)
+
+    def _improve(self, moves: Moves, budget: Budget) -> None:
+        """Try what changes of single jobs make of the best plan."""
+        from metronome_opt.allocation.slots.local_search import descend
+
+        found = descend(self.glance, self._best, partial(self._is_over, budget), moves)
+        self._offer(found[-_LAST:])

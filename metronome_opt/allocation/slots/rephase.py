@@ -1,0 +1,269 @@
+"""New slots for running jobs, if simulated iterations become shorter by them.
+
+Of each connected component of jobs these are simulated: to leave everything as it is; the corrected
+claims where they are; a plan of minimum slowdown, rotated so that jobs wait little for it; and no
+job gated. A later one is taken over an earlier only if iterations become noticeably shorter, with
+the cost of waiting once counted in. No job may become slower than now: gates let go of slots that
+jobs cannot keep, so that little is lost where everything stays. Traffic classes stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from metronome_opt.allocation.slots.evaluator import PlanEvaluator
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.plan_search import (
+    DECISION_EVENTS,
+    SlotSearchOptions,
+    find_plan,
+    long_periods,
+)
+from metronome_opt.allocation.slots.simulator import PlanSimulator
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.problem.instance import Instance
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.presolve.components import components
+from metronome_opt.verify import evaluate
+
+_CLOSE = 0.005  # jobs that are so close to being alone are left in peace
+_FIRST_SEED = 200_000  # those of the search for plans are others
+_SECONDS = 5.0  # at most, for a plan of minimum slowdown
+_MAX_NAMED = 3
+_PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
+_MAX_ROTATIONS = 64  # of a plan, tried for each job that it may leave in its place
+_MIN_GAIN = Fraction(1, 100)  # of an iteration, with moves paid
+
+
+class NewSlots(NamedTuple):
+    """Slots that running jobs get.
+
+    Attributes
+    ----------
+    plan
+        Of the jobs that get other slots or a corrected claim; all else stays as it is.
+    why
+        In words, what moves bring, or why no job moves.
+    """
+
+    plan: Plan
+    why: str
+
+
+def choose_slots(
+    before: Instance,
+    plan: Plan,
+    right: Instance,
+    corrected: Plan,
+    hyperperiod: int,
+    concerned: Collection[str],
+) -> NewSlots:
+    """Choose new slots for the jobs that hang together with some; see the module.
+
+    Parameters
+    ----------
+    before, plan
+        The jobs as they are claimed, without idle time, and the plan in force.
+    right, corrected
+        The same with what was measured in place of what was claimed.
+    hyperperiod
+        Slots that every period of a gated job has to divide.
+    concerned
+        Jobs and links that are decided about.
+    """
+    offsets: dict[str, int] = {}
+    periods: dict[str, int] = {}
+    why = []
+    for part in components(right):
+        jobs, links = ({each.name for each in every} for every in (part.jobs, part.links))
+        if concerned and not (jobs | links).isdisjoint(concerned):
+            group = _Group(before, plan.only(part), part, corrected.only(part), hyperperiod)
+            if group.fits_as_claimed:
+                continue  # how much idle time there really is shows when they run
+            way = group.choose()
+            if group.is_slow:
+                why.append(group.describe(way))
+            if way is not group.stay:
+                offsets |= way.offsets
+                periods |= way.periods
+    return NewSlots(Plan(offsets, periods), "; ".join(why))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Jobs that hang together, and what they may do."""
+
+    before: Instance
+    plan: Plan
+    part: Instance  # as measured
+    corrected: Plan
+    hyperperiod: int
+
+    @cached_property
+    def _instance(self) -> Instance:
+        """The jobs as they would run alone, with any period that divides the hyperperiod."""
+        jobs = tuple(
+            job.model_copy(
+                update={"current_offset": None, "max_stretch": self.hyperperiod - job.period}
+            )
+            for job in self.part.jobs
+        )
+        return self.part.replace(jobs=jobs)
+
+    @cached_property
+    def _evaluator(self) -> PlanEvaluator:
+        return PlanEvaluator(
+            partial(
+                PlanSimulator,
+                self._instance,
+                periods=long_periods(self._instance),
+                classes=self.plan.classes,
+            ),
+            _FIRST_SEED,
+            base=self.stay,
+            change_costs=self._change_costs,
+        )
+
+    # ------------------------------------------------------------------ what they may do
+
+    @cached_property
+    def stay(self) -> Plan:
+        """Plan without changes: jobs keep the periods that they claim."""
+        offsets = {
+            name: self.corrected.offsets[name] % period
+            for name, period in self.plan.periods.items()
+        }
+        return Plan({**self._instance.unshifted, **offsets}, self.plan.periods)
+
+    @cached_property
+    def _free(self) -> Plan:
+        return Plan(self._instance.unshifted)
+
+    def _others(self) -> Iterator[Plan]:
+        """Yield other plans: one of minimum slowdown, and none."""
+        options = SlotSearchOptions(
+            hyperperiod=self.hyperperiod,
+            base=self.stay,
+            classes_kept=self.plan.classes,
+            max_events=DECISION_EVENTS,
+        )
+        best = find_plan(self._instance, options, Budget(_SECONDS))
+        if best.periods:
+            yield self._near(best)
+        yield self._free
+
+    def _near(self, plan: Plan) -> Plan:
+        """Return a plan rotated such that waiting for it is cheapest."""
+        kept = list(plan.periods)
+        ways = rotated(
+            list(plan.periods.values()),
+            [self.corrected.offsets[name] % plan.periods[name] for name in kept],
+            [plan.offsets[name] for name in kept],
+        )
+        plans = (
+            Plan({**plan.offsets, **dict(zip(kept, way, strict=True))}, plan.periods)
+            for way in ways
+        )
+        return min(plans, key=self._moves)
+
+    # ------------------------------------------------------------------ what it is worth
+
+    def choose(self) -> Plan:
+        """Return the best plan."""
+        chosen, evaluator = self.corrected, self._evaluator
+        if not evaluator.is_harmless(chosen):
+            chosen = self.stay
+        chosen = evaluator.best(chosen, [self.stay], _MIN_GAIN)
+        if self._value(chosen) > evaluator.simulator.least[0] + _CLOSE:
+            chosen = evaluator.best(chosen, list(self._others()), _MIN_GAIN)
+        return chosen
+
+    @property
+    def fits_as_claimed(self) -> bool:
+        """True if all fit, no period is longer than needed, and jobs run as claimed."""
+        for job in self.part.jobs:
+            claimed, period = self.before.job(job.name), self.plan.periods.get(job.name)
+            if (
+                period is None
+                or (job.period, job.phases) != (claimed.period, claimed.phases)
+                or any(self.hyperperiod % length == 0 for length in range(job.period, period))
+            ):
+                return False
+        return self._fits
+
+    @cached_property
+    def _fits(self) -> bool:
+        """True if the jobs that keep slots fit, with corrected claims."""
+        periods = self.corrected.periods
+        kept = [job for job in self._instance.jobs if job.name in periods]
+        if not kept:
+            return True
+        offsets = {job.name: self.corrected.offsets[job.name] for job in kept}
+        stretch = {job.name: periods[job.name] - job.period for job in kept}
+        gated = self._instance.replace(jobs=tuple(kept))
+        return not any(link.late for link in evaluate(gated, offsets, stretch).links)
+
+    @property
+    def is_slow(self) -> bool:
+        """True if present iterations are noticeably longer than alone."""
+        return self._value(self.stay) > self._evaluator.simulator.least[0] + _CLOSE
+
+    def _value(self, plan: Plan) -> float:
+        return self._evaluator.means(plan)[0]
+
+    def _moves(self, plan: Plan) -> Fraction:
+        """Return the sum of what it costs each job to wait once, as a share of an iteration."""
+        return sum(self._waits(plan), Fraction(0))
+
+    def _change_costs(self, plan: Plan) -> Floats:
+        return float(_PRICE) * np.array([float(each) for each in self._waits(plan)])
+
+    def _waits(self, plan: Plan) -> list[Fraction]:
+        """Return for each job the iterations that it stands still to change to a plan."""
+        waits = []
+        for job in self._instance.jobs:
+            period = plan.periods.get(job.name)
+            wait = Fraction(0)
+            if period is not None and plan is not self.stay:
+                moved = plan.offsets[job.name] - self.corrected.offsets[job.name]
+                wait = Fraction(moved % period, period)
+                if job.name not in self.corrected.periods:
+                    wait = Fraction(1, 2)  # where it is is not known
+            waits.append((1 + wait) * bool(wait))
+        return waits
+
+    def describe(self, plan: Plan) -> str:
+        """Return in words what the jobs lose as things are, and with a plan."""
+        names = [job.name for job in self._instance.jobs]
+        listed = ", ".join(names[:_MAX_NAMED])
+        if len(names) > _MAX_NAMED:
+            listed += f" and {len(names) - _MAX_NAMED} more"
+        now, then = (100 * (self._value(each) - 1) for each in (self.stay, plan))
+        lost = f"iterations of {listed} take {now:.1f} % longer than alone"
+        if plan is self.stay or plan is self.corrected:
+            return f"{lost}, and no other slots gain enough"
+        if not plan.periods:
+            return f"{lost}, {then:.1f} % without slots"
+        return f"{lost}, {then:.1f} % in the new slots"
+
+
+def rotated(
+    periods: Sequence[int], current: Sequence[int], offsets: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    """Yield offsets rotated all together, such that one job or another is where it is now."""
+    whole = math.lcm(*periods)
+    shifts: dict[int, None] = {}
+    for job, period in enumerate(periods):
+        first = (current[job] - offsets[job]) % period
+        shifts |= dict.fromkeys(range(first, min(whole, _MAX_ROTATIONS * period), period))
+    for shift in shifts:
+        yield tuple(
+            (offset + shift) % period for offset, period in zip(offsets, periods, strict=True)
+        )

@@ -1,0 +1,251 @@
+"""Simulation of plans: iteration times of the jobs of an instance.
+
+Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. A job that is
+not gated begins anywhere in its period: where bursts of free jobs fall is not known, and where
+their computing times hardly vary they stay there for hundreds of iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.engine.conditions import jitter_or_default
+from metronome_opt.engine.engine import Engine
+from metronome_opt.engine.fluid.state import Floats
+from metronome_opt.engine.jobs import Lateness, Pattern, Runner, Slot
+from metronome_opt.problem.instance import Instance, Sharing
+from metronome_opt.problem.objectives import Levels
+
+WARM_UP = 10
+"""Periods of the longest job before anything counts."""
+
+PERIODS = 40
+"""Of the longest job, for which a simulation lasts after that."""
+
+EVENTS_PER_S = 200_000
+"""Events that are simulated in a second, at least."""
+
+Values = tuple[float, ...]
+
+_CLOCK_MS = 1.0
+"""By up to this the clock of a job is wrong; NTP in a local network keeps within it."""
+
+FIRST_CUSHION = 0.02
+"""The share of its period by which a job may be late for its first slot and yet take it."""
+
+_MIN_ITERATIONS = 5  # of a job that leaves, in a simulation
+_MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
+
+
+def levels_of(part: Instance, levels: Levels | None = None) -> Levels:
+    """Return the weights in means that concern jobs of a part; their own if there are no others.
+
+    All are 1 if all are 0.
+    """
+    names = [job.name for job in part.jobs]
+    given = levels or ({job.name: job.weight for job in part.jobs},)
+    concerned = tuple({name: level[name] for name in names} for level in given)
+    kept = tuple(level for level in concerned if any(level.values()))
+    return kept or (dict.fromkeys(names, 1),)
+
+
+def mean_weights(instance: Instance, levels: Levels | None = None) -> Floats:
+    """Return the coefficients of a job's time over its period in means, shape (means, jobs).
+
+    A slowdown is a multiple of the best period that the job can have, not of that at its place.
+    """
+    own = np.array([float(instance.over_best(job)) for job in instance.jobs])
+    rows = [[float(weight) for weight in level.values()] for level in levels_of(instance, levels)]
+    return np.asarray(np.array(rows) / np.sum(rows, axis=1, keepdims=True) * own)
+
+
+class PlanSimulator:
+    """Simulates the jobs of an instance under plans, with common random numbers.
+
+    Parameters
+    ----------
+    seeds
+        One replication each.
+    network
+        How links are shared; with ``gated``, gated jobs are served before others. None: as in the
+        instance.
+    jitter_factor
+        Factor on the jitter of each job, 2 % where none is stated, and on errors of clocks.
+    periods
+        Length of a replication after the warm-up, in periods of the longest job.
+    threads
+        Threads for the replications.
+    levels
+        Weights in the means of slowdowns that count; those of the jobs if None.
+    lives_ms
+        How long each job still runs at its best iteration, by name, in ms: jobs leave in that
+        order, and a replication lasts until all have left, without a warm-up. It is shortened in
+        proportion to `periods`. None: no job leaves.
+    patterns
+        Iterations by name, of jobs whose exact ones are known; in slots they are rounded.
+    classes
+        The traffic class of jobs for which a plan names none, by name; 0 if it is not here either.
+    starts_in_slots
+        Whether gated jobs begin in their slots; otherwise they begin anywhere, and are told their
+        slots a period of the longest job later.
+
+    Attributes
+    ----------
+    weights
+        As of `mean_weights`.
+    least
+        The means if no job is slower than its period.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        seeds: Sequence[int],
+        *,
+        network: str | None = None,
+        jitter_factor: float = 1.0,
+        periods: int = PERIODS,
+        threads: int = 1,
+        levels: Levels | None = None,
+        lives_ms: Mapping[str, float] | None = None,
+        patterns: Mapping[str, Pattern] | None = None,
+        classes: Mapping[str, int] | None = None,
+        starts_in_slots: bool = True,
+    ) -> None:
+        self.instance = instance
+        self.seeds, self.network = tuple(seeds), network or instance.network
+        self.jitter_factor, self._threads = jitter_factor, threads
+        self._capacities = {link.name: link.capacity for link in instance.links}
+        own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
+        self._own, longest = own, float(own.max())
+        self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
+        exact, self._classes = patterns or {}, classes or {}
+        self._runners = [
+            _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
+            for r in Runner.of_instance(instance)
+        ]
+        self._leave, self._starts_in_slots = lives_ms is not None, starts_in_slots
+        if lives_ms is not None:
+            lives = np.array([lives_ms[job.name] for job in instance.jobs])
+            lives *= min(1.0, periods * longest / lives.max())
+            best = own / [float(instance.over_best(job)) for job in instance.jobs]
+            counts = np.maximum(_MIN_ITERATIONS, np.rint(lives / best)).astype(int)
+            self._runners = [
+                replace(runner, iterations=count)
+                for runner, count in zip(self._runners, counts.tolist(), strict=True)
+            ]
+            self._warm, self._horizon = 0.0, _MAX_SLOWDOWN * float((counts * own).max())
+        self.weights = mean_weights(instance, levels)
+        self.least: Values = tuple(self.weights.sum(axis=1).tolist())
+
+    @property
+    def events(self) -> float:
+        """Approximate number of events of all replications: each burst begins and ends."""
+        bursts = np.array([len(job.phases) for job in self.instance.jobs])
+        counts = self._horizon / self._own
+        if self._leave:
+            counts = np.array([runner.iterations or 0 for runner in self._runners])
+        return float(2 * len(self.seeds) * (counts * bursts).sum())
+
+    def slowdowns(self, plan: Plan) -> Floats:
+        """Return the mean iteration time of each job over its period, shape (jobs,).
+
+        `weights` make means of slowdowns of these, which are multiples of the best iteration.
+        """
+        return np.asarray(self.replicate(plan).mean(axis=0))
+
+    def replicate(self, plan: Plan) -> Floats:
+        """Return these means for each seed, shape (seeds, jobs).
+
+        A job that does not end an iteration within the replication takes as long as that.
+        """
+        replicate = partial(self._times, plan)
+        if min(self._threads, len(self.seeds)) > 1:  # the event loop does not hold the interpreter
+            with ThreadPoolExecutor(self._threads) as pool:
+                times = list(pool.map(replicate, self.seeds))
+        else:
+            times = [replicate(seed) for seed in self.seeds]
+        return np.asarray(np.array(times) / self._own)
+
+    def value(self, slowdowns: Floats) -> float:
+        """Return the first of the weighted means."""
+        return self.values(slowdowns)[0]
+
+    def values(self, slowdowns: Floats) -> Values:
+        """Return the means of slowdowns, given times over periods."""
+        return tuple((self.weights @ slowdowns).tolist())
+
+    def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
+        """Return the rates on all links, as `Engine.traced` has them, with the first seed."""
+        engine = self._start(plan, self.seeds[0], watched=list(self._capacities))
+        engine.run(self._horizon)
+        return engine.traced()
+
+    def _times(self, plan: Plan, seed: int) -> Floats:
+        engine = self._start(plan, seed)
+        engine.run(self._warm)
+        earlier, gone = engine.ended()
+        for _ in self._runners:  # until all have left, if they do
+            if engine.run(self._horizon) is None:
+                break
+        spent, count = engine.ended()
+        times = (spent - earlier) / np.maximum(count - gone, 1)
+        return np.where(count > gone, times, self._horizon)
+
+    def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
+        slot_ms = self.instance.slot_ms
+        classes, sharing = {**self._classes, **plan.classes}, self.network
+        runners = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._runners]
+        if sharing == "gated":
+            gated = (runner.name in plan.periods for runner in runners)
+            runners = [replace(r, weight=int(g)) for r, g in zip(runners, gated, strict=True)]
+            sharing = "strict"
+        engine = Engine(
+            self._capacities,
+            runners,
+            sharing=cast("Sharing", sharing),
+            seed=seed,
+            watched=watched,
+        )
+        draw = np.random.default_rng(seed)
+        wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(runners))
+        phases = draw.uniform(0.0, 1.0, len(runners))
+        slots: list[tuple[int, float, Slot]] = []
+        for index, job in enumerate(self.instance.jobs):
+            slot, at = None, float(plan.offsets[job.name] * slot_ms)
+            if job.name in plan.periods:
+                at = max(0.0, at + self.jitter_factor * wrong[index])
+                period_ms = float(plan.periods[job.name] * slot_ms)
+                bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
+                slot = Slot(
+                    period_ms,
+                    cushion_ms=FIRST_CUSHION * period_ms,
+                    lateness=Lateness.YIELD,  # as real jobs do
+                    bursts_ms=tuple(bursts),
+                )
+            if runners[index].pattern.jitter and not (slot and self._starts_in_slots):
+                if slot is not None:
+                    slots.append((index, at, slot))
+                    slot = None
+                at += phases[index] * self._own[index]
+            engine.enter(index, job.links, at=at, slot=slot)
+        if slots:  # jobs run when they are told their slots
+            engine.run(float(self._own.max()))
+        for index, at, slot in slots:
+            ready = engine.can_start(index)
+            engine.assign(index, slot, ready + (at - ready) % slot.period_ms)
+        return engine
+
+
+def _with_jitter(runner: Runner, factor: float) -> Runner:
+    """Return a job with a factor on its jitter."""
+    jitter = factor * jitter_or_default(runner.pattern.jitter)
+    return replace(runner, pattern=replace(runner.pattern, jitter=jitter))

@@ -1,0 +1,284 @@
+"""Minimise the mean slowdown of the jobs, as simulated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+
+from metronome_opt.allocation.slots.bound import Bound, slowdown_bound
+from metronome_opt.allocation.slots.evaluator import MAX_LOSS
+from metronome_opt.allocation.slots.plan import Plan, delay, expected_ms, mean_slowdown
+from metronome_opt.allocation.slots.plan_search import (
+    PlanResult,
+    SlotSearchOptions,
+    minimum_time,
+    search_plan,
+)
+from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
+from metronome_opt.engine.conditions import jitter_or_default
+from metronome_opt.errors import InputError, quote
+from metronome_opt.files.records import FrozenDict
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import (
+    COMPLETION,
+    DELAY,
+    SLOWDOWN,
+    STRICT,
+    Levels,
+    simulated_levels,
+)
+from metronome_opt.problem.result import Event, Level, Result, Simulated, Stop
+from metronome_opt.solvers.arguments import Arguments, Exact, exact, make_schedule, warm_up_instance
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.verify import Evaluation, evaluate
+
+_ROBUSTNESS_SEEDS = range(400_000, 400_008)  # that no search uses
+_MAX_JITTER = 0.3  # of which computing times stay above 0
+_UNTIL_JOBS_LEAVE = (
+    "iteration times and slowdown are means until each job leaves, after its iterations; what is "
+    "minimised is the weighted mean time until then"
+)
+
+
+def solve_slowdown(
+    arguments: Arguments,
+    *,
+    stretch_limit: Fraction | None = None,
+    network: str | None = None,
+    cushion_slots: int = 0,
+    hyperperiod: int | None = None,
+    max_loss: Fraction | None = MAX_LOSS,
+    names: Sequence[str] = (SLOWDOWN,),
+    levels: Levels | None = None,
+    only: Plan | None = None,
+    lives_ms: Mapping[str, float] | None = None,
+) -> Result:
+    """Choose for every job whether it is gated, and when it may burst.
+
+    Parameters
+    ----------
+    hyperperiod
+        Slots that periods of gated jobs have to divide; None for any periods.
+    names
+        Objectives that `are_simulated`.
+    levels
+        Weights in the means that are minimised instead of those of the objectives.
+    only
+        A plan that groups of jobs follow or not; None for a search.
+    lives_ms
+        How long jobs run at their best iterations, for completion; None for other objectives.
+    arguments, stretch_limit, network, cushion_slots, max_loss
+        As of `metronome_opt.solve`.
+
+    Returns
+    -------
+    Result
+        Its schedule says which jobs are gated, and what iteration time is expected of each. Without
+        enough time to simulate the slowdown is not known.
+    """
+    instance, start, budget = arguments.instance, arguments.start, arguments.budget
+    weights = {job.name: job.weight for job in instance.jobs}
+    before = FrozenDict() if start is None else start.patterns
+    options = SlotSearchOptions(
+        stretch_limit=stretch_limit,
+        cushion_slots=cushion_slots,
+        threads=arguments.workers,
+        network=network,
+        start=only if start is None else Plan.of(instance.at_patterns(before), start),
+        hyperperiod=hyperperiod,
+        max_loss=max_loss,
+        levels=levels or simulated_levels(names, weights),
+        classes=instance.traffic_classes if only is None else 1,
+        tries_start_only=only is not None,
+        lives_ms=lives_ms,
+    )
+    bound = slowdown_bound(instance, until_jobs_leave=lives_ms is not None)
+    minimum = minimum_time(instance)
+    if budget.remaining is not None and budget.remaining < minimum:
+        return _not_simulated(arguments, options, bound, math.ceil(minimum))
+    trajectory: list[Event] = []
+
+    def report(slowdown: Fraction) -> None:
+        event = Event(budget.elapsed, slowdown, min(bound.value, slowdown), "play")
+        trajectory.append(event)
+        budget.iterate()
+        budget.note(event)
+
+    if only is None and any(job.options for job in instance.jobs):
+        from metronome_opt.allocation.slots.options import choose_patterns  # few instances need it
+
+        outcome = choose_patterns(instance, options, budget, report, before)
+    else:
+        outcome = search_plan(instance, options, budget, report)
+    return _simulated(arguments, outcome, options, bound, trajectory, names)
+
+
+def _not_simulated(
+    arguments: Arguments, options: SlotSearchOptions, bound: Bound, enough_s: int
+) -> Result:
+    """Return the jobs unshifted: what was not simulated gates no job."""
+    instance, slots = arguments.instance, options.cushion_slots
+    judged, unknown = _judge(instance, Plan(instance.unshifted), slots, None)
+    schedule = make_schedule(
+        arguments,
+        instance.unshifted,
+        {},
+        {SLOWDOWN: None, DELAY: None, **(judged.objectives if judged else {})},
+        bound.value,
+        bound_prices=bound.prices or None,
+        bound_pairs=bound.pairs,
+        proved=False,
+        cushion_slots=slots,
+        gated=dict.fromkeys(instance.unshifted, False),
+    )
+    return Result(
+        instance=instance,
+        schedule=schedule,
+        stop=arguments.budget.stop if arguments.budget.stopped else Stop.TIME_LIMIT,
+        judged=judged,
+        build_s=0.0,
+        solve_s=schedule.runtime_s,
+        trajectory=(),
+        levels=(Level(SLOWDOWN, None, proved=False),),
+        notes=(f"no time to simulate, for which {enough_s} s would do: no job is gated", *unknown),
+    )
+
+
+def _judge(
+    instance: Instance, plan: Plan, longer: int, stretch_limit: Fraction | None
+) -> tuple[Evaluation | None, list[str]]:
+    """Return the other objectives; None with a note if a hyperperiod is too long for them."""
+    stretch = plan.stretch(instance)
+    if links := instance.long_hyperperiods(stretch):
+        beyond = f"link {min(links)} is above the limit of {instance.hyperperiod_limit} slots"
+        return None, [f"contention and latency are not known: the hyperperiod of {beyond}"]
+    return evaluate(instance, plan.offsets, stretch, longer=longer, stretch_limit=stretch_limit), []
+
+
+@cache
+def warm_up_engine() -> None:
+    """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
+    three = warm_up_instance()
+    search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
+
+
+def share(name: str, value: Exact | None, default: Fraction | None = None) -> Fraction | None:
+    """Return a limit as a number, the default for None; one that is negative is refused."""
+    if value is None:
+        return default
+    limit = exact(name, value)
+    if limit < 0:
+        raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
+    return limit
+
+
+def _simulated(
+    arguments: Arguments,
+    outcome: PlanResult,
+    options: SlotSearchOptions,
+    bound: Bound,
+    trajectory: list[Event],
+    names: Sequence[str],
+) -> Result:
+    instance, plan = arguments.instance, outcome.plan
+    kept = instance.at_patterns(outcome.patterns)
+    stretch = plan.stretch(kept)
+    limit = max(
+        (
+            Fraction(stretch[job.name], job.period)
+            for job in kept.jobs
+            if stretch[job.name] > job.max_stretch
+        ),
+        default=None,
+    )
+    judged, unknown = _judge(kept, plan, options.cushion_slots, limit)
+    expected = expected_ms(kept, plan, outcome.slowdowns)
+    times = instance.per_work(expected, outcome.patterns)
+    value = mean_slowdown(instance, times)
+    proved = value == bound.value and not outcome.simulated
+    schedule = make_schedule(
+        arguments,
+        plan.offsets,
+        stretch,
+        {
+            SLOWDOWN: value,
+            DELAY: delay(instance, times),
+            **(judged.objectives if judged else {}),
+        },
+        min(bound.value, value),  # in finite plays chance may bring the value below the bound
+        bound_prices=bound.prices or None,
+        bound_pairs=bound.pairs,
+        proved=proved,
+        cushion_slots=options.cushion_slots,
+        gated={job.name: job.name in plan.periods for job in instance.jobs},
+        classes={job.name: plan.classes.get(job.name, 0) for job in instance.jobs}
+        if instance.traffic_classes > 1
+        else None,
+        stretch_limit=limit,
+        expected_ms=expected,
+        patterns=outcome.patterns,
+    )
+    stated = [name if name == DELAY else SLOWDOWN for name in names]
+    simulated = Simulated(
+        unshifted_ms={
+            job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
+            for job in instance.jobs
+        },
+    )
+    return Result(
+        instance=instance,
+        schedule=schedule,
+        stop=Stop.PROVED if proved else arguments.budget.stop,
+        judged=judged,
+        build_s=0.0,
+        solve_s=schedule.runtime_s,
+        trajectory=tuple(trajectory),
+        levels=tuple(Level(name, schedule.objectives[name], proved) for name in stated),
+        notes=(
+            *([_by_weight(instance, times)] if STRICT in names else []),
+            *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
+            *_robustness(instance.at_patterns(outcome.patterns), plan, options, arguments.budget),
+            *unknown,
+        ),
+        simulated=simulated,
+    )
+
+
+def _robustness(
+    instance: Instance, plan: Plan, options: SlotSearchOptions, budget: Budget
+) -> list[str]:
+    """Return up to which jitter a plan pays, as text; nothing without windows, classes or time."""
+    if not (plan.periods or plan.classes) or budget.stopped:
+        return []
+    free, pays = Plan(instance.unshifted), 1.0
+    largest = max(jitter_or_default(job.jitter) for job in instance.jobs)
+    for factor in (2.0, 4.0):
+        simulator = PlanSimulator(
+            instance,
+            _ROBUSTNESS_SEEDS,
+            network=options.network,
+            jitter_factor=factor,
+            threads=options.threads,
+            levels=options.levels,
+        )
+        enough = budget.remaining is None or budget.remaining > 2 * simulator.events / EVENTS_PER_S
+        if not enough or factor * largest > _MAX_JITTER:
+            break
+        gated, ungated = (simulator.value(simulator.slowdowns(each)) for each in (plan, free))
+        if gated >= ungated:
+            text = f"this pays up to {pays:g} times the stated jitter; at {factor:g} times the "
+            return [f"{text}slowdown is {gated:.4f}, with no job gated {ungated:.4f}"]
+        pays = factor
+    return [f"this pays up to {pays:g} times the stated jitter at least"] if pays > 1 else []
+
+
+def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
+    """Return the mean slowdown of the jobs of each weight as text, that of the heaviest first."""
+    texts = []
+    for weight in sorted({job.weight for job in instance.jobs}, reverse=True):
+        jobs = tuple(job for job in instance.jobs if job.weight == weight)
+        mean = mean_slowdown(instance.replace(jobs=jobs), times_ms)
+        texts.append(f"{float(mean):.4f} of weight {weight}")
+    return f"slowdown by weight: {', '.join(texts)}"

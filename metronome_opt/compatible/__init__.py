@@ -1,1 +1,0 @@
-"""Compatible jobs: those that can keep slots without ever overloading a link."""

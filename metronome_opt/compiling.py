@@ -1,0 +1,60 @@
+"""Compilation of kernels by numba, which keeps them on disk; all take a minute or two, once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+_KERNELS = ("solvers/kernels", "engine/fluid")
+_KEPT = 2  # versions of all kernels
+
+
+def kernel(function: F) -> F:
+    """Compile a function when it is called first, and keep it on disk."""
+    njit: Any = numba.njit
+    config: Any = numba.config
+    usual = config.CACHE_DIR  # NUMBA_CACHE_DIR
+    config.CACHE_DIR = str(_folder(usual))
+    try:
+        # Where the folder cannot be written, numba takes one of the user's.
+        compiled = njit(nogil=True, cache=True, no_cfunc_wrapper=True)(function)
+    except RuntimeError:  # nor that one
+        compiled = njit(nogil=True, no_cfunc_wrapper=True)(function)
+    finally:
+        config.CACHE_DIR = usual
+    return compiled  # type: ignore[no-any-return]
+
+
+def inner(function: F) -> F:
+    """Compile a function that only kernels call, without what Python would need to call it.
+
+    The arguments are tuples of many arrays, so that would take longer than the function itself.
+    """
+    njit: Any = numba.njit
+    wrap = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+    return wrap(function)  # type: ignore[no-any-return]
+
+
+@cache
+def _folder(usual: str) -> Path:
+    """Return the folder for kernels of these very sources.
+
+    numba would look at the file of the kernel that it loads, not at those that this one calls.
+    """
+    package = Path(__file__).parent
+    sources = sorted(path for place in _KERNELS for path in (package / place).glob("*.py"))
+    digest = sha256(b"".join(map(Path.read_bytes, sources))).hexdigest()
+    parent = Path(usual or package / "__pycache__")
+    folder = parent / f"kernels-{digest[:16]}"
+    if not folder.exists():
+        versions = sorted(parent.glob("kernels-*"), key=lambda each: each.stat().st_mtime)
+        for outdated in versions[: 1 - _KEPT]:
+            shutil.rmtree(outdated, ignore_errors=True)
+    return folder

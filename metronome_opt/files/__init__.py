@@ -1,0 +1,1 @@
+"""Documents, validated records and crash-safe journals."""

@@ -1,0 +1,179 @@
+"""A file of records: one JSON object a line, exact, appended one at a time.
+
+It may end in the middle of a line, where a process was killed while it wrote. Such a line has no
+end and is left out; whatever else is not a record is an error that names the line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import lzma
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Generic, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from metronome_opt.errors import InputError
+from metronome_opt.files.documents import check_targets
+from metronome_opt.files.records import explain
+
+R = TypeVar("R")
+
+
+def read_journal(paths: Iterable[str | Path], kind: type[R]) -> list[R]:
+    """Read files of records of one kind, in order.
+
+    Parameters
+    ----------
+    paths
+        The files; those whose names end in ``.xz`` are compressed.
+    kind
+        The class of the records, one that pydantic can validate.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or a whole line of it is not a record.
+    """
+    records: list[R] = []
+    for path in map(Path, paths):
+        try:
+            raw = path.read_bytes()
+            if path.suffix == ".xz":
+                raw = lzma.decompress(raw)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        except (lzma.LZMAError, EOFError) as error:
+            raise InputError(f"{path}: is not compressed by xz, or not whole ({error})") from None
+        records += _parse(raw, path, kind)
+    return records
+
+
+def dump_line(record: object) -> str:
+    """Return a record as one line, its end included."""
+    return TypeAdapter(type(record)).dump_json(record).decode() + "\n"
+
+
+class Journal(Generic[R]):
+    """A file of records that this process alone appends to, until it is closed.
+
+    A record that cannot be written whole is not written at all.
+
+    Parameters
+    ----------
+    path
+        Made if it does not exist.
+    kind
+        The class of the records, or anything else that pydantic can validate.
+    resume
+        Go on after the records that it holds, in the place of a torn last line. Otherwise a file
+        that holds anything is refused.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, is in use, or holds something it should not.
+    """
+
+    def __init__(self, path: str | Path, kind: type[R], *, resume: bool) -> None:
+        path = Path(path)
+        check_targets([], [path])
+        if path.suffix == ".xz":
+            raise InputError(f"{path}: is compressed, and is only read; unpack it, or name another")
+        try:
+            self._stream = path.open("a+b")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        try:
+            self._lock(path)
+            self._stream.seek(0)
+            raw = self._stream.read()
+            if raw and not resume:
+                raise InputError(
+                    f"{path}: is not empty; go on with --resume, or name another --output"
+                )
+            self._records = _parse(raw, path, kind)
+            self._end = raw.rfind(b"\n") + 1
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def _lock(self, path: Path) -> None:
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"{path}: another process is writing it; let it end, or name another place"
+            ) from None
+
+    @property
+    def records(self) -> tuple[R, ...]:
+        """Its records, in the order in which they were written."""
+        return tuple(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def last(self) -> R | None:
+        """The last record, None if there is none."""
+        return self._records[-1] if self._records else None
+
+    def append(self, record: R) -> None:
+        """Append a record; when this returns it is on the disk.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; the file is as before.
+        """
+        file = self._stream.fileno()
+        line = dump_line(record).encode()
+        length = len(line)
+        try:
+            # Takes away what an interrupted append has left.
+            os.ftruncate(file, self._end)
+            while line:
+                line = line[os.write(file, line) :]
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, self._end)
+            raise
+        self._records.append(record)
+        self._end += length
+
+    def clear(self) -> None:
+        """Remove all records from the file; they are kept elsewhere.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        self._end = 0
+        os.ftruncate(self._stream.fileno(), 0)
+        os.fsync(self._stream.fileno())
+        self._records.clear()
+
+    def close(self) -> None:
+        """Release the file."""
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _parse(raw: bytes, path: Path, kind: type[R]) -> list[R]:
+    adapter = TypeAdapter(kind)
+    records = []
+    for number, line in enumerate(raw.split(b"\n")[:-1], start=1):
+        try:
+            records.append(adapter.validate_json(line))
+        except ValidationError as error:
+            raise InputError(f"{path}: line {number}: {explain(error)}") from None
+    return records

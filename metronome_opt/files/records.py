@@ -1,0 +1,270 @@
+"""Immutable, validated records, with errors that name place and value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.errors import InputError, format_path, naming, quote
+from metronome_opt.files.documents import read_document
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+
+def _label(name: str) -> str:
+    if not name.isprintable() or name.strip() != name:
+        raise PydanticCustomError("name", "must be printable text without spaces around it")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label)]
+
+
+def _whole(value: Any) -> Any:
+    """Read a float that is an integer, such as 1e5, as that."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
+NonNegative = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Jitter = Annotated[Share | None, Field(exclude_if=lambda share: share is None)]
+"""Standard deviation of computing times, as a share of them; None where unknown."""
+
+
+def _exact(value: Any) -> Any:
+    """Read an exact number: a Fraction, an int, or text such as ``199/5``."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Fraction(value)
+    if isinstance(value, str) and len(value) <= 1000:
+        top, slash, bottom = value.partition("/")
+        digits = top.removeprefix("-")
+        if digits.isdecimal() and digits.isascii() and (not slash or _is_natural(bottom)):
+            return Fraction(int(top), int(bottom or 1))
+    raise PydanticCustomError("exact", "must be an exact number as text, such as '199/5'")
+
+
+def _is_natural(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) > 0
+
+
+Exact = Annotated[
+    Fraction,
+    BeforeValidator(_exact),
+    PlainSerializer(str, return_type=str),
+]
+
+
+def _thaw(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenDict(Mapping[K, V]):
+    """A mapping that cannot change, hashed by its entries whatever their order."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+        self._entries = dict(entries)
+
+    def __getitem__(self, key: K) -> V:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._entries)
+
+
+FrozenMap = Annotated[
+    Mapping[K, V], BeforeValidator(_thaw), AfterValidator(FrozenDict), PlainSerializer(dict)
+]
+
+
+class Record(BaseModel):
+    """An immutable record with strictly checked fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def __init__(self, /, *unnamed: Any, **values: Any) -> None:
+        """Take the fields by name; one that is wrong is an `InputError` of one line."""
+        cls = type(self)
+        if unnamed:
+            named = ", ".join(f"{name}=..." for name in cls.model_fields if name != "format")
+            raise InputError(f"{cls.__name__}: takes its fields by name: {cls.__name__}({named})")
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise InputError(f"{cls.__name__}: {explain(error, cls)}") from None
+
+    # So pydantic builds nested records itself, and a fault in one keeps its whole path.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
+R = TypeVar("R", bound=Record)
+
+
+def build(
+    cls: type[R], data: Mapping[str, Any], tag: str, context: Mapping[str, Any] | None = None
+) -> R:
+    """Return the record `cls` of a document of the format `tag`; its faults are an InputError."""
+    if "format" not in data:
+        raise InputError(f"format: missing; this should say {quote(tag)}")
+    if data["format"] != tag:
+        raise InputError(f"format: must be {quote(tag)}, got {quote(data['format'])}")
+    try:
+        return cls.model_validate(data, context=dict(context or {}))
+    except ValidationError as error:
+        first, *others = faults(error, cls)
+        raise InputError(first, others) from None
+
+
+T = TypeVar("T")
+
+
+def read_as(
+    path: str | Path, make: Callable[[dict[str, Any]], T], *, max_bytes: int | None = None
+) -> T:
+    """Apply `make` to the document in a file; its errors get the file's name.
+
+    Parameters
+    ----------
+    max_bytes
+        As in `read_document`.
+    """
+    document = read_document(path, max_bytes=max_bytes)
+    with naming(path):
+        return make(document)
+
+
+def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]:
+    """Return the faults of a validation, a line each: the place, the fault, the value.
+
+    Unknown fields come before all others, since a name that is mistyped is often missing as well.
+
+    Parameters
+    ----------
+    cls
+        Of the document, if known: of its fields the one is named that is most like an unknown one.
+    """
+    details = error.errors(include_url=False)
+    inner = {fault["loc"][:length] for fault in details for length in range(len(fault["loc"]))}
+    # A list of what is wrong itself counts as empty.
+    details = [each for each in details if each["type"] != "too_short" or each["loc"] not in inner]
+    details.sort(key=lambda fault: fault["type"] != "extra_forbidden")
+    return [_line(fault, details, cls) for fault in details]
+
+
+def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
+    """Return the first of the `faults` of a validation, with the number of the others."""
+    first, *others = faults(error, cls)
+    return str(InputError(first, others))
+
+
+def _line(fault: ErrorDetails, details: list[ErrorDetails], cls: type[Record] | None) -> str:
+    path = list(fault["loc"])
+    if fault["type"] == "inconsistent":
+        inner = fault["ctx"]["place"]
+        where = format_path(path) + ("." if path and not inner.startswith("[") else "") + inner
+        return f"{where}: {fault['msg']}"
+    if path and path[-1] == "[key]":
+        path.pop()
+    words = _WORDS.get(fault["type"])
+    message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
+    if fault["type"] == "extra_forbidden":
+        missing = [each["loc"][-1] for each in details if each["loc"][:-1] == fault["loc"][:-1]]
+        known = [*(cls.model_fields if cls and len(path) == 1 else ()), *missing]
+        message += _nearest(path[-1], [name for name in known if name != path[-1]])
+    value = "" if fault["type"] == "missing" else f", got {quote(fault['input'])}"
+    return f"{format_path(path) or 'document'}: {message}{value}"
+
+
+def _nearest(name: str | int, known: Sequence[str | int]) -> str:
+    near = get_close_matches(str(name), [str(each) for each in known], n=1, cutoff=0.8)
+    return f" (perhaps {near[0]})" if near else ""
+
+
+_WORDS = {
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must be at most {max_length} characters",
+    "literal_error": "must be {expected}",
+    "missing": "missing",
+    "extra_forbidden": "unknown field",
+    "int_type": "must be an integer",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "string_unicode": "must be valid Unicode text",
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "mapping_type": "must be a mapping",
+    "tuple_type": "must be a list",
+    "too_short": "must have at least {min_length} in it",
+    "too_long": "must have at most {max_length} in it",
+}
+
+
+def dump_document(document: Mapping[str, Any], *, spread: Iterable[str] = ()) -> str:
+    """Return a document as JSON, each element of the lists named in `spread` on its own line."""
+    spread = set(spread)
+    lines = []
+    for key, value in document.items():
+        if key in spread and value:
+            rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in value)
+            lines.append(f"  {json.dumps(key)}: [\n    {rows}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def refuse(inner: str, message: str) -> NoReturn:
+    """Fail the validation of a record, naming the place inside it."""
+    raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
+
+
+def check_one(record: Record, fields: Sequence[str]) -> None:
+    """Refuse a record that has none of some fields, or several."""
+    given = [field for field in fields if getattr(record, field) is not None]
+    if len(given) != 1:
+        place = given[1] if given else fields[0]
+        refuse(place, f"give exactly one of {', '.join(fields)}, got {len(given)}")
+
+
+def check_unique(field: str, names: Sequence[str]) -> None:
+    """Refuse a name that two records of the list `field` have."""
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in first:
+            refuse(f"{field}[{index}].name", f"{quote(name)} is also {field}[{first[name]}]")
+        first[name] = index

@@ -1,0 +1,115 @@
+"""Counters of bursts, and their text format for Prometheus."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from metronome_opt.gate.burst import Burst
+    from metronome_opt.gate.windows import Claim
+
+_COUNTERS = {
+    "sent_bytes": "Bytes that bursts sent.",
+    "bursts": "Bursts that ended.",
+    "waited_seconds": "Time that bursts waited for their slots.",
+    "late_seconds": "Time by which bursts began after their slots.",
+    "late_bursts": "Bursts that began after their slots by more than the cushion.",
+    "burst_seconds": "Time in bursts.",
+    "fastest_bytes": "Bytes of the fastest of each sixteen bursts.",
+    "fastest_seconds": "Time in these.",
+    "iterations": "Iterations from beginning to beginning.",
+    "iteration_seconds": "Length of these iterations.",
+    "computing_products": "Products of computing times before a burst and an iteration earlier.",
+    "computing_differences": "Squares of the differences of these times.",
+}
+_GAUGES = {
+    "period_seconds": "Period of the claim that is obeyed.",
+    "offset_seconds": "Offset of the claim that is obeyed.",
+    "following": "1 while a claim is obeyed.",
+}
+_EACH = 16  # bursts, of which the fastest is counted
+_PAUSE = 3  # times another computing time: the longer one is a checkpoint or a restart
+_UNITS = {"seconds": 1e9, "products": 1e18, "differences": 1e18}
+
+
+class Measured:
+    """Totals over the bursts of a gate.
+
+    Parameters
+    ----------
+    job, task
+        Labels of every series, beside the pod by the name of its host.
+    """
+
+    def __init__(self, job: str, task: int | None) -> None:
+        self.job, self.task = job, task
+        self._totals = dict.fromkeys(_COUNTERS, 0)  # times are counted in nanoseconds
+        self._ended: int | None = None  # when the burst before did
+        self._computed: dict[int, int] = {}  # by burst of an iteration: how long, before it
+        self._fastest = 0, 1  # bytes and length, since one was counted
+        pod = os.environ.get("HOSTNAME", "")
+        names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
+        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in names.items() if value)
+        braced = f"{{{labels}}}" if labels else ""
+        self._heads = {name: _head(name, braced) for name in (*_COUNTERS, *_GAUGES)}
+
+    def add(self, burst: Burst) -> None:
+        """Count a burst that has ended."""
+        totals, length, sent = self._totals, burst.ended - burst.began, burst.size or 0
+        totals["bursts"] += 1
+        totals["sent_bytes"] += sent
+        totals["waited_seconds"] += burst.waited_ns
+        totals["burst_seconds"] += length
+        late, iteration = burst.late_ns, burst.iteration_ns
+        if late is not None:
+            totals["late_seconds"] += late
+            totals["late_bursts"] += late > burst.cushion
+        if iteration is not None:
+            totals["iterations"] += 1
+            totals["iteration_seconds"] += iteration
+        if self._ended is not None:
+            self._add_computing(burst.phase, burst.ready - self._ended)
+        self._ended = burst.ended
+        fastest, shortest = self._fastest
+        if sent * shortest > fastest * length:
+            self._fastest = fastest, shortest = sent, length
+        if fastest and totals["bursts"] % _EACH == 0:
+            totals["fastest_bytes"] += fastest
+            totals["fastest_seconds"] += shortest
+            self._fastest = 0, 1
+
+    def _add_computing(self, phase: int, computed: int) -> None:
+        """Count a computing time beside that of the iteration before, unless one is a pause."""
+        before, self._computed[phase] = self._computed.get(phase, 0), computed
+        if max(before, computed) <= _PAUSE * min(before, computed):
+            self._totals["computing_products"] += before * computed
+            self._totals["computing_differences"] += (before - computed) ** 2
+
+    def text(self, claim: Claim | None) -> str:
+        """Return all series in the text format of Prometheus, with the claim that is obeyed."""
+        values = {**self._totals, "following": int(claim is not None)}
+        if claim is not None:
+            values.update(period_seconds=claim.period_ns, offset_seconds=claim.offset_ns)
+        return "".join(
+            f"{self._heads[name]}{value / unit if (unit := _unit(name)) else value!r}\n"
+            for name, value in values.items()
+        )
+
+
+def _head(name: str, labels: str) -> str:
+    """Return all of a series but its value."""
+    if name in _COUNTERS:
+        series, kind, about = f"metronome_gate_{name}_total", "counter", _COUNTERS[name]
+    else:
+        series, kind, about = f"metronome_gate_{name}", "gauge", _GAUGES[name]
+    return f"# HELP {series} {about}\n# TYPE {series} {kind}\n{series}{labels} "
+
+
+def _unit(name: str) -> float | None:
+    """Return how many of what is counted make one of what is shown; None if they are the same."""
+    return _UNITS.get(name.rpartition("_")[2])
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,1 @@
+"""Iterations of jobs from traces and counters."""

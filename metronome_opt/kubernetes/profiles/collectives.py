@@ -1,0 +1,242 @@
+"""Traffic profiles from traces of training jobs.
+
+Collectives are one burst where less than a hundredth of the period lies between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.profiles.profile import (
+    MAX_SPREAD,
+    MIN_CYCLES,
+    MIN_WHOLE,
+    Floats,
+    NoPeriodError,
+    Profile,
+    averaged,
+    jitter_of,
+)
+from metronome_opt.kubernetes.profiles.sampled import STEADY, first_lag
+from metronome_opt.kubernetes.profiles.traces import KINDS, Trace
+
+_GAP = 0.01  # of the period: collectives that are closer are one burst
+_SLIGHT = 0.02  # of the longest burst: shorter ones count with the one before
+_ALIKE = 0.9  # share of the cycles of a trace, and of its time, that are about as long as usual
+_ROUNDED = 1e-6  # ms, by which floats may round
+_SEARCHED = 2**14  # collectives at the beginning of a trace in which a pattern is looked for
+_MIN_BINS, _BINS = 128, 16  # of time, in all and for each collective
+_SMOOTH = (1.0, 2.0, 3.0, 2.0, 1.0)  # so that borders of bins do not matter
+
+
+def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> Profile:
+    """Find the period of a job and its bursts in the trace of one rank, or of several.
+
+    Cycles are the steps that a trace marks, from one beginning to the next, moved into the longest
+    silence; where it marks none, they are found as those of samples are. A collective begins when
+    the last rank enters it.
+
+    Parameters
+    ----------
+    traces
+        A trace of each rank, of the same steps.
+    rate_mbps
+        The rate of bursts if a trace does not tell bytes; rates are None without it.
+
+    Raises
+    ------
+    InputError
+        If ranks entered different numbers of collectives, or nothing is sent.
+    """
+    table, steps, skew_ms = _together(traces)
+    try:
+        borders = _marked(table, steps) if steps.size else _repeated(table)
+        rows, messages, kinds = _of_cycles(table, borders)
+    except NoPeriodError as error:
+        return Profile(reason=str(error), skew_ms=skew_ms)
+    count = len(rows[0]) // 3
+    unknown = bool(np.isnan(rows).any())
+    if unknown:
+        rows[:, -count:] = rows[:, -2 * count : -count] * (rate_mbps or 1.0)
+    result = averaged(rows.tolist(), 0.0)
+    if result.traffic is not None and unknown and rate_mbps is None:
+        for phase in result.traffic["phases"]:
+            phase["rate_mbps"] = None
+        result = replace(result, rate_error=None)
+    if result.traffic is not None:
+        names, everyone = [*KINDS.values()], np.nanmax(np.append(table[:, 5], 0.0))
+        bursts = zip(result.traffic["phases"], messages, kinds, strict=True)
+        for phase, size, (kind, ranks) in bursts:
+            if ranks == everyone and size >= 1 and not math.isnan(kind):
+                phase |= {"collective": names[int(kind)], "bytes": round(size)}
+    jitter = jitter_of(rows) if len(rows) >= MIN_CYCLES else None
+    whole = float(messages.sum())
+    known = None if math.isnan(whole) else whole
+    return replace(result, jitter=jitter, message_bytes=known, skew_ms=skew_ms)
+
+
+def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
+    """Return collectives, and beginnings and ends of steps by rank, in ms, and the skew of ranks.
+
+    Rows of collectives are their beginning and end, the bytes of the message and those sent, the
+    number of the kind and the ranks.
+    """
+    counts = {len(trace.collectives) for trace in traces}
+    if len(counts) > 1:
+        raise InputError(
+            f"ranks entered {min(counts)} to {max(counts)} collectives; give ranks that take part "
+            "in the same ones of the same steps, or one rank"
+        )
+    stack = np.array(
+        [sorted(trace.collectives, key=lambda each: each[:2]) for trace in traces],
+        dtype=np.float64,
+    )
+    zero = stack[:, :, 0].min()
+    stack[:, :, 1] += stack[:, :, 0]
+    stack[:, :, :2] = (stack[:, :, :2] - zero) / 1000
+    starts, ends, *sizes = np.moveaxis(stack, 2, 0)
+    columns = [starts.max(axis=0), ends.max(axis=0), *(size.mean(axis=0) for size in sizes)]
+    table = np.array(columns).T[np.argsort(columns[0], kind="stable")]
+    marked = {len(trace.steps) for trace in traces}
+    steps = [sorted(trace.steps) for trace in traces if len(marked) == 1]
+    skew_ms = float(np.ptp(starts, axis=0).max()) if len(traces) > 1 else None
+    return table, (np.array(steps) - zero) / 1000, skew_ms
+
+
+def _marked(table: Floats, steps: Floats) -> Floats:
+    """Return the beginnings of marked steps, put off into the longest silence of each."""
+    if steps.shape[1] < 2:
+        spans = np.diff(steps, axis=2)
+        raise NoPeriodError(f"too short: 1 step of {_from_to(spans)} ms, not 2; trace more steps")
+    means = steps.mean(axis=0)
+    # The last step is as long as the profiler takes to stop, too, so it counts only beside one.
+    begins = means[:, 0] if len(means) > 2 else np.append(means[:, 0], means[-1, 1])
+    inside = table[(table[:, 0] >= begins[0]) & (table[:, 0] < means[-1, 1])]
+    if not len(inside):
+        raise NoPeriodError("not periodic: no collective begins within a step")
+    before = begins[np.searchsorted(begins, inside[:, 0], side="right") - 1]
+    folded = inside[:, :2] - before[:, np.newaxis]
+    folded = folded[np.argsort(folded[:, 0])]
+    around = float(np.median(np.diff(begins))) - folded[:, 1].max() + folded[0, 0]
+    at = int(np.argmax(np.append(around, _silences(folded))))
+    return np.asarray(begins + folded[at, 0])
+
+
+def _repeated(table: Floats) -> Floats:
+    """Return where cycles begin that are not marked, by a pattern that fills most of the time."""
+    head = table[:_SEARCHED]
+    end = float(head[:, 1].max())
+    bins = max(_MIN_BINS, _BINS * len(head))
+    while bins >= _MIN_BINS:
+        grid = np.linspace(0.0, end, bins + 1)
+        busy = np.diff(_since(head[:, 0], grid) - _since(np.sort(head[:, 1]), grid))
+        rates = np.convolve(busy, _SMOOTH, mode="same")
+        bins //= 2
+        with suppress(NoPeriodError):
+            if np.ptp(rates) > STEADY * rates.mean():
+                period = first_lag(rates) * end / len(rates)
+                lengths = np.diff(borders := _followed(table, period))
+                alike = lengths[abs(lengths - period) <= MAX_SPREAD * period]
+                if len(alike) >= MIN_CYCLES and alike.sum() >= _ALIKE * lengths.sum():
+                    return borders
+    raise NoPeriodError(
+        f"not periodic: no pattern of {len(head):,} collectives fills {end:,.1f} ms; trace more "
+        "steps, and mark them, or have times recorded when collectives begin"
+    )
+
+
+def _followed(table: Floats, period: float) -> Floats:
+    """Return beginnings of bursts about a period apart, each after a silence as long as can be."""
+    starts, silences = table[:, 0], np.append(0.0, _silences(table))
+    at = int(np.argmax(silences[: np.searchsorted(starts, 1.5 * period)]))
+    borders = [at]
+    while True:
+        due = starts[at] + period
+        low, high = np.searchsorted(starts, (due - MAX_SPREAD * period, due + MAX_SPREAD * period))
+        if low < high:
+            at = low + int(np.argmax(silences[low:high] - abs(starts[low:high] - due)))
+        elif high < len(starts):  # after a pause, such as a checkpoint
+            at = high
+        else:
+            return np.asarray(starts[borders])
+        borders.append(at)
+
+
+def _silences(table: Floats) -> Floats:
+    """Return the time from the end of all before to the beginning of each but the first."""
+    return np.asarray(table[1:, 0] - np.maximum.accumulate(table[:, 1])[:-1])
+
+
+def _since(events: Floats, times: Floats) -> Floats:
+    """Return how long ago all events were, in sum, at each time."""
+    count = np.searchsorted(events, times)
+    return np.asarray(count * times - np.append(0.0, np.cumsum(events))[count])
+
+
+def _from_to(lengths: Floats) -> str:
+    ends = f"{lengths.min():,.1f}", f"{lengths.max():,.1f}"
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return a row for each cycle, as `averaged` takes them, and of bursts messages and kinds.
+
+    Messages are the bytes of a burst's collectives; kinds are numbers of the kind and of ranks, NaN
+    where collectives differ or nothing is known.
+    """
+    lengths = np.diff(borders)
+    usual = float(np.median(lengths))
+    alike = abs(lengths - usual) <= MAX_SPREAD * usual
+    if alike.mean() < _ALIKE:
+        raise NoPeriodError(f"not periodic: {len(lengths)} steps of {_from_to(lengths)} ms")
+    at = np.searchsorted(table[:, 0], borders - _ROUNDED)
+    parts = [table[at[each] : at[each + 1]] for each in np.flatnonzero(alike)]
+    if len({len(part) for part in parts}) > 1:
+        parts = [_joined(part[np.newaxis], usual)[0] if len(part) else part for part in parts]
+    counts = np.array([len(part) for part in parts])
+    count = int(np.bincount(counts).argmax())
+    if not count or (counts == count).sum() < max(2, MIN_WHOLE * len(parts)):
+        raise NoPeriodError(
+            f"not periodic: {len(parts)} steps of about {usual:,.1f} ms have {counts.min()} to "
+            f"{counts.max()} bursts"
+        )
+    cube = _joined(np.array([part for part in parts if len(part) == count]), usual)
+    taken = np.maximum(_ROUNDED, cube[:, :, 1] - cube[:, :, 0])
+    mean = taken.mean(axis=0)
+    kept = np.flatnonzero((mean >= _SLIGHT * mean.max()) & (cube[:, :, 3].mean(axis=0) != 0))
+    if not len(kept):
+        raise InputError("nothing is sent: collectives are empty, or of one rank alone")
+    owner = np.maximum(0, np.searchsorted(kept, np.arange(len(mean)), side="right") - 1)
+    inside = [cube[:, owner == each] for each in range(len(kept))]
+    sent = [8e-3 * its[:, :, 3].sum(axis=1) for its in inside]
+    kinds = np.array([_alike(its[:, :, 4:].reshape(-1, 2)) for its in inside])
+    messages = np.array([its[:, :, 2].sum(axis=1).mean() for its in inside])
+    starts = cube[:, kept, 0] - cube[:, kept[:1], 0]
+    chosen = lengths[alike][counts == count]
+    rows = np.hstack([chosen[:, np.newaxis], starts, taken[:, kept], np.array(sent).T])
+    return rows, messages, kinds
+
+
+def _alike(rows: Floats) -> Floats:
+    """Return what rows have in common, NaN where they differ."""
+    return np.where((rows == rows[0]).all(axis=0), rows[0], math.nan)
+
+
+def _joined(cube: Floats, usual: float) -> Floats:
+    """Return bursts instead of collectives, of cycles with as many collectives each."""
+    ends = np.maximum.accumulate(cube[:, :, 1], axis=1)
+    silences = (cube[:, 1:, 0] - ends[:, :-1]).mean(axis=0)
+    first = np.append(0, 1 + np.flatnonzero(silences >= _GAP * usual))
+    last = np.append(first[1:], cube.shape[1]) - 1
+    sizes = np.add.reduceat(cube[:, :, 2:4], first, axis=1)
+    lowest, highest = (
+        each.reduceat(cube[:, :, 4:], first, axis=1) for each in (np.minimum, np.maximum)
+    )
+    kinds = np.where(lowest == highest, lowest, math.nan)
+    return np.concatenate([cube[:, first, :1], ends[:, last, np.newaxis], sizes, kinds], axis=2)

@@ -1,0 +1,161 @@
+"""Traffic profiles: period, bursts and rates of a job, as means of cycles; from records of gates.
+
+A record has every burst as it was. `sampled` finds cycles in samples of throughput, `collectives`
+in traces of training jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.profiles.recorded import RecordedBurst
+
+Floats = NDArray[np.float64]
+
+MIN_CYCLES = 4
+MAX_SPREAD = 0.25  # of the period, by which one cycle may be longer or shorter
+MIN_WHOLE = 0.6  # share of the cycles that are about as long as the pattern
+_SIDE = 0.975  # quantile of Student's distribution: 95 % lie between it and its negative
+_PAUSE = 3  # times the usual length: a longer iteration is a checkpoint or a restart
+_CENT = 100  # parts of a millisecond that are printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """Traffic of a job as measured. Errors hold the true value in about 95 % of cases.
+
+    Attributes
+    ----------
+    traffic
+        Period and bursts, as files of jobs state them; the first burst begins at 0. None if no
+        period was found.
+    period_error_ms, burst_error_ms, rate_error
+        Of the period, of the beginnings and lengths of bursts, and of rates as a share of them.
+    cycles, cycle_ms
+        Number of cycles that were seen, and the lengths of the shortest and the longest.
+    jitter
+        Standard deviation of computing times as a share of them, as files of jobs state it; None if
+        it is not known.
+    message_bytes
+        Of all collectives of a period, as a trace tells them; None if it is not known. What a
+        worker sends for them follows from rates.
+    skew_ms
+        Longest time from the first rank to the last that entered a collective; None if one rank
+        was seen. Bursts begin with the last.
+    reason
+        Why there is no period; None if there is one.
+    """
+
+    traffic: dict[str, Any] | None = None
+    period_error_ms: float = 0.0
+    burst_error_ms: float = 0.0
+    rate_error: float | None = 0.0
+    cycles: int = 0
+    cycle_ms: tuple[float, float] | None = None
+    jitter: float | None = None
+    message_bytes: float | None = None
+    skew_ms: float | None = None
+    reason: str | None = None
+
+
+class NoPeriodError(Exception):
+    """Reason why samples show no period."""
+
+
+def averaged(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
+    """Return the profile of cycles: the length of each, then starts, lengths (ms), Mbit/s * ms."""
+    table = np.array(rows)
+    means = table.mean(axis=0)
+    wide = float(stdtrit(len(table) - 1, _SIDE))
+    errors = wide * table.std(axis=0, ddof=1) / math.sqrt(len(table))
+    starts, lengths, sent = np.split(means[1:], 3)
+    edges = np.hypot(errors[1 : 1 + 2 * len(starts)], blur_ms)
+    of_lengths, of_sent = edges[len(starts) :], errors[1 + 2 * len(starts) :]
+    return Profile(
+        traffic=_stated(float(means[0]), np.array([starts, lengths, sent / lengths]).T.tolist()),
+        period_error_ms=float(errors[0]),
+        burst_error_ms=float(edges.max()),
+        rate_error=float((of_lengths / lengths + of_sent / sent).max()),
+        cycles=len(table),
+        cycle_ms=(float(table[:, 0].min()), float(table[:, 0].max())),
+    )
+
+
+def _stated(period_ms: float, bursts: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Return bursts (start and length in ms, rate in Mbit/s) as they are stated, in order."""
+    phases, end = [], 0
+    period = max(1, round(_CENT * period_ms))
+    for start_ms, length_ms, rate in bursts:
+        start = max(end, round(_CENT * start_ms))
+        end = min(period, max(start + 1, round(_CENT * (start_ms + length_ms))))
+        rates = {"rate_mbps": max(1, round(rate))}
+        phases.append({"start_ms": start / _CENT, "length_ms": (end - start) / _CENT, **rates})
+    return {"period_ms": period / _CENT, "phases": phases}
+
+
+def jitter_of(table: Floats) -> float | None:
+    """Return the standard deviation of computing times as a share of them, given iterations."""
+    lengths, (starts, bursts, _) = table[:, :1], np.split(table[:, 1:], 3, axis=1)
+    computed = np.hstack([starts[:, 1:], lengths]) - starts - bursts
+    mean, deviation = (
+        float(np.linalg.norm(each))
+        for each in (computed.mean(axis=0), computed.std(axis=0, ddof=1))
+    )
+    return round(min(1.0, deviation / mean), 4) if mean else None
+
+
+# ------------------------------------------------------------------ records of gates
+
+
+def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
+    """Return the mean iteration of a record, without what it waited for its slots.
+
+    Iterations that are much longer than usual, as those with a checkpoint, are left out.
+
+    Raises
+    ------
+    InputError
+        If the record does not tell what bursts sent, so that rates would be a guess.
+    """
+    silent = next((burst for burst in bursts if burst.sent_bytes is None), None)
+    if silent is not None:
+        raise InputError(
+            f"sent_bytes: null at {silent.at!r}: what the burst sent is not known; enter "
+            "gate.burst(sent_bytes=...), or set sent_bytes of the burst before it ends"
+        )
+    rows = _iterations(bursts)
+    if len(rows) < MIN_CYCLES:
+        return Profile(reason=f"too short: {len(rows)} whole iterations, not {MIN_CYCLES}")
+    usual = np.median([row[0] for row in rows])
+    rows = [row for row in rows if row[0] <= _PAUSE * usual]
+    return replace(averaged(rows, 0.0), jitter=jitter_of(np.array(rows)))
+
+
+def _iterations(bursts: Sequence[RecordedBurst]) -> list[list[float]]:
+    """Return a row for each whole iteration, as `averaged` takes them."""
+    count = 1 + max(burst.phase for burst in bursts)
+    rows = []
+    for first in range(len(bursts) - count):
+        inside, following = bursts[first : first + count], bursts[first + count]
+        if [burst.phase for burst in inside] != list(range(count)) or not following.iteration_ms:
+            continue
+        waited = np.cumsum([burst.waited_ms for burst in inside])
+        starts = [1000 * (burst.at - inside[0].at) for burst in inside]
+        length = following.iteration_ms - float(waited[-1] - waited[0]) - following.waited_ms
+        rows.append(
+            [
+                length,
+                *(np.array(starts) - waited + waited[0]).tolist(),
+                *(max(burst.burst_ms, 1e-6) for burst in inside),
+                *((burst.sent_bytes or 0.0) * 8e-3 for burst in inside),
+            ]
+        )
+    return rows

@@ -1,0 +1,141 @@
+"""Traffic profiles from samples of throughput.
+
+Bursts begin and end where the rate crosses a threshold. Cycles are found by autocorrelation and
+followed from burst to burst, since their lengths vary. So throughput has to be sampled at least
+eight times a period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.signal import correlate, find_peaks
+
+from metronome_opt.kubernetes.profiles.profile import (
+    MAX_SPREAD,
+    MIN_CYCLES,
+    MIN_WHOLE,
+    Floats,
+    NoPeriodError,
+    Profile,
+    averaged,
+)
+
+_Burst = tuple[float, float, float]  # start, length, volume
+
+STEADY = 1e-4  # of the mean rate: less may be what floats round off
+_MIN_SAMPLES = 32
+_MIN_SAMPLES_A_PERIOD = 8
+_MIN_SAMPLES_A_BURST = 1.2
+_MIN_CORRELATION = 0.3
+_AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
+_PROMINENCE = 0.1
+_QUIET = 0.25  # share of the way from the lowest to the highest rate below which all is silence
+_BLUR = 0.25  # of a sample, by which edges of bursts are off at best
+
+
+def profile_samples(times_s: Floats, rates_mbps: Floats) -> Profile:
+    """Find the period of a job and its bursts, or say why there is none.
+
+    Bursts of different rates that touch are one burst, which sends as much as they do.
+
+    Parameters
+    ----------
+    times_s
+        When each sample was taken, seconds, ascending, shape (n,).
+    rates_mbps
+        The mean rate since the sample before, Mbit/s, NaN where nothing was measured, shape (n,).
+        Rates at single moments are no such means: what happens between two of them is lost.
+    """
+    try:
+        step_ms, rates = _even(times_s, rates_mbps)
+        lag = first_lag(rates)
+        rows = _cycles(_bursts(rates), lag)
+    except NoPeriodError as error:
+        return Profile(reason=str(error))
+    return averaged([[step_ms * value for value in row] for row in rows], _BLUR * step_ms)
+
+
+def _even(times_s: Floats, rates: Floats) -> tuple[float, Floats]:
+    """Return the usual time between samples, in ms, and mean rates of cells as long as that."""
+    known = np.isfinite(rates)
+    if known.sum() < max(_MIN_SAMPLES, 0.8 * len(rates)):
+        raise NoPeriodError(
+            f"too short: {known.sum()} of {len(rates)} samples are known; {_MIN_SAMPLES} and four "
+            "of five have to be"
+        )
+    step_s = float(np.median(np.diff(times_s)))
+    times_s, rates = times_s[known], rates[known]
+    if np.ptp(rates) <= STEADY * rates.mean():
+        raise NoPeriodError("not periodic: the rate is constant")
+    sent = np.concatenate(([0.0], np.cumsum(rates[1:] * np.diff(times_s))))
+    borders = np.arange(times_s[0], times_s[-1] + step_s / 2, step_s)
+    return 1000 * step_s, np.diff(np.interp(borders, times_s, sent)) / step_s
+
+
+def first_lag(rates: Floats) -> int:
+    """Return the number of samples after which the pattern repeats, about."""
+    deviation = rates - rates.mean()
+    lags = len(rates) // MIN_CYCLES + 1
+    products = correlate(deviation, deviation, method="fft")[len(rates) - 1 :][:lags]
+    correlation = products / (len(rates) - np.arange(lags)) / deviation.var()
+    peaks, _ = find_peaks(correlation, prominence=_PROMINENCE)
+    if not peaks.size or correlation[peaks].max() < _MIN_CORRELATION:
+        raise NoPeriodError(f"not periodic: nothing repeats within {lags} samples")
+    lag = int(peaks[correlation[peaks] >= _AS_HIGH * correlation[peaks].max()][0])
+    if lag < _MIN_SAMPLES_A_PERIOD:
+        raise NoPeriodError(
+            f"too coarse: something repeats about every {lag} samples, not "
+            f"{_MIN_SAMPLES_A_PERIOD}; sample more often"
+        )
+    return lag
+
+
+def _bursts(rates: Floats) -> list[_Burst]:
+    """Return the whole bursts in samples, and what each sends, in samples times Mbit/s.
+
+    A burst is as long as its volume takes at its usual rate, around the middle of its volume.
+    """
+    lowest, highest = float(np.quantile(rates, 0.05)), float(rates.max())
+    active = rates > lowest + _QUIET * (highest - lowest)
+    changes = np.flatnonzero(np.diff(active.astype(np.int8)))
+    first = 0 if not active[0] else 1  # the one that began before the first sample is not whole
+    bursts = []
+    for begin, end in zip(changes[first::2] + 1, changes[first + 1 :: 2] + 1, strict=False):
+        part = rates[begin - 1 : end + 1]  # a little of the silence belongs to blurred edges
+        usual = float(np.median(part[part >= 0.7 * part.max()]))
+        volume = float(part.sum())
+        middle = float(part @ (np.arange(begin - 1, begin - 1 + len(part)) + 0.5)) / volume
+        length = volume / usual
+        bursts.append((middle - length / 2, length, volume))
+    lengths = [length for _, length, _ in bursts]
+    if lowest > highest / 2 or not lengths or np.median(lengths) < _MIN_SAMPLES_A_BURST:
+        raise NoPeriodError("too coarse: bursts are shorter than samples; sample more often")
+    return bursts
+
+
+def _cycles(bursts: Sequence[_Burst], lag: int) -> list[list[float]]:
+    """Return a row for each whole cycle, as `averaged` takes them."""
+    starts = np.array([start for start, _, _ in bursts])
+    ends = starts + [length for _, length, _ in bursts]
+    if starts[-1] - starts[0] < MIN_CYCLES * lag:
+        raise NoPeriodError(f"too short: fewer than {MIN_CYCLES} cycles; measure for longer")
+    count = max(1, round(lag * (len(starts) - 1) / (starts[-1] - starts[0])))
+    # Cycles begin after the longest silence, so that none is cut amid its bursts.
+    at = 1 + int(np.argmax((starts[1:] - ends[:-1])[:count]))
+    rows, cycles = [], 0
+    while at + count < len(starts):
+        length, cycles = starts[at + count] - starts[at], cycles + 1
+        if abs(length - lag) <= MAX_SPREAD * lag:
+            inside = np.array(bursts[at : at + count])
+            inside[:, 0] -= starts[at]
+            rows.append([length, *inside.T.ravel().tolist()])
+            at += count
+        else:  # a burst was missed, or there is one more
+            at += 1 + int(np.argmin(abs(starts[at + 1 :] - starts[at] - lag)))
+    if len(rows) < max(MIN_CYCLES, MIN_WHOLE * cycles):
+        raise NoPeriodError(
+            f"not periodic: {len(rows)} of {cycles} cycles of about {lag} samples are alike"
+        )
+    return rows

@@ -1,0 +1,82 @@
+"""Moves of running jobs of a cluster's state, as `allocation` decides them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from metronome_opt.allocation import migrations as allocation
+from metronome_opt.allocation.migrations import Move
+from metronome_opt.kubernetes.state.placement import at_place, is_short, occupancy_of, undelayed
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.kubernetes.state.views import restore, snapshot_of
+from metronome_opt.scenario.spines import Paths
+
+
+def decide_moves(
+    state: ClusterState, cost_s: float | Mapping[str, float], now_s: float
+) -> list[Move]:
+    """Decide which jobs move; nothing is changed yet.
+
+    Parameters
+    ----------
+    cost_s
+        Time that a move costs a job; or of each job that may move, by name.
+    now_s
+        Unix time, by which it is known how long jobs still run.
+    """
+    occupancy, slot_ms = occupancy_of(state, now_s), state.cluster.slot_ms
+    kept = {
+        name: state.claims[name].iteration * slot_ms / occupancy.placed[name].job.best_ms - 1
+        for name in undelayed(state)
+    }
+    for name, each in occupancy.placed.items():
+        check = partial(is_short, state, state.claims[name].gang)
+        occupancy.placed[name] = replace(each, job=replace(each.job, is_short=check))
+    costs_s = cost_s if isinstance(cost_s, Mapping) else dict.fromkeys(occupancy.placed, cost_s)
+    costs_ms = {job: 1000 * cost for job, cost in costs_s.items()}
+    return allocation.decide_moves(occupancy, costs_ms, kept)
+
+
+def reroute(state: ClusterState, now_s: float) -> bool:
+    """Let flows of running jobs take other paths where that costs less; return whether any do."""
+    if state.cluster.routing != "chosen":
+        return False
+    occupancy = occupancy_of(state, now_s)
+    changed = occupancy.rerouted(list(occupancy.placed))
+    there = moved(state, {}, {job: placement.paths for job, placement in changed.items()})
+    return state.revise(there.claims[job] for job in changed)
+
+
+def moved(
+    state: ClusterState,
+    places: Mapping[str, Sequence[str]],
+    paths: Mapping[str, Paths] | None = None,
+) -> ClusterState:
+    """Return a copy of a state whose jobs are at some places; what does not run is passed over.
+
+    A job sends there as fast as links allow, by paths that are given or by their hash, and keeps
+    its slots otherwise. An `InputError` if there is no room.
+    """
+    there, claims, paths = restore(snapshot_of(state)), [], paths or {}
+    if state.cluster.routing != "chosen":
+        paths = {}
+    for job in {**places, **paths}:
+        claim = state.claims.get(job)
+        if claim is None:
+            continue
+        nodes = tuple(places.get(job, claim.nodes))
+        its = paths.get(job, claim.paths if nodes == claim.nodes else ())
+        if (nodes, its) == (claim.nodes, claim.paths):
+            continue
+        claim = claim.model_copy(update={"nodes": nodes, "paths": its})
+        gang = at_place(state, claim.gang, state.placement(claim))
+        if gang != claim.gang:
+            stretch = gang.stretch_for(state.cluster.hyperperiod)
+            offset = claim.offset % (gang.period + stretch)
+            changes = {"gang": gang, "stretch": stretch, "offset": offset}
+            claim = claim.model_copy(update=changes)
+        claims.append(claim)
+    there.revise(claims)
+    return there

@@ -1,0 +1,415 @@
+"""Gangs, claims and events of a cluster: a record each.
+
+The tasks of a gang are all alike, and so is the traffic of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.files.records import (
+    Jitter,
+    Name,
+    NonNegative,
+    Positive,
+    Record,
+    build,
+    read_as,
+    refuse,
+)
+from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Job, Phase
+from metronome_opt.scenario.cluster import ANY_COST, NetworkCost
+from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
+from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.iteration import divisor_from
+from metronome_opt.scenario.job_traffic import JobTraffic, in_slots
+from metronome_opt.scenario.nodes import ONE_GPU, Resources
+from metronome_opt.scenario.scenario_file import DescribedJob, Folder, Sources, in_folder
+from metronome_opt.scenario.traffic import Traffic
+
+JOB_FORMAT = "metronome-job/1"
+
+
+class Gang(Record):
+    """The tasks of one job: all of them are placed, or none.
+
+    Parameters
+    ----------
+    tasks, each
+        Their number, and what one task needs.
+    period, phases
+        The traffic of one flow, in slots and Mbit/s, at its place; asked for, at its best place.
+    step
+        Its iteration wherever it runs; None where bursts are as stated there, which are slower
+        elsewhere if links do not carry them.
+    allreduce
+        How its collectives cross the network.
+    weight
+        Priority, larger is more important.
+    ready
+        The slot at which it would start unshifted.
+    max_stretch
+        How many idle slots may be added to its period, so that it divides the hyperperiod.
+    most_racks
+        How many racks it may span; None for any number.
+    max_network_cost
+        As in `DescribedJob`.
+    iterations
+        Number of its iterations; None if it is not known when it ends.
+    jitter
+        As in `Job`.
+    """
+
+    format: Literal["metronome-job/1"] = "metronome-job/1"
+    name: Name
+    tasks: Annotated[int, Field(ge=1, le=MAX_TASKS)]
+    each: Resources = ONE_GPU
+    period: Positive
+    phases: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
+    step: Annotated[TrainingStep | None, Field(exclude_if=lambda step: step is None)] = None
+    allreduce: Algorithm = "tasks"
+    weight: NonNegative = 1
+    ready: NonNegative = 0
+    max_stretch: NonNegative = 0
+    most_racks: Positive | None = None
+    max_network_cost: NetworkCost = ANY_COST
+    iterations: Positive | None = None
+    jitter: Jitter = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            self.job({})
+        except InputError as error:
+            where, _, fault = str(error).removeprefix("Job: ").partition(": ")
+            refuse(where, fault)
+        longest = self.period + self.max_stretch
+        if longest > HYPERPERIOD_LIMIT:
+            refuse(
+                "max_stretch" if self.max_stretch else "period",
+                f"an iteration may take {quote(longest)} slots, above the limit of "
+                f"{HYPERPERIOD_LIMIT}; coarsen the slots",
+            )
+        return self
+
+    def job(
+        self, links: Mapping[str, int], *, stretch: int = 0, current_offset: int | None = None
+    ) -> Job:
+        """Return it as a job with some flows per link, to which `stretch` is possible at least."""
+        return Job(
+            name=self.name,
+            period=self.period,
+            weight=self.weight,
+            ready=self.ready,
+            max_stretch=max(stretch, self.max_stretch),
+            phases=self.phases,
+            links=dict(links),
+            current_offset=current_offset,
+            jitter=self.jitter,
+        )
+
+    @property
+    def peak(self) -> int:
+        """Highest rate of a task, in Mbit/s."""
+        return max(phase.rate for phase in self.phases)
+
+    def at(self, transport: Transport, slot_ms: int, hyperperiod: int) -> Gang:
+        """Return the gang at a place, where its period may be stretched to divide the hyperperiod.
+
+        An `InputError` if it is longer than that.
+        """
+        is_inside = transport.nodes == 1
+        if self.step is None or self.step.is_stated:
+            stated = self._as_stated(slot_ms)
+            if is_inside or stated.peak <= transport.rate:
+                return stated
+            step = self.step or self._stated_step(slot_ms)
+            slowed = stated._slowed_to(transport.rate, hyperperiod)
+            return slowed.model_copy(update={"step": step})
+        limit = math.floor(transport.rate * transport.flows)  # also of bursts that are only stated
+        step = self.step if is_inside else self.step.limited_to(limit)
+        rounded = in_slots(step, transport, slot_ms)
+        return self._with(rounded.phases, rounded.busy, hyperperiod)
+
+    def _stated_step(self, slot_ms: int) -> TrainingStep:
+        """Return its bursts as an iteration."""
+        transfers, computed = [], 0
+        for before, phase in zip((None, *self._in_order), self._in_order, strict=False):
+            computed += phase.start - (before.end if before else 0)
+            transfers.append(
+                Transfer(
+                    kind="stated",
+                    mbit=Fraction(phase.length * slot_ms * phase.rate, 1000),
+                    ready_ms=Fraction(computed * slot_ms),
+                    needed_ms=Fraction(computed * slot_ms),
+                    max_mbps=phase.rate,
+                )
+            )
+        computed += self.period - self._in_order[-1].end
+        return TrainingStep(compute_ms=Fraction(computed * slot_ms), transfers=tuple(transfers))
+
+    def _as_stated(self, slot_ms: int) -> Gang:
+        """Return the gang with its bursts as they were before a place made them slower."""
+        if self.step is None:
+            return self
+        phases, sending = [], 0
+        for transfer in self.step.transfers:
+            rate = transfer.max_mbps or 1
+            length = round(1000 * transfer.mbit / rate / slot_ms)
+            start = sending + round(transfer.ready_ms / slot_ms)
+            phases.append(Phase(start=start, length=length, rate=rate))
+            sending += length
+        period = sending + round(self.step.compute_ms / slot_ms)
+        return self.model_copy(update={"phases": tuple(phases), "period": period, "step": None})
+
+    @property
+    def _in_order(self) -> list[Phase]:
+        return sorted(self.phases, key=lambda phase: phase.start)
+
+    def _slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
+        """Return the gang with no burst faster than a rate, in Mbit/s; pauses stay as they are."""
+        phases, later = [], 0
+        for phase in self._in_order:
+            slowed = min(Fraction(phase.rate), rate)
+            length = math.ceil(phase.length * phase.rate / slowed)
+            start = phase.start + later
+            phases.append(Phase(start=start, length=length, rate=math.floor(slowed)))
+            later += length - phase.length
+        return self._with(tuple(phases), self.period + later, hyperperiod)
+
+    def _with(self, phases: tuple[Phase, ...], period: int, hyperperiod: int) -> Gang:
+        divisor = divisor_from(hyperperiod, period)
+        if divisor is None:
+            raise InputError(
+                f"{self.name}: period: {period} slots at its place are longer than the hyperperiod "
+                f"of {hyperperiod}; choose a longer one"
+            )
+        stretch = max(self.max_stretch, divisor - period)
+        changes = {"period": period, "phases": phases, "max_stretch": stretch}
+        return self.model_copy(update=changes)
+
+    def stretch_for(self, hyperperiod: int) -> int:
+        """Return the fewest idle slots that make the period divide the hyperperiod.
+
+        Raises an `InputError` if it takes more of them than the gang allows.
+        """
+        period, longest = self.period, self.period + self.max_stretch
+        divisor = divisor_from(hyperperiod, period)
+        if divisor is not None and divisor <= longest:
+            return divisor - period
+        remedy = "choose a longer hyperperiod"
+        if divisor:
+            remedy = f"allow a max_stretch of {divisor - period}"
+        raise InputError(
+            f"{self.name}: period: {period} slots do not divide the hyperperiod of "
+            f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
+        )
+
+
+class Reservation(Record):
+    """The place and the slots of a job that runs.
+
+    Parameters
+    ----------
+    gang, nodes
+        What it asked for, at the rate that its place allows, and the node of each of its tasks.
+    offset
+        When its pattern begins, in slots.
+    stretch
+        Idle slots at the end of each iteration.
+    gated
+        Whether its bursts wait for their slots; if not, the slots only say how much it sends.
+    started
+        When it got its place, in whole seconds of Unix time; None if that is not known, or it is
+        not known when it ends.
+    paths
+        The spines of its flows, where they were chosen.
+    traffic_class
+        From 0 to 7; links serve higher ones first. It is that of the job for as long as it runs.
+    """
+
+    gang: Gang
+    nodes: Annotated[tuple[Name, ...], Field(strict=False)]
+    offset: NonNegative
+    stretch: NonNegative = 0
+    gated: bool = True
+    started: NonNegative | None = None
+    paths: Annotated[
+        tuple[Annotated[tuple[NonNegative, ...], Field(strict=False)], ...],
+        Field(strict=False, exclude_if=lambda paths: not paths),
+    ] = ()
+    traffic_class: Annotated[int, Field(ge=0, le=7, exclude_if=lambda number: not number)] = 0
+
+    @property
+    def job(self) -> str:
+        """Name of the job."""
+        return self.gang.name
+
+    @property
+    def period(self) -> int:
+        """Length of an iteration with its idle time, in slots."""
+        return self.gang.period + self.stretch
+
+    @property
+    def iteration(self) -> int:
+        """Length of an undelayed iteration, in slots: without slots no time is idle."""
+        return self.period if self.gated else self.gang.period
+
+
+class Reserved(Record):
+    """All claims of a job came into force."""
+
+    event: Literal["reserve"] = "reserve"
+    claim: Reservation
+
+
+class Unreserved(Record):
+    """A job gave back all that it had."""
+
+    event: Literal["unreserve"] = "unreserve"
+    job: Name
+
+
+class Revised(Record):
+    """Running jobs changed what they claim, all at once: their offsets, say, or their nodes."""
+
+    event: Literal["revise"] = "revise"
+    claims: Annotated[tuple[Reservation, ...], Field(strict=False)]
+
+
+class CapacityChanged(Record):
+    """A link carries more or less than before, in Mbit/s; 0 if it failed."""
+
+    event: Literal["capacity"] = "capacity"
+    link: Name
+    capacity: NonNegative
+
+
+class NodeChanged(Record):
+    """A node takes no more tasks, or does again; its jobs stay."""
+
+    event: Literal["node"] = "node"
+    node: Name
+    up: bool
+
+
+Event = Annotated[
+    Reserved | Unreserved | Revised | CapacityChanged | NodeChanged, Field(discriminator="event")
+]
+"""Anything that changes a cluster."""
+
+
+# ------------------------------------------------------------------ files that ask for a place
+
+
+class JobFile(DescribedJob):
+    """A job as a scenario describes it, by its traffic in ms or by its model.
+
+    Parameters
+    ----------
+    most_racks
+        As in `Gang`.
+    workloads, measured
+        As of a `Scenario`.
+    """
+
+    format: Literal["metronome-job/1"] = "metronome-job/1"
+    most_racks: Positive | None = None
+    workloads: Folder | None = None
+    measured: Folder | None = None
+
+    @model_validator(mode="after")
+    def _check_nodes(self) -> Self:
+        if self.nodes is not None:
+            refuse("nodes", "a job that asks for a place is given some; leave them out")
+        return self
+
+
+def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
+    """Read a job that asks for a place: a `Gang`, or one with ``traffic`` in ms or a ``model``.
+
+    Errors name the file, the place and the value.
+    """
+    return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
+
+
+def read_job(path: str | Path) -> Gang | JobFile:
+    """Read the same without a cluster to put it in: what a cluster would make of it is left open.
+
+    Errors are as of `read_request`.
+    """
+    return read_as(path, lambda document: _described(document, Path(path).parent))
+
+
+def _described(document: Mapping[str, Any], folder: Path) -> Gang | JobFile:
+    if {"model", "traffic", "workers"} & set(document):
+        return build(JobFile, in_folder(document, folder), JOB_FORMAT)
+    return build(Gang, document, JOB_FORMAT)
+
+
+def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
+    """Return the gang that a document describes; `folder` is what its workloads are relative to."""
+    job = _described(document, folder)
+    if isinstance(job, Gang):
+        fastest = max(range(len(job.phases)), key=lambda index: job.phases[index].rate)
+        _check_rate(f"phases[{fastest}].rate", job.phases[fastest].rate, job, cluster)
+        return job
+    gang = _rounded(job, cluster)
+    if isinstance(job.stated, Traffic):
+        _check_rate("traffic", job.stated.fastest, gang, cluster)
+    elif job.rate is not None:
+        _check_rate("rate_mbps", job.rate, gang, cluster)
+    return gang
+
+
+def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None:
+    """Refuse a rate that no interface carries, unless all tasks fit onto one node."""
+    widest = cluster.nic
+    together = [gang.tasks * needs for needs in gang.each.vector]
+    if rate > widest and all(
+        any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
+        for node in cluster.nodes
+    ):
+        raise InputError(
+            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {widest}"
+        )
+
+
+def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
+    """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
+    traffic = JobTraffic(job, Sources(job.workloads, job.measured, cluster.gpu).of(job), cluster)
+    # One that is too large for the cluster waits for more nodes; it is as if each worker had one.
+    place = traffic.best or Transport(
+        algorithm=traffic.algorithm,
+        gpus=job.workers * max(1, job.each.gpus),
+        nodes=job.workers,
+        gpus_per_node=max(1, job.each.gpus),
+        gpus_per_worker=max(1, job.each.gpus),
+        link_mbps=cluster.nic,
+        rate=Fraction(cluster.nic),
+    )
+    rounded = traffic.rounded(place, cluster.slot_ms, cluster.hyperperiod)
+    return Gang(
+        name=job.name,
+        tasks=job.workers,
+        each=job.each,
+        period=rounded.busy,
+        max_stretch=rounded.period - rounded.busy,
+        phases=rounded.phases,
+        step=None if traffic.step.is_stated else traffic.step,
+        allreduce=traffic.algorithm,
+        weight=job.priority,
+        ready=job.ready_ms // cluster.slot_ms,
+        most_racks=job.most_racks,
+        max_network_cost=job.max_network_cost,
+        iterations=job.iterations,
+        jitter=traffic.jitter,
+    )

@@ -1,0 +1,187 @@
+"""A cluster's state as a scenario: its jobs at their nodes; and slots that were solved for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from metronome_opt.allocation.migrations import Move
+from metronome_opt.errors import InputError, naming
+from metronome_opt.kubernetes.state.moves import decide_moves, moved
+from metronome_opt.kubernetes.state.placement import at_place
+from metronome_opt.kubernetes.state.records import Gang, Reservation
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.problem.schedule import Schedule
+from metronome_opt.scenario.cluster import ANY_COST
+from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.verification import judge
+
+_TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
+
+
+def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
+    """Read the state of a cluster as a scenario; errors name the folder.
+
+    Parameters
+    ----------
+    places
+        Of jobs that a schedule moves; if there is no room for them they stay where they are.
+    """
+    with Store(folder) as store:
+        state = store.state
+    with suppress(InputError):
+        state = moved(state, places or {})
+    with naming(folder):
+        return scenario_of(state)
+
+
+def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Move]]:
+    """Read the same with jobs moved as `decide_moves` decides, and return the moves."""
+    with Store(folder) as store:
+        moves = decide_moves(store.state, cost_s, now_s)
+        there = moved(
+            store.state,
+            {move.job: move.after.nodes for move in moves},
+            {move.job: move.after.paths for move in moves},
+        )
+    with naming(folder):
+        return scenario_of(there), moves
+
+
+def scenario_of(state: ClusterState) -> Scenario:
+    """Return the claims in force as a scenario.
+
+    The cluster keeps its grid of time, so that slots that `solve` chooses have periods that divide
+    the hyperperiod. An `InputError` if no job sends anything.
+    """
+    document = document_of(state)
+    if not document["jobs"]:
+        raise InputError("no claims of several tasks are in force; place jobs first")
+    spec = ClusterSpec.from_dict(
+        # A job that runs keeps the class that it was started with.
+        {
+            **state.cluster.to_dict(),
+            "background": {},
+            "traffic_classes": 1,
+            **document["cluster"],
+        }
+    )
+    for job in document["jobs"]:
+        job.pop("paths", None)  # to change them costs nothing
+    return Scenario.from_dict({**document, "cluster": spec})
+
+
+def document_of(state: ClusterState) -> dict[str, Any]:
+    """Return the same as a document: each job at its nodes, offsets as the current ones.
+
+    Periods are those of the jobs, without idle slots, and iterations those on links as they are. A
+    job of one task sends nothing: it is left
+    out, and its node has so much less. A node that is down has what its jobs hold. Links carry what
+    traffic of others leaves; one that has failed 1 Mbit/s, since scenarios know no less.
+    """
+    cluster = state.cluster
+    held: Counter[tuple[str, str]] = Counter()
+    single: Counter[tuple[str, str]] = Counter()
+    for claim in state.claims.values():
+        for node in claim.nodes:
+            for kind, amount in claim.gang.each:
+                (held if claim.gang.tasks > 1 else single)[node, kind] += amount
+    tree = cluster.model_dump(mode="json", exclude_none=True, include=_TREE)
+    for node, is_up in zip(tree["nodes"], state.up.tolist(), strict=True):
+        name = node["name"]
+        node["has"] = {
+            kind: amount - single[name, kind] if is_up else held[name, kind]
+            for kind, amount in node["has"].items()
+        }
+    for link, carries in zip(tree["links"], state.capacity.tolist(), strict=True):
+        link["capacity"] = max(1, carries)
+    claims = (claim for claim in state.claims.values() if claim.gang.tasks > 1)
+    return {
+        "format": SCENARIO_FORMAT,
+        "name": cluster.name,
+        "slot_ms": cluster.slot_ms,
+        "cluster": {"topology": "listed", **tree},
+        "jobs": [_described(claim, _present(state, claim), cluster.slot_ms) for claim in claims],
+    }
+
+
+def _present(state: ClusterState, claim: Reservation) -> Gang:
+    """Return the gang of a claim on links as they are; as claimed if it is too long there."""
+    gang = claim.gang
+    if gang.step is not None and not gang.step.is_stated:
+        with suppress(InputError):
+            return at_place(state, gang, state.placement(claim))
+    return gang
+
+
+def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
+    """Return a job that runs as a scenario describes it."""
+    phases = [
+        {
+            "start_ms": phase.start * slot_ms,
+            "length_ms": phase.length * slot_ms,
+            "rate_mbps": phase.rate,
+        }
+        for phase in gang.phases
+    ]
+    document = {
+        "name": gang.name,
+        "traffic": {"period_ms": gang.period * slot_ms, "phases": phases}
+        if gang.step is None or gang.step.is_stated
+        else gang.step.model_dump(mode="json"),
+        "workers": gang.tasks,
+        "each": dict(gang.each),
+        "priority": gang.weight,
+        "nodes": list(claim.nodes),
+        "ready_ms": gang.ready % gang.period * slot_ms,
+        "max_stretch_ms": max(gang.max_stretch, claim.stretch) * slot_ms,
+        "current_offset_ms": claim.offset * slot_ms,
+    }
+    cost = gang.max_network_cost
+    usual = "tasks" if gang.step is None else gang.step.usual_algorithm
+    optional = {
+        "allreduce": None if gang.allreduce == usual else gang.allreduce,
+        "iterations": gang.iterations,
+        "jitter": gang.jitter,
+        "paths": claim.paths or None,
+        "max_network_cost": cost if cost < ANY_COST else None,
+    }
+    return document | {name: value for name, value in optional.items() if value is not None}
+
+
+def take_over(state: ClusterState, schedule: Schedule) -> bool:
+    """Let running jobs have slots and places of a schedule of a state; return whether any changes.
+
+    Jobs that are not gated keep the period that is claimed for them.
+
+    Raises
+    ------
+    InputError
+        If the schedule is false, is not of this state, there is no room at its places, or a period
+        does not divide the hyperperiod.
+    """
+    there = moved(state, schedule.places or {}, schedule.paths)
+    problem, faults = judge(scenario_of(there), schedule)
+    if problem is None or faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise InputError(f"{faults[0]}{more}; solve the state anew")
+    claims = []
+    for job in problem.instance.jobs:
+        claim = there.claims[job.name]
+        gang = _present(there, claim)
+        offset, gated = schedule.offsets[job.name], (schedule.gated or {}).get(job.name, True)
+        if gated:
+            stretch = job.period + schedule.stretch.get(job.name, 0) - gang.period
+        elif gang == claim.gang:
+            stretch = claim.stretch
+        else:
+            stretch = gang.stretch_for(there.cluster.hyperperiod)
+        period = gang.period + stretch
+        changes = {"gang": gang, "offset": offset % period, "stretch": stretch, "gated": gated}
+        claims.append(claim.model_copy(update=changes))
+    return state.revise(claims)

@@ -1,0 +1,54 @@
+"""Results of several solvers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from metronome_opt.problem.result import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def compare(results: Iterable[Result]) -> pd.DataFrame:
+    """Return one row per result: solver, objective and value, bound, gap, scores and seconds.
+
+    Results of different objectives have no bound in common: there is then a column of bounds for
+    each objective. What is not known is missing (``<NA>``), not 0. Values are floats to read and
+    plot; the exact ones are in the results.
+    """
+    import pandas as pd
+
+    results = list(results)
+    names = list(dict.fromkeys(result.schedule.first for result in results))
+    rows = []
+    for result in results:
+        name, judged = result.schedule.first, result.judged
+        bounds = {
+            "lower_bound" if len(names) == 1 else f"{each}_bound": result.lower_bound
+            if each == name
+            else None
+            for each in names
+        }
+        exact = {
+            "value": result.objective,
+            **bounds,
+            "gap": result.gap,
+            "contention": None if judged is None else judged.contention,
+            "latency": None if judged is None else judged.objectives["latency"],
+            "score_mean": None if judged is None else judged.score_mean,
+            "score_min": None if judged is None else judged.score_min,
+        }
+        rows.append(
+            {
+                "solver": result.schedule.solver,
+                "objective": name,
+                "status": str(result.status),
+                **{each: None if v is None else float(v) for each, v in exact.items()},
+                "seconds": result.schedule.runtime_s,
+            }
+        )
+    frame = pd.DataFrame(rows).set_index("solver")
+    numbers = frame.columns.drop(["objective", "status"])
+    return frame.astype(dict.fromkeys(numbers, "Float64"))

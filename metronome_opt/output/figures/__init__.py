@@ -1,0 +1,1 @@
+"""Figures: one file each; `metronome_opt.plot` names them."""

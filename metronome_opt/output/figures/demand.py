@@ -1,0 +1,161 @@
+"""Demand on links, slot by slot: the numbers behind the figures of a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from operator import index
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.output.figures.style import gigabits, shorten
+from metronome_opt.problem.instance import Instance, Job, Link
+from metronome_opt.solvers.multiobjective.periods import stretched
+from metronome_opt.verify import evaluate
+
+# A timeline with more than these cannot be read; it shows the beginning and says so.
+_MAX_BURSTS = 180  # of one job
+_MAX_SLOTS = 200_000
+
+Ints = NDArray[np.int64]
+_LARGEST = 2**62  # Mbit/s; sums stay within 64-bit integers
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A schedule as it is drawn: the instance at its stretched periods, offsets, contention.
+
+    Attributes
+    ----------
+    contention
+        Contention of each link, in weight * Mbit/s.
+    """
+
+    instance: Instance
+    offsets: Mapping[str, int]
+    contention: Mapping[str, Fraction]
+
+    def demand(self, link: Link, slots: int | None = None) -> Ints:
+        """Return the demand on a link in the first `slots` slots, or in its hyperperiod.
+
+        In Mbit/s, of shape (jobs, slots); the order is that of `jobs_of`.
+
+        Raises
+        ------
+        InputError
+            If the numbers are too large for 64-bit integers.
+        """
+        jobs = jobs_of(self.instance, link)
+        slots = self.instance.hyperperiods[link.name] if slots is None else slots
+        peak = sum(job.links[link.name] * job.peak for job in jobs)
+        if max(peak, link.capacity) > _LARGEST:
+            raise InputError(
+                f"link {quote(link.name)}: {quote(max(peak, link.capacity))} Mbit/s is too much to "
+                f"draw; at most {_LARGEST}"
+            )
+        rates = np.zeros((len(jobs), slots), dtype=np.int64)
+        for row, job in zip(rates, jobs, strict=True):
+            pattern = np.zeros(job.period, dtype=np.int64)
+            for phase in job.phases:
+                pattern[phase.start : phase.end] = phase.rate
+            rotated = np.roll(pattern, self.offsets[job.name])
+            row[:] = np.resize(rotated, slots) * job.links[link.name]
+        return rates
+
+
+def prepare(
+    instance: Instance,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int] | None = None,
+    stretch_limit: Fraction | None = None,
+) -> Drawing:
+    """Check a schedule, evaluate it, and stretch the periods of the instance; see `evaluate`.
+
+    Raises
+    ------
+    InputError
+        If an offset or a stretch is missing, of an unknown job, out of range or not an integer.
+    """
+    whole = _integers("offsets", offsets)
+    idle = _integers("stretch", stretch or {})
+    evaluation = evaluate(instance, whole, idle, stretch_limit=stretch_limit)
+    if any(idle.values()):
+        instance = stretched(instance, {**dict.fromkeys(instance.unshifted, 0), **idle})
+    contention = {report.name: report.contention for report in evaluation.links}
+    return Drawing(instance, whole, contention)
+
+
+def _integers(field: str, values: Mapping[str, int]) -> dict[str, int]:
+    whole = {}
+    for job, value in values.items():
+        try:
+            whole[job] = index(value)
+        except TypeError:
+            raise InputError(f"{field}.{job}: must be an integer, got {quote(value)}") from None
+    return whole
+
+
+# ------------------------------------------------------------------ links
+
+
+def find_link(instance: Instance, name: str) -> Link:
+    """Return the link called `name`.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for link in instance.links:
+        if link.name == name:
+            return link
+    known = ", ".join(quote(link.name) for link in instance.links[:3])
+    more = ", ..." if len(instance.links) > 3 else ""
+    raise InputError(f"link: there is no link {quote(name)}; there are {known or 'none'}{more}")
+
+
+def jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:
+    """Return the jobs of a link in the order in which it serves them: heaviest first."""
+    jobs = (instance.jobs[index] for index in instance.jobs_on[link.name])
+    return tuple(sorted(jobs, key=lambda job: -job.weight))
+
+
+def drawn_slots(instance: Instance, link: Link) -> int:
+    """Return how much of the hyperperiod of a link a figure of it can show, in slots."""
+    limits = [_MAX_BURSTS * job.period // len(job.phases) for job in jobs_of(instance, link)]
+    return max(1, min(instance.hyperperiods[link.name], _MAX_SLOTS, *limits))
+
+
+def milliseconds(instance: Instance, slots: float) -> str:
+    """Return a number of slots as a time."""
+    return f"{slots * instance.slot_ms:,.10g} ms"
+
+
+def link_title(instance: Instance, link: Link) -> str:
+    """Return the title of a figure of one link."""
+    hyperperiod, slots = instance.hyperperiods[link.name], drawn_slots(instance, link)
+    whole = f"hyperperiod {milliseconds(instance, hyperperiod)}"
+    cut = "" if slots == hyperperiod else f", of which the first {milliseconds(instance, slots)}"
+    return f"Link {shorten(link.name, 60)}: capacity {gigabits(link.capacity)}, {whole}{cut}"
+
+
+def job_labels(instance: Instance, link: Link) -> list[str]:
+    """Return the legend texts of the jobs of a link, numbered as in the figure."""
+    labels = []
+    for number, job in enumerate(jobs_of(instance, link), start=1):
+        flows = job.links[link.name]
+        many = f", {flows} flows" if flows > 1 else ""
+        labels.append(f"{number}  {shorten(job.name)} (weight {job.weight}{many})")
+    return labels
+
+
+# ------------------------------------------------------------------ slots
+
+
+def runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return (start, length) of each stretch in which `mask`, of shape (slots,), is true."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    return [(int(a), int(b - a)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

@@ -1,0 +1,218 @@
+"""Links over time: stacked demand against capacity, as planned and as simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.output.figures import style
+from metronome_opt.output.figures.demand import (
+    drawn_slots,
+    find_link,
+    job_labels,
+    link_title,
+    prepare,
+)
+from metronome_opt.output.figures.picture import (
+    job_entries,
+    legend_below,
+    legend_beside,
+    new_axes,
+    new_figure,
+)
+from metronome_opt.problem.instance import Instance, Link
+
+_WIDTH, _HEIGHT = 9.0, 3.0  # inches
+_LINK_WIDTH, _LINK_PANEL = 10.0, 1.9  # inches, of a link as simulated
+_CAPACITY: dict[str, Any] = {"color": style.INK, "linewidth": 1.8, "linestyle": (0, (5, 2))}
+_EXCESS: dict[str, Any] = {
+    "facecolor": "none",  # a translucent one would thin the hatch in SVG and PDF
+    "edgecolor": "black",
+    "hatch": "xxxxx",
+    "linewidth": 1.0,
+}
+
+Floats = NDArray[np.float64]
+
+
+@rc_context(style.SHEET)
+def plot_timeline(
+    instance: Instance,
+    offsets: Mapping[str, int],
+    link: str,
+    *,
+    stretch: Mapping[str, int] | None = None,
+    title: str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the demand on a link over its hyperperiod.
+
+    The demands are stacked with the heaviest job at the bottom, because the link serves it first.
+    What lies above the line of the capacity is hatched: so much is late.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    offsets, stretch
+        Offset and idle slots of the jobs, by name; a job without a stretch has none.
+    link
+        Name of the link.
+    title
+        Text above the axes; link, capacity and contention if None.
+    legend
+        Whether the jobs are named beside the axes.
+    ax
+        Axes to draw on; new ones if None.
+
+    Raises
+    ------
+    InputError
+        If there is no such link, or an offset is missing, unknown or out of range.
+    """
+    drawing = prepare(instance, offsets, stretch)
+    chosen = find_link(drawing.instance, link)
+    ax = ax or new_axes(_WIDTH, _HEIGHT)
+    slots = drawn_slots(drawing.instance, chosen)
+    demand = drawing.demand(chosen, slots)
+    # Slots in which nothing changes are drawn together.
+    changes = np.flatnonzero((np.diff(demand, axis=1) != 0).any(axis=0)) + 1
+    edges = np.concatenate(([0], changes, [slots]))
+    times, rates = edges * float(instance.slot_ms), demand[:, edges[:-1]]
+    total = rates.sum(axis=0)
+    highest = max(chosen.capacity, int(total.max()))
+    _prepare_axes(ax, (0.0, float(times[-1])), highest, chosen.capacity)
+    ax.set_xlabel("time (ms)")
+    _stack(ax, times, rates, [f"timeline-job-{n}" for n in range(1, len(rates) + 1)])
+    floor = np.full(len(total), chosen.capacity)
+    _draw_area(ax, times, floor, total, total > floor, gid="timeline-overload", **_EXCESS)
+    if title is None:
+        contention = style.contention_text(drawing.contention[link])
+        title = f"{link_title(drawing.instance, chosen)}; {contention}"
+    ax.set_title(title)
+    if legend:
+        legend_beside(ax, timeline_entries(drawing.instance, chosen))
+    return ax
+
+
+def timeline_entries(instance: Instance, link: Link) -> list[Artist]:
+    """Return the legend of the timeline of a link."""
+    return [
+        *job_entries(job_labels(instance, link), "no job uses this link"),
+        _capacity_entry(link.capacity),
+        Patch(**_EXCESS, label="demand above capacity"),
+    ]
+
+
+def _capacity_entry(megabits: float) -> Line2D:
+    return Line2D([], [], **_CAPACITY, label=f"capacity {style.gigabits(megabits)}")
+
+
+def _prepare_axes(axes: Axes, times: Sequence[float], highest: float, capacity: float) -> None:
+    """Set the limits of axes (ms and Mbit/s), and draw a line at the capacity."""
+    axes.set(xlim=tuple(times), ylim=(0, 1.06 * highest / 1000), ylabel="Gbit/s")
+    axes.axhline(capacity / 1000, **_CAPACITY)
+    axes.xaxis.set_major_formatter(lambda time, _: f"{time:,.10g}")
+
+
+def _stack(axes: Axes, times: Floats, rates: NDArray[Any], names: Sequence[str]) -> None:
+    """Draw rates, a row for each job, above one another."""
+    tops = np.cumsum(rates, axis=0)
+    for position, (name, own, upper) in enumerate(zip(names, rates, tops, strict=True)):
+        # Where a job begins to send counts as a burst, for the width of the outlines.
+        count = int(np.count_nonzero(np.diff(own > 0, prepend=False) & (own > 0)))
+        patch = style.job_style(position, count)
+        _draw_area(axes, times, upper - own, upper, own > 0, gid=name, **patch)
+
+
+def _draw_area(
+    axes: Axes,
+    times: Floats,
+    lower: NDArray[Any],
+    upper: NDArray[Any],
+    where: NDArray[np.bool_],
+    **patch: Any,
+) -> None:
+    """Draw what lies between two step functions (Mbit/s); `times` has one entry more."""
+    tops = np.where(where, upper / 1000, np.nan)
+    axes.stairs(tops, times, baseline=lower / 1000, fill=True, **patch)
+
+
+# ------------------------------------------------------------------ as simulated
+
+
+@rc_context(style.SHEET)
+def plot_link(
+    link: str,
+    capacity_mbps: float,
+    traces: Mapping[str, pd.DataFrame],
+    start_ms: float,
+    end_ms: float,
+) -> Figure:
+    """Draw the rates on a link stacked over time against its capacity, a panel for each policy.
+
+    A job has the same colour and hatch in all panels.
+
+    Parameters
+    ----------
+    link, capacity_mbps
+        Its name and capacity.
+    traces
+        By policy: a table with the columns ``time_ms``, ``link``, ``job`` and ``rate_mbps``, a row
+        for each change of what a job sends; rows of other links are left out.
+    start_ms, end_ms
+        Begin and end of the time axis.
+
+    Raises
+    ------
+    InputError
+        If there is no policy, or the time axis is empty.
+    """
+    if not traces:
+        raise InputError("traces: there are none; name at least one policy")
+    if not start_ms < end_ms:
+        raise InputError(f"end_ms: {quote(end_ms)} is not after start_ms {quote(start_ms)}")
+    policies = style.in_order(traces)
+    rates = {policy: _rates(traces[policy], link, start_ms, end_ms) for policy in policies}
+    jobs = sorted({str(job) for each in rates.values() for job in each.columns})
+    labels = [style.shorten(job) for job in jobs]
+    entries = [*job_entries(labels, "nothing was sent"), _capacity_entry(capacity_mbps)]
+    height = _LINK_PANEL * len(policies) + 1.4
+    title = f"Link {style.shorten(link, 60)} as simulated"
+    figure = new_figure(_LINK_WIDTH, height, title)
+    grid = figure.subplots(len(policies), 1, sharex=True, sharey=True, squeeze=False)
+    panels = list(grid[:, 0])
+    highest = max(capacity_mbps, *(each.sum(axis=1).max() for each in rates.values()))
+    panels[-1].set_xlabel("time (ms)")
+    for axes, (policy, table) in zip(panels, rates.items(), strict=True):
+        _prepare_axes(axes, (start_ms, end_ms), highest, capacity_mbps)
+        axes.set_title(policy, fontweight="bold")
+        sent = table.reindex(columns=jobs, fill_value=0.0).to_numpy().T
+        names = [f"link-{policy}-{job}" for job in jobs]
+        times = np.append(table.index.to_numpy(), end_ms)
+        _stack(axes, times, sent, names)
+    legend_below(figure, entries)
+    return figure
+
+
+def _rates(frame: pd.DataFrame, link: str, start_ms: float, end_ms: float) -> pd.DataFrame:
+    """Return the rates of the jobs that send, from each time at which something changes on."""
+    mine = frame[(frame["link"] == link) & (frame["time_ms"] < end_ms)]
+    # Of several changes at one moment the last one holds.
+    table = mine.groupby(["time_ms", "job"])["rate_mbps"].last().unstack().ffill().fillna(0.0)
+    inside = table.index[table.index > start_ms]
+    times = pd.Index([start_ms, *inside], dtype=float)
+    table = table.reindex(times, method="ffill", fill_value=0.0).astype(float)
+    return table.loc[:, table.any()]

@@ -1,0 +1,151 @@
+"""Sources of a page: one schedule or a folder of them, and the problem that they solve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.files.documents import MAX_BYTES, read_document
+from metronome_opt.kubernetes import VerificationError
+from metronome_opt.kubernetes.state.scenario import read_state
+from metronome_opt.problem.instance import INSTANCE_FORMAT
+from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, Status, read_schedule
+from metronome_opt.scenario.build import Problem, read_source
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
+from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.workload import data_folder
+from metronome_opt.verify import check
+
+_SUFFIXES = (".json", ".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A schedule and the file that it comes from."""
+
+    path: Path
+    schedule: Schedule
+
+
+def read_points(result: str | Path) -> tuple[Point, ...]:
+    """Read a schedule file, or all schedules of a folder, such as ``metronome pareto`` writes.
+
+    Returns
+    -------
+    tuple of Point
+        In the order of the files' names; other JSON files of a folder are passed over.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, there is no schedule, or schedules are of different instances.
+    """
+    result = Path(result)
+    if not result.is_dir():
+        return (Point(result, read_schedule(result)),)
+    files = [path for path in sorted(result.glob("*.json")) if _says(path, SCHEDULE_FORMAT)]
+    points = tuple(Point(path, read_schedule(path)) for path in files)
+    if not points:
+        raise InputError(
+            f"{result}: no JSON file in this folder says format {SCHEDULE_FORMAT}; "
+            "name a schedule, or a folder that metronome pareto wrote"
+        )
+    for point in points[1:]:
+        for field in ("places", "paths"):
+            if getattr(point.schedule, field) != getattr(points[0].schedule, field):
+                raise InputError(
+                    f"{point.path}: has other {field} than {points[0].path.name}; a page shows one "
+                    "placement, name one of the schedules"
+                )
+        if point.schedule.instance != points[0].schedule.instance:
+            raise InputError(
+                f"{point.path}: is of instance {quote(point.schedule.instance)}, but "
+                f"{points[0].path.name} of {quote(points[0].schedule.instance)}; "
+                "a page shows schedules of one instance"
+            )
+    return points
+
+
+def find_problem(
+    points: Sequence[Point],
+    given: str | Path | None = None,
+) -> Problem:
+    """Return the problem that schedules solve, after judging all of them.
+
+    Parameters
+    ----------
+    points
+        What `read_points` returned.
+    given
+        An instance, a scenario, the name of a shipped one, or a state. If None, those are looked at
+        that have the name the schedules state: beside the schedules, in the working directory, and
+        shipped. Of those that the schedules are true of a scenario comes before an instance,
+        because it knows where tasks run.
+
+    Raises
+    ------
+    InputError
+        If there is no such problem, or it cannot be read.
+    VerificationError
+        If a schedule states what is not true, or has no offsets.
+    """
+    files = _named(points) if given is None else [given]
+    candidates = [_judge(points, path) for path in files]
+    if not candidates:
+        name = points[0].schedule.instance
+        raise InputError(
+            f"{points[0].path}: no instance or scenario called {quote(name)} is shipped, beside it "
+            "or in the working directory; name its file as the second argument"
+        )
+    true = [problem for problem, fault in candidates if problem is not None and fault is None]
+    if not true:
+        raise VerificationError(f"{candidates[0][1]}; only true schedules are shown")
+    return next((problem for problem in true if problem.placed is not None), true[0])
+
+
+def _judge(points: Sequence[Point], path: str | Path) -> tuple[Problem | None, str | None]:
+    """Return what schedules of one placement solve, and what is false of the first false one."""
+    places = points[0].schedule.places
+    source = read_state(path, places) if Path(path).is_dir() else read_source(path)
+    problem: Problem | None = None
+    for point in points:
+        status = point.schedule.status
+        if status in (Status.INFEASIBLE, Status.UNKNOWN):
+            return None, f"{point.path}: status: {status}, so there are no offsets to show"
+        if problem is None:
+            with naming(path):
+                problem, faults = judge(source, point.schedule)
+        else:
+            faults = check(problem.instance, point.schedule)
+        if faults:
+            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+            return problem, f"{point.path}: {faults[0]}{more}"
+    return problem, None
+
+
+def _named(points: Sequence[Point]) -> list[Path]:
+    """Return the files of instances and scenarios that have the name the schedules state."""
+    formats, name = (INSTANCE_FORMAT, SCENARIO_FORMAT), points[0].schedule.instance
+    folders = (points[0].path.parent, Path(), data_folder() / "scenarios")
+    named = []
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
+        for path in sorted(folder.iterdir()):
+            if path.suffix in _SUFFIXES and _says(path, *formats):
+                with suppress(InputError):  # some other file that only looks like one
+                    document = read_document(path)
+                    if document.get("format") in formats and document.get("name") == name:
+                        named.append(path)
+    return named
+
+
+def _says(path: Path, *formats: str) -> bool:
+    """Return whether a file has one of `formats` anywhere in it; much faster than parsing it."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES)
+    except OSError:
+        return False
+    return any(each.encode() in raw for each in formats)

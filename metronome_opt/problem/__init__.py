@@ -1,0 +1,1 @@
+"""Problems of time slots, schedules, results and objectives."""

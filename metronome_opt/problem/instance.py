@@ -1,0 +1,493 @@
+"""The problem: links, periodic jobs and their bursts, in integers, immutable and validated."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
+
+from metronome_opt.errors import InputError, counted, format_path, quote
+from metronome_opt.files.documents import write_text
+from metronome_opt.files.records import (
+    Exact,
+    FrozenDict,
+    FrozenMap,
+    Jitter,
+    Name,
+    NonNegative,
+    Positive,
+    Record,
+    build,
+    check_unique,
+    dump_document,
+    explain,
+    read_as,
+    refuse,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INSTANCE_FORMAT = "metronome-instance/1"
+HYPERPERIOD_LIMIT = 1_000_000
+_LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
+_MAX_OPTIONS = 8
+
+# What says nothing is left out of documents, so that their checksums stay.
+TrafficClasses = Annotated[int, Field(ge=1, le=8, exclude_if=lambda count: count == 1)]
+"""How many traffic classes links serve in strict order, the highest one first."""
+
+Sharing = Literal["fair", "tcp", "weighted", "strict"]
+"""How jobs share a link, see `Instance`."""
+
+Network = Annotated[Sharing, Field(exclude_if=lambda sharing: sharing == "fair")]
+"""How jobs share all links of a cluster."""
+
+
+def default_limit() -> int:
+    """Return the most slots of a period or hyperperiod: what the environment says, or a million."""
+    text = os.environ.get(_LIMIT_VARIABLE) or str(HYPERPERIOD_LIMIT)
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
+        raise InputError(f"{_LIMIT_VARIABLE}: must be a number of slots, got {quote(text)}")
+    return int(text)
+
+
+class Link(Record):
+    """A shared link.
+
+    Parameters
+    ----------
+    name
+        Unique among the links of an instance.
+    capacity
+        What it carries, in Mbit/s.
+    """
+
+    name: Name
+    capacity: Positive
+
+
+class Phase(Record):
+    """One burst inside a period: `rate` Mbit/s during the slots ``[start, start + length)``."""
+
+    start: NonNegative
+    length: Positive
+    rate: Positive
+
+    @property
+    def end(self) -> int:
+        """The first slot after the burst."""
+        return self.start + self.length
+
+
+class Pattern(Record):
+    """Another pattern that a job may keep instead of its own.
+
+    Parameters
+    ----------
+    period, phases
+        As of a job.
+    work
+        What one iteration does, in iterations of the job's own pattern.
+    accumulation
+        How many batches' gradients an iteration sends at once; a training loop is told.
+    """
+
+    period: Positive
+    phases: Annotated[tuple[Phase, ...], Field(strict=False)]
+    work: Annotated[Exact, Field(gt=0)] = Fraction(1)
+    accumulation: Positive = 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_phases(self.phases, self.period)
+        return self
+
+
+class Job(Record):
+    """A periodic job; docs/model.md has the mathematics.
+
+    Parameters
+    ----------
+    name
+        Unique among the jobs of an instance.
+    period
+        Length of one iteration, in slots.
+    phases
+        The bursts of one iteration; they lie inside the period and do not overlap.
+    links
+        How many flows of the job's rate each link carries.
+    weight
+        Priority, larger is more important.
+    ready
+        The slot at which the job starts unshifted.
+    max_stretch
+        How many idle slots may be added to the period; for slowdown 0 sets no limit.
+    fixed_offset
+        The offset of a job that must not move.
+    current_offset
+        The offset at which the job runs now; leaving it counts as a move.
+    options
+        Patterns that the job may keep instead of its own; `solve` chooses for slowdown.
+    jitter
+        Standard deviation of its computing times, as a share of them; None where unknown.
+    best_ms
+        The shortest iteration that it can have in the empty cluster, of which slowdowns are
+        multiples; None for its period.
+    """
+
+    name: Name
+    period: Positive
+    weight: NonNegative = 1
+    ready: NonNegative = 0
+    max_stretch: NonNegative = 0
+    phases: Annotated[tuple[Phase, ...], Field(strict=False)]
+    links: FrozenMap[Name, Positive]
+    fixed_offset: NonNegative | None = None
+    current_offset: NonNegative | None = None
+    options: Annotated[
+        tuple[Pattern, ...],
+        Field(strict=False, max_length=_MAX_OPTIONS, exclude_if=lambda options: not options),
+    ] = ()
+    jitter: Jitter = None
+    best_ms: Annotated[
+        Annotated[Exact, Field(gt=0)] | None, Field(exclude_if=lambda best: best is None)
+    ] = None
+
+    @property
+    def volume(self) -> int:
+        """Volume of one flow in one iteration, in Mbit/s * slots."""
+        return sum(phase.length * phase.rate for phase in self.phases)
+
+    @property
+    def peak(self) -> int:
+        """The largest rate of one flow, in Mbit/s."""
+        return max(phase.rate for phase in self.phases)
+
+    @property
+    def unshifted(self) -> int:
+        """The unshifted offset: where the job is fixed, or else when it is ready."""
+        return self.ready % self.period if self.fixed_offset is None else self.fixed_offset
+
+    @property
+    def variants(self) -> tuple[tuple[Fraction, Job], ...]:
+        """The job with each of its patterns alone, its own first, and the work of an iteration.
+
+        With another pattern it runs nowhere yet, so that it leaves no offset.
+        """
+        own: dict[str, object] = {"options": ()}
+        others = [
+            {**own, "period": each.period, "phases": each.phases, "current_offset": None}
+            for each in self.options
+        ]
+        works = [Fraction(1), *(each.work for each in self.options)]
+        copies = [self.model_copy(update=changes) for changes in (own, *others)]
+        return tuple(zip(works, copies, strict=True))
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_phases(self.phases, self.period)
+        known = {(self.period, self.phases): "the job's own pattern"}
+        for index, option in enumerate(self.options):
+            same = known.setdefault((option.period, option.phases), f"options[{index}]")
+            if same != f"options[{index}]":
+                refuse(f"options[{index}]", f"is {same} again; leave one out")
+            if self.fixed_offset is not None and self.fixed_offset >= option.period:
+                refuse(
+                    f"options[{index}].period",
+                    f"{quote(option.period)}: must be above the fixed offset "
+                    f"{quote(self.fixed_offset)}",
+                )
+        if self.fixed_offset is not None and self.fixed_offset >= self.period:
+            refuse(
+                "fixed_offset",
+                f"{quote(self.fixed_offset)}: must be below the period {quote(self.period)}",
+            )
+        longest = self.period + self.max_stretch
+        if self.current_offset is not None and self.current_offset >= longest:
+            refuse(
+                "current_offset",
+                f"{quote(self.current_offset)}: must be below the period {quote(longest)}",
+            )
+        return self
+
+
+def _check_phases(phases: Sequence[Phase], period: int) -> None:
+    """Refuse bursts that do not lie inside a period or overlap."""
+    if not phases:
+        refuse("phases", "empty; a job without bursts needs no schedule, leave it out")
+    for index, phase in enumerate(phases):
+        if phase.end > period:
+            refuse(
+                f"phases[{index}].length",
+                f"{quote(phase.length)}: the burst ends at slot {quote(phase.end)}, "
+                f"after the period of {quote(period)}",
+            )
+    order = sorted(range(len(phases)), key=lambda index: phases[index].start)
+    for before, after in itertools.pairwise(order):
+        if phases[after].start < phases[before].end:
+            refuse(
+                f"phases[{after}].start",
+                f"{quote(phases[after].start)}: overlaps phases[{before}], "
+                f"which ends at slot {quote(phases[before].end)}",
+            )
+
+
+class Instance(Record):
+    """A rotation problem: which jobs burst when, over which links.
+
+    Every number is an integer, so that every cost is an exact rational. An instance that exists
+    is consistent: names are unique, links are known, each period is within the limit. A hyperperiod
+    may be of any length; what needs a table of one asks `check_hyperperiods`.
+
+    Parameters
+    ----------
+    traffic_classes
+        How many classes of jobs links serve in strict order, the highest one first; 1 for none.
+    network
+        How links are shared: max-min ``fair``, as with RoCE, InfiniBand and short queues; at random
+        as bursts over ``tcp`` do in deep queues; ``weighted`` by weight, or in ``strict`` order.
+    """
+
+    format: Literal["metronome-instance/1"] = "metronome-instance/1"
+    name: Name
+    slot_ms: Positive
+    links: Annotated[tuple[Link, ...], Field(strict=False)]
+    jobs: Annotated[tuple[Job, ...], Field(strict=False)]
+    traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        if not self.jobs:
+            refuse("jobs", "empty; there is nothing to schedule")
+        check_unique("links", [link.name for link in self.links])
+        check_unique("jobs", [job.name for job in self.jobs])
+        known = {link.name for link in self.links}
+        for index, job in enumerate(self.jobs):
+            for link in job.links:
+                if link not in known:
+                    refuse(format_path(["jobs", index, "links", link]), "there is no such link")
+        limit = (info.context or {}).get("hyperperiod_limit") or default_limit()
+        self.__dict__["hyperperiod_limit"] = limit
+        for index, job in enumerate(self.jobs):
+            # A job without links has no hyperperiod, but its pattern takes memory as well.
+            options = [(f"options[{i}].period", each.period) for i, each in enumerate(job.options)]
+            longest = max([job.period, *(period for _, period in options)]) + job.max_stretch
+            for field, length, value in (
+                ("period", job.period, job.period),
+                *((place, period, period) for place, period in options),
+                ("max_stretch", longest, job.max_stretch),
+            ):
+                if length > limit:
+                    refuse(
+                        f"jobs[{index}].{field}",
+                        f"{quote(value)}: an iteration may take {quote(length)} "
+                        f"slots, above the limit of {limit}; coarsen the slots or raise the limit",
+                    )
+        return self
+
+    # ---------------------------------------------------------------- views
+
+    @cached_property
+    def jobs_on(self) -> Mapping[str, tuple[int, ...]]:
+        """For each link, the indices of the jobs that use it, ascending."""
+        users: dict[str, list[int]] = {link.name: [] for link in self.links}
+        for index, job in enumerate(self.jobs):
+            for link in job.links:
+                users[link].append(index)
+        return FrozenDict({link: tuple(jobs) for link, jobs in users.items()})
+
+    @cached_property
+    def hyperperiods(self) -> Mapping[str, int]:
+        """For each link, the least common multiple of its jobs' periods, in slots (1 if unused)."""
+        return FrozenDict(
+            {
+                link: math.lcm(*(self.jobs[index].period for index in jobs))
+                for link, jobs in self.jobs_on.items()
+            }
+        )
+
+    @cached_property
+    def hyperperiod_limit(self) -> int:
+        """The limit in slots that this instance is held to; validation sets it."""
+        return HYPERPERIOD_LIMIT
+
+    def best_ms(self, job: Job) -> Fraction:
+        """Return the shortest iteration that a job can have in the empty cluster, in ms."""
+        return Fraction(job.period * self.slot_ms) if job.best_ms is None else job.best_ms
+
+    def over_best(self, job: Job) -> Fraction:
+        """Return the period of a job as a multiple of its shortest iteration."""
+        return job.period * self.slot_ms / self.best_ms(job)
+
+    @property
+    def needs_stretch(self) -> bool:
+        """Return True if some link's hyperperiod is above the limit unless jobs are stretched."""
+        return bool(self.long_hyperperiods())
+
+    def long_hyperperiods(self, stretch: Mapping[str, int] = FrozenDict()) -> dict[str, int]:
+        """Return the hyperperiods above the limit, by link, where jobs idle for so many slots."""
+        periods = [job.period + stretch.get(job.name, 0) for job in self.jobs]
+        lengths = {
+            link: math.lcm(*{periods[index] for index in users})
+            for link, users in self.jobs_on.items()
+        }
+        return {link: each for link, each in lengths.items() if each > self.hyperperiod_limit}
+
+    def check_hyperperiods(
+        self, stretch: Mapping[str, int] = FrozenDict(), *, may_stretch: bool = False
+    ) -> None:
+        """Refuse what needs tables as long as hyperperiods, if one of a link is above the limit.
+
+        Parameters
+        ----------
+        stretch
+            Idle slots by job.
+        may_stretch
+            Whether links are passed over whose jobs may be stretched.
+        """
+        for link, length in self.long_hyperperiods(stretch).items():
+            if not (may_stretch and any(self.jobs[j].max_stretch for j in self.jobs_on[link])):
+                raise InputError(
+                    f"{self.name}: contention and latency need a hyperperiod of {quote(length)} "
+                    f"slots on link {quote(link)}, above the limit of {self.hyperperiod_limit}; "
+                    "coarsen the slots, raise the limit or minimise slowdown"
+                )
+
+    def job(self, name: str) -> Job:
+        """Return the job called `name`."""
+        return self.jobs[self._job_index[name]]
+
+    def at_patterns(self, patterns: Mapping[str, int]) -> Self:
+        """Return the instance in which each job has one pattern: of its options, or its own.
+
+        Parameters
+        ----------
+        patterns
+            Indices of options by name; a job that is not named keeps its own.
+        """
+        for name, index in patterns.items():
+            if name not in self._job_index:
+                raise InputError(f"patterns.{quote(name)}: there is no such job")
+            if index >= (count := len(self.job(name).options)):
+                raise InputError(f"patterns.{name}: {index}: it has {counted(count, 'option')}")
+        if not any(job.options for job in self.jobs):
+            return self
+        jobs = [job.variants[1 + patterns.get(job.name, -1)][1] for job in self.jobs]
+        # The reference of slowdowns stays that of the job.
+        kept = [
+            job if job.name not in patterns else job.model_copy(update={"best_ms": best_ms})
+            for job, best_ms in zip(jobs, map(self.best_ms, self.jobs), strict=True)
+        ]
+        return self.replace(jobs=tuple(kept))
+
+    def per_work(
+        self, times: Mapping[str, Fraction], patterns: Mapping[str, int]
+    ) -> dict[str, Fraction]:
+        """Return times of iterations for the work of one of each job's own pattern."""
+        return {
+            name: time / self.job(name).options[patterns[name]].work if name in patterns else time
+            for name, time in times.items()
+        }
+
+    @property
+    def unshifted(self) -> Mapping[str, int]:
+        """The unshifted offset of each job."""
+        return {job.name: job.unshifted for job in self.jobs}
+
+    @cached_property
+    def _job_index(self) -> Mapping[str, int]:
+        return {job.name: index for index, job in enumerate(self.jobs)}
+
+    # ---------------------------------------------------------------- conversion
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, hyperperiod_limit: int | None = None) -> Self:
+        """Build an instance from a document of format ``metronome-instance/1``.
+
+        Periods are at most the limit, and so is what is as long as a hyperperiod; if left out it is
+        what the environment says.
+
+        Raises
+        ------
+        InputError
+            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
+        """
+        limit = default_limit() if hyperperiod_limit is None else hyperperiod_limit
+        return build(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": limit})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the instance as a document; `from_dict` gives back an equal instance."""
+        return self.model_dump(mode="json")
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a validated copy with some fields changed."""
+        try:
+            fields = {name: getattr(self, name) for name in type(self).model_fields}
+            return type(self).model_validate(
+                {**fields, **changes}, context={"hyperperiod_limit": self.hyperperiod_limit}
+            )
+        except ValidationError as error:
+            raise InputError(explain(error)) from None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per job: period, weight, duty, volume, links, fixed and current offset."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "job": job.name,
+                    "weight": job.weight,
+                    "period": job.period,
+                    "bursts": len(job.phases),
+                    "duty": sum(phase.length for phase in job.phases) / job.period,
+                    "peak": job.peak,
+                    "volume": job.volume,
+                    "links": ", ".join(
+                        name if flows == 1 else f"{flows} x {name}"
+                        for name, flows in job.links.items()
+                    ),
+                    "ready": job.ready,
+                    "fixed_offset": job.fixed_offset,
+                    "current_offset": job.current_offset,
+                }
+                for job in self.jobs
+            ]
+        ).set_index("job")
+
+    def _repr_html_(self) -> str:
+        count = f"{counted(len(self.jobs), 'job')} over {counted(len(self.links), 'link')}"
+        units = "peak in Mbit/s, volume in Mbit/s x slots"
+        head = f"<b>{html.escape(self.name)}</b>: {count}, in slots of {self.slot_ms} ms ({units})"
+        frame = self.to_frame().drop(columns="links")
+        used = frame[[name for name in frame if name in _ALWAYS or frame[name].any()]]
+        return f"<p>{head}</p>{used.to_html(float_format='{:.2f}'.format, na_rep='')}"
+
+
+_ALWAYS = {"weight", "period", "bursts", "duty", "peak", "volume"}
+
+
+def read_instance(path: str | Path) -> Instance:
+    """Read an instance from a JSON or YAML file.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    return read_as(path, Instance.from_dict)
+
+
+def write_instance(instance: Instance, path: str | Path) -> None:
+    """Write an instance as JSON, one job a line, whole or not at all."""
+    write_text(path, dump_document(instance.to_dict(), spread=("links", "jobs")))

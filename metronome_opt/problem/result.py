@@ -1,0 +1,257 @@
+"""Result of a solver: schedule, bound and trajectory of the run."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from metronome_opt.errors import PluginError, SolverError
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import find_objective
+from metronome_opt.problem.schedule import Schedule, Status
+from metronome_opt.verify import Evaluation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Stop(StrEnum):
+    """Reason why a solver stopped."""
+
+    PROVED = "proved"
+    FINISHED = "finished"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    RULE = "stopping rule"
+    ERROR = "error"  # of a solver of the user's
+
+
+@dataclass(frozen=True)
+class Event:
+    """One step of a run.
+
+    Attributes
+    ----------
+    elapsed_s
+        Seconds since the call.
+    incumbent, bound
+        Best value and best lower bound so far, None where there is none.
+    source
+        The method that improved it.
+    iteration
+        Iterations so far, as a stopping rule sees them.
+    stalled, stalled_s
+        Iterations and seconds since the incumbent last changed, as a stopping rule sees them.
+    """
+
+    elapsed_s: float
+    incumbent: Fraction | None
+    bound: Fraction | None
+    source: str
+    iteration: int = field(default=0, compare=False)
+    stalled: int = field(default=0, compare=False)
+    stalled_s: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One of several objectives that were optimised one after the other.
+
+    Attributes
+    ----------
+    name
+        Of the objective, or ``weighted sum``.
+    value
+        None for a cushion without limit and for a slowdown that was not simulated.
+    proved
+        Whether nothing better is possible with the earlier ones held.
+    """
+
+    name: str
+    value: Fraction | None
+    proved: bool
+
+    def __str__(self) -> str:
+        formatted = find_objective(self.name).format_exactly(self.value)
+        return f"{self.name} {formatted} ({'proved' if self.proved else 'not proved'})"
+
+
+def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | None:
+    """Return ``(value - bound) / value``, 0 where the value is 0, None where one is not known."""
+    if value is None or bound is None:
+        return None
+    return (value - bound) / value if value else Fraction(0)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Simulated values of a schedule of minimum slowdown.
+
+    Attributes
+    ----------
+    unshifted_ms
+        Iteration time of each job if none is shifted or gated.
+    """
+
+    unshifted_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PoolBound:
+    """Cost of places in a joint model, and its lower bound over a pool of placements.
+
+    It bounds neither the simulated slowdown nor the cost of other placements.
+
+    Attributes
+    ----------
+    cost, bound
+        Weighted mean loss by pairs of jobs; the bound holds where as little waits, None if unknown.
+    placements
+        The number of placements in the pool, over all jobs.
+    """
+
+    cost: Fraction
+    bound: Fraction | None
+    placements: int
+
+    @property
+    def gap(self) -> Fraction | None:
+        """``(cost - bound) / cost``, 0 where both are 0, None without a bound."""
+        return relative_gap(self.cost, self.bound)
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The outcome of `solve` or `allocate`.
+
+    Attributes
+    ----------
+    instance, schedule, judged
+        The problem, the best schedule, and its objectives and links as the judge computed them;
+        None where a link's hyperperiod is above the limit.
+    stop
+        Why the solver stopped; what is known of the schedule is its `status`.
+    build_s, solve_s
+        Seconds spent on making the model, and on the rest.
+    trajectory
+        Every new incumbent and every better bound, in order.
+    notes
+        What the user should know, a line each.
+    levels
+        What was optimised, one after the other, and which of it is proved.
+    simulated
+        What only the simulation knows; None unless slowdown was minimised.
+    pool
+        What a joint model proves of the places; None without one.
+    """
+
+    instance: Instance
+    schedule: Schedule
+    stop: Stop
+    judged: Evaluation | None
+    build_s: float
+    solve_s: float
+    trajectory: tuple[Event, ...]
+    notes: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    simulated: Simulated | None = None
+    pool: PoolBound | None = None
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The judged values; an `InputError` if a link's hyperperiod is too long for that."""
+        if self.judged is None:
+            self.instance.at_patterns(self.schedule.patterns).check_hyperperiods(self.stretch)
+        assert self.judged is not None  # noqa: S101 (else it was refused)
+        return self.judged
+
+    @property
+    def status(self) -> Status:
+        """Status of the schedule."""
+        return self.schedule.status
+
+    @property
+    def offsets(self) -> Mapping[str, int]:
+        """The offset of each job, in slots."""
+        return self.schedule.offsets
+
+    @property
+    def stretch(self) -> Mapping[str, int]:
+        """The idle slots at the end of each job's iterations."""
+        return self.schedule.stretch
+
+    @property
+    def objective(self) -> Fraction | None:
+        """The value of the first objective; None if not simulated, or a cushion without limit."""
+        stated = self.schedule.objectives
+        return {**(self.judged.objectives if self.judged else {}), **stated}[self.schedule.first]
+
+    @property
+    def lower_bound(self) -> Fraction | None:
+        """The best proved lower bound of the first objective, None where there is none."""
+        return self.schedule.lower_bound
+
+    @property
+    def gap(self) -> Fraction | None:
+        """``(objective - lower bound) / objective``, 0 where both are 0, None without a bound."""
+        return relative_gap(self.objective, self.lower_bound)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per job; period (of its pattern), offset, stretch, wait are in slots.
+
+        Where slowdown was minimised it also says which jobs are gated, and iteration times in ms.
+        """
+        import pandas as pd
+
+        schedule = self.schedule
+        rows = []
+        for job in self.instance.at_patterns(schedule.patterns).jobs:
+            offset, stretch = schedule.offsets[job.name], schedule.stretch.get(job.name, 0)
+            row = {
+                "job": job.name,
+                "weight": job.weight,
+                "period": job.period,
+                "offset": offset,
+                "stretch": stretch,
+                "wait": (offset - job.ready) % (job.period + stretch),
+            }
+            if schedule.patterns:
+                row["pattern"] = schedule.patterns.get(job.name)
+            if schedule.gated is not None:
+                row["gated"] = schedule.gated[job.name]
+            if schedule.classes is not None:
+                row["class"] = schedule.classes[job.name]
+            if schedule.expected_ms is not None:
+                row["expected_ms"] = float(schedule.expected_ms[job.name])
+            if self.simulated is not None:
+                row["unshifted_ms"] = self.simulated.unshifted_ms[job.name]
+            rows.append(row)
+        return pd.DataFrame(rows).set_index("job")
+
+    def summary(self) -> str:
+        """Return one line: solver, status, objective, and what is proved of it."""
+        name, bound, gap = self.schedule.first, self.lower_bound, self.gap
+        proved = "none" if bound is None else f"{float(bound):,.6g}"
+        value = find_objective(name).format_exactly(self.objective)
+        return (
+            f"{self.schedule.solver}: {self.status}, {name} {value}, lower bound {proved}"
+            f"{'' if gap is None else f', gap {float(gap):.1%}'}, "
+            f"{self.schedule.runtime_s:.2f} s ({self.stop})"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Result {self.instance.name}, {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        head = html.escape(f"{self.instance.name}, {self.summary()}")
+        return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.2f}'.format)}"
+
+
+class CustomSolverError(PluginError, SolverError):
+    """A solver of the user's raised ``__cause__``; `result` is what it had found, or None."""
+
+    result: Result | None = None

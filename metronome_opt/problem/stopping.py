@@ -1,0 +1,138 @@
+"""Stopping rules of `solve`: callables that are asked at every step of a run.
+
+>>> solve(problem, stop=[MaxRuntime(30), NoImprovement(seconds=5)])  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.problem.result import Event
+
+_POLL_S = 0.01  # between two calls of rules because of the time alone
+
+
+class StoppingRule(Protocol):
+    """A callable that sees every new incumbent and bound, and returns True to stop the run.
+
+    Once there has been an event, it is asked after every iteration and every hundredth of a second
+    as well, with an event without source. It may be called from any thread, one at a time.
+    """
+
+    def __call__(self, event: Event, /) -> bool | None:
+        """Return True to stop."""
+
+
+@dataclass(frozen=True)
+class MaxRuntime:
+    """Stop after some seconds; the same as ``time_limit``."""
+
+    seconds: float
+
+    def __call__(self, event: Event, /) -> bool:
+        """Return True to stop."""
+        return event.elapsed_s >= self.seconds
+
+
+@dataclass(frozen=True)
+class MaxIterations:
+    """Stop after some iterations; with one worker a run so limited is repeatable.
+
+    An iteration is one schedule that was evaluated for the whole or for a part of the problem;
+    where slowdown is minimised, one group of jobs that was settled.
+    """
+
+    iterations: int
+
+    def __post_init__(self) -> None:
+        _check("MaxIterations", self.iterations)
+
+    def __call__(self, event: Event, /) -> bool:
+        """Return True to stop."""
+        return event.iteration >= self.iterations
+
+
+@dataclass(frozen=True)
+class NoImprovement:
+    """Stop if the incumbent has not improved for some iterations, or for some seconds."""
+
+    iterations: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for limit in (self.iterations, self.seconds):
+            if limit is not None:
+                _check("NoImprovement", limit)
+        if self.iterations is None and self.seconds is None:
+            raise InputError("NoImprovement: needs iterations or seconds")
+
+    def __call__(self, event: Event, /) -> bool:
+        """Return True to stop."""
+        stalled = self.iterations is not None and event.stalled >= self.iterations
+        return stalled or (self.seconds is not None and event.stalled_s >= self.seconds)
+
+
+def _check(name: str, limit: float) -> None:
+    if not isinstance(limit, int | float) or not 0 <= limit < math.inf:
+        raise InputError(f"{name}: must be a number from 0 on, got {quote(limit)}")
+
+
+class Watch:
+    """The stopping rules of one run, with its iterations, improvement and time."""
+
+    def __init__(self, rules: Sequence[StoppingRule]) -> None:
+        self._rules = rules
+        self._lock = threading.RLock()
+        self._began = self._polled = self._improved = time.perf_counter()
+        self._last = Event(0.0, None, None, "")
+        self._iteration = self._improved_at = 0
+        self._ended = False
+
+    def iterate(self) -> None:
+        """Count an iteration."""
+        with self._lock:
+            self._iteration += 1
+            if self._last.source:
+                self._ask_again()
+
+    def note(self, event: Event) -> bool:
+        """Take a new incumbent or bound; return whether to stop."""
+        with self._lock:
+            # Objectives that are maximised may rise.
+            if event.incumbent not in (None, self._last.incumbent):
+                self._improved = time.perf_counter()
+                self._improved_at = self._iteration
+            self._last = event
+            return self._ask(event)
+
+    def poll(self) -> bool:
+        """Return whether to stop though there is no event; rules are asked rarely."""
+        if self._ended or time.perf_counter() - self._polled < _POLL_S:
+            return self._ended
+        with self._lock:
+            if not self._last.source:
+                return False
+            return self._ask_again()
+
+    def _ask_again(self) -> bool:
+        """Ask the rules though there is nothing but another iteration or a later time."""
+        now = time.perf_counter() - self._began
+        return self._ask(replace(self._last, source="", elapsed_s=max(self._last.elapsed_s, now)))
+
+    def _ask(self, event: Event) -> bool:
+        self._polled = now = time.perf_counter()
+        event = replace(
+            event,
+            iteration=self._iteration,
+            stalled=self._iteration - self._improved_at,
+            stalled_s=now - self._improved,
+        )
+        for rule in self._rules:  # all of them: one that keeps a record must not miss an event
+            self._ended = bool(rule(event)) or self._ended
+        return self._ended

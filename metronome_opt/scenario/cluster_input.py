@@ -1,0 +1,259 @@
+"""Clusters as scenarios write them, in short or in full; room for tasks in them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import permutations
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.errors import quote
+from metronome_opt.files.records import FrozenDict, Positive, Record, refuse
+from metronome_opt.problem.instance import Link, Network, TrafficClasses
+from metronome_opt.scenario.cluster import (
+    MAX_NODES,
+    Background,
+    Cluster,
+    Distance,
+    HashSeed,
+    Routing,
+    check_background,
+)
+from metronome_opt.scenario.nodes import Gpu, Host, Rack, Resources
+from metronome_opt.scenario.workload import Rational, megabits
+
+_MAX_RACKS = 512  # whose costs are written out for each pair
+_MAX_SPINES = 1024
+_RACK_COST = 2  # network cost between racks: their two uplinks are crossed
+ROOM = 25_200
+"""Slots of a hyperperiod for jobs that come later: no shorter number has as many divisors, 90."""
+_CPU_PER_GPU = 16_000  # millicores
+_MEMORY_PER_GPU = 128 * 1024  # MiB
+
+
+def _ratio(value: Any) -> Any:
+    """Read an oversubscription: a number or text such as ``2:1``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"([1-9][0-9]{0,5}):([1-9][0-9]{0,5})", value)
+        if match is None:
+            raise PydanticCustomError("ratio", "must be a number or text such as '2:1'")
+        return Fraction(int(match[1]), int(match[2]))
+    return value
+
+
+_Ratio = Annotated[Rational, BeforeValidator(_ratio, json_schema_input_type=float | str)]
+
+
+class UniformCluster(Record):
+    """A cluster whose nodes are all alike, as files write it; `listed` is the cluster.
+
+    Parameters
+    ----------
+    topology
+        ``single-switch``, or ``leaf-spine`` with `racks` and `oversubscription`.
+    nodes, gpus
+        How many nodes (``node-00``, ``node-01`` and so on, rack by rack), and GPUs of each.
+    nic_gbps, nic_mbps
+        The interface of a node; exactly one of them is given.
+    racks
+        How many, of equal size.
+    oversubscription
+        What the nodes of a rack can send together over what its uplinks carry.
+    spines
+        How many; the uplinks of a rack are one link to each. With 1 they are balanced perfectly.
+    routing, hash_seed
+        As in `Cluster`, for several spines.
+    gpu
+        The kind of GPU in all nodes; only jobs by model need it.
+    background
+        As in `Cluster`; the uplink of ``rack-0`` is ``rack-0-uplink``, that to the first of several
+        spines ``rack-0-uplink-0``, and what it brings goes by ``rack-0-downlink-0``.
+    traffic_classes, network
+        As in `Cluster`.
+    """
+
+    topology: Literal["single-switch", "leaf-spine"]
+    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
+    gpus: Annotated[int, Field(ge=1, le=2**23)]  # so that their memory is an amount
+    nic_gbps: Rational | None = None
+    nic_mbps: Positive | None = None
+    racks: Annotated[int, Field(ge=1, le=_MAX_RACKS)] | None = None
+    oversubscription: _Ratio | None = None
+    spines: Annotated[int, Field(ge=1, le=_MAX_SPINES)] | None = None
+    routing: Routing | None = None
+    hash_seed: HashSeed = 0
+    gpu: Gpu | None = None
+    background: Background = Field(default_factory=FrozenDict)
+    traffic_classes: TrafficClasses = 1
+    network: Network = "fair"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        megabits("nic", self.nic_gbps, self.nic_mbps)
+        self._check_tree()
+        if self.background:
+            links = self.model_copy(update={"background": {}}).listed.capacities
+            check_background(self.background, links)
+        return self
+
+    def _check_tree(self) -> None:
+        if self.topology == "single-switch":
+            for field in ("racks", "oversubscription", "spines", "routing"):
+                if getattr(self, field) is not None:
+                    refuse(field, "a single switch has none; leave it out or use leaf-spine")
+            return
+        if self.racks is None:
+            refuse("racks", "missing; a leaf-spine network needs the number of racks")
+        if self.nodes % self.racks:
+            refuse(
+                "racks",
+                f"{self.racks}: the {self.nodes} nodes cannot be shared out evenly; "
+                "choose a divisor",
+            )
+        ratio = self.oversubscription or 1
+        if ratio < 1:
+            refuse("oversubscription", f"{ratio}: must be at least 1, write 2:1 for half the rate")
+        if not self.uplink:
+            refuse("oversubscription", f"{ratio}: leaves an uplink less than 1 Mbit/s")
+
+    @property
+    def nic(self) -> int:
+        """The interface of a node in Mbit/s."""
+        return megabits("nic", self.nic_gbps, self.nic_mbps)
+
+    @property
+    def uplink(self) -> int:
+        """The capacity of an uplink of a rack, rounded down to whole Mbit/s."""
+        nodes, parts = self.nodes // (self.racks or 1), self.spines or 1
+        return math.floor(nodes * self.nic / (parts * (self.oversubscription or Fraction(1))))
+
+    @property
+    def listed(self) -> Cluster:
+        """The same cluster with its machines one by one.
+
+        An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
+        """
+        has = room_of(self.gpus)
+        racks = [f"rack-{index}" for index in range(self.racks or 0)]
+        uplinks = [Rack(name=rack, **self._links(rack)) for rack in racks]
+        digits = max(2, len(str(self.nodes - 1)))
+        names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
+        nodes = [
+            Host(
+                name=name,
+                has=has,
+                interface=name,
+                rack=racks[index * len(racks) // self.nodes] if racks else None,
+            )
+            for index, name in enumerate(names)
+        ]
+        return Cluster(
+            nodes=tuple(nodes),
+            racks=tuple(uplinks),
+            links=(
+                *(Link(name=node.name, capacity=self.nic) for node in nodes),
+                *(
+                    Link(name=link, capacity=self.uplink)
+                    for rack in uplinks
+                    for link in (*rack.ups, *(rack.downlinks or ()))
+                ),
+            ),
+            zone_costs=tuple(
+                Distance(origin=one, destination=other, cost=_RACK_COST)
+                for one, other in permutations(racks, 2)
+            ),
+            gpu=self.gpu,
+            background=self.background,
+            traffic_classes=self.traffic_classes,
+            routing=self.routing or "ecmp",
+            hash_seed=self.hash_seed,
+            network=self.network,
+        )
+
+    def _links(self, rack: str) -> dict[str, Any]:
+        """Return the names of the links between a rack and the spines."""
+        if (self.spines or 1) == 1:
+            return {"uplink": f"{rack}-uplink"}
+        spines = range(self.spines or 1)
+        return {
+            f"{to}s": tuple(f"{rack}-{to}-{s}" for s in spines) for to in ("uplink", "downlink")
+        }
+
+
+def _in_full(value: Any) -> Any:
+    """Read a cluster by its topology, so that faults are those of that form; return it listed."""
+    if isinstance(value, (UniformCluster, Cluster)):
+        written = value
+    else:
+        topology = value.get("topology") if isinstance(value, Mapping) else None
+        if topology not in (None, "listed", "single-switch", "leaf-spine"):
+            known = "'single-switch', 'leaf-spine' or 'listed'"
+            refuse("topology", f"must be {known}, got {quote(topology)}")
+        written = (Cluster if topology == "listed" else UniformCluster).model_validate(value)
+    return written.listed if isinstance(written, UniformCluster) else written
+
+
+FullCluster = Annotated[
+    Cluster, BeforeValidator(_in_full, json_schema_input_type=UniformCluster | Cluster)
+]
+"""A cluster with its machines one by one, whatever form a file writes."""
+
+
+def room_of(gpus: int) -> Resources:
+    """Return what a node with so many GPUs has, where nothing else says it."""
+    cores, memory = _CPU_PER_GPU * gpus, _MEMORY_PER_GPU * gpus
+    return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
+
+
+def find_room(
+    free: Mapping[str, int], wanted: Sequence[tuple[int, int]]
+) -> list[tuple[str, ...] | None]:
+    """Return the nodes of jobs of so many tasks with so many GPUs each; None without room.
+
+    Jobs are spread, one after the other, each task where most GPUs are free. Where that leaves one
+    of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
+    """
+    places: list[tuple[str, ...] | None] = []
+    for spread in (True, False):
+        left, places = Counter(free), [None] * len(wanted)
+        order = range(len(wanted))
+        for index in order if spread else sorted(order, key=lambda i: -wanted[i][1]):
+            workers, each = wanted[index]
+            if sum(count // each for count in left.values()) >= workers:
+                nodes = most_free(left, workers, each) if spread else _packed(left, workers, each)
+                left.subtract({node: each * count for node, count in Counter(nodes).items()})
+                places[index] = nodes
+        if None not in places:
+            break
+    return places
+
+
+def _packed(free: Mapping[str, int], workers: int, each: int) -> tuple[str, ...]:
+    fullest = sorted((count, node) for node, count in free.items())
+    places = [node for count, node in fullest for _ in range(count // each)]
+    return tuple(sorted(places[:workers]))
+
+
+def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
+    """Return nodes for tasks of `each` GPUs, one after the other where most are free, by name.
+
+    This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
+    """
+    heap = [(-count, node) for node, count in free.items() if count >= each]
+    heapq.heapify(heap)
+    chosen = []
+    for _ in range(workers):
+        count, node = heap[0]
+        chosen.append(node)
+        if -count - each >= each:
+            heapq.heapreplace(heap, (count + each, node))
+        else:
+            heapq.heappop(heap)
+    return tuple(sorted(chosen))

@@ -1,0 +1,83 @@
+"""Judgement of schedules: the places that they state, then all else at these places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.schedule import Schedule
+from metronome_opt.scenario.build import Problem, build_scenario, spread
+from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
+from metronome_opt.scenario.scenario_file import Scenario
+from metronome_opt.scenario.spines import Paths
+from metronome_opt.verify import Violation, check, check_instance, check_paths, check_places
+
+
+def judge(
+    source: Scenario | Instance, schedule: Schedule
+) -> tuple[Problem | None, tuple[Violation, ...]]:
+    """Return what a schedule solves, and all that it states falsely.
+
+    A scenario is taken at the places of the schedule; where it states none, jobs without nodes are
+    spread. With false places there is no problem.
+    """
+    if isinstance(source, Instance):
+        misplaced = [
+            Violation(field, "nodes", "an instance has none; name its scenario")
+            for field in ("places", "paths")
+            if getattr(schedule, field) is not None
+        ]
+        return Problem(source), (*misplaced, *check(source, schedule))
+    document = source.model_dump(mode="json", include={"cluster", "jobs"})
+    faults = check_places(document, schedule)
+    if faults:
+        return None, faults
+    placed = spread(source) if schedule.places is None else source.at(schedule.places)
+    places = {job.name: job.nodes or () for job in placed.jobs}
+    known = {each.job.name: each for each in read_traffic(placed)}
+    faults = check_paths(_document(source, known), places, schedule.paths or {})
+    if faults:
+        return None, faults
+    problem = build_scenario(placed.at(places, schedule.paths), known)
+    faults = check_traffic(source, problem, places, schedule.paths)
+    return problem, (*faults, *check(problem.instance, schedule))
+
+
+def check_traffic(
+    scenario: Scenario,
+    problem: Problem,
+    places: Mapping[str, Sequence[str]] | None = None,
+    paths: Mapping[str, Paths] | None = None,
+) -> tuple[Violation, ...]:
+    """Return where the instance of a problem is not that of its scenario at some places.
+
+    The steps of jobs are those of the problem: what a model computes and sends is not checked, what
+    becomes of it at a place is.
+
+    Parameters
+    ----------
+    places
+        The nodes of the tasks of each job; None for those that the problem was built with.
+    paths
+        The spines that were chosen for flows; the others have those of their hashes.
+    """
+    known = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
+    document = _document(scenario, known)
+    if places is None:
+        places = {name: traffic.job.nodes or () for name, traffic in known.items()}
+    faults = check_paths(document, places, problem.paths, paths or ()) if problem.paths else ()
+    return (*faults, *check_instance(document, places, problem.instance, problem.paths))
+
+
+def _document(scenario: Scenario, known: Mapping[str, JobTraffic]) -> dict[str, Any]:
+    """Return a scenario as `verify` reads it."""
+    document: dict[str, Any] = scenario.model_dump(
+        mode="json", include={"cluster", "jobs", "slot_ms", "hyperperiod_ms"}
+    )
+    document["cluster"]["link_mbps"] = scenario.cluster.inside_mbps
+    for job in document["jobs"]:
+        if job["name"] in known:
+            traffic = known[job["name"]]
+            job |= {"step": traffic.step.model_dump(mode="json"), "algorithm": traffic.algorithm}
+    return document

@@ -1,0 +1,93 @@
+"""Lower bound of the time that jobs run, at the places where they run.
+
+From one arrival or departure to the next the same jobs run at the same places. In the long run no
+link carries more than its capacity then, and two jobs that a link cannot carry at once are both in
+bursts for no more than the time that computing leaves. These constraints are linear in the progress
+of jobs, over that of a job with a network of its own, so that the greatest mean progress is the
+value of a linear program. Whatever slots, shifts and priorities do, and however computing times
+vary, jobs that did this work ran for as long at least. The bound does not know how an interval
+begins. Source: models/formulations/kept.md, "Progress".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from metronome_opt.simulation.state import Running, SimState
+
+
+class TimeBound:
+    """Mean of the greatest progress over the time of all jobs that run."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, float] = {}
+        self._jobs, self._progress, self._since = 0, 1.0, 0.0
+        self._done = self._spent = 0.0
+
+    def change(self, state: SimState, now: float) -> None:
+        """Take over what runs from now on, in ms."""
+        spent = self._jobs * (now - self._since)
+        self._done, self._spent = self._done + spent * self._progress, self._spent + spent
+        self._jobs, self._since = len(state.running), now
+        self._progress = self._greatest(state)
+
+    @property
+    def mean(self) -> float | None:
+        """How many times as long jobs run at least as on networks of their own, until the change.
+
+        The time of all jobs together, over what their iterations take alone; None if no job ran.
+        """
+        return self._spent / self._done if self._spent else None
+
+    def _greatest(self, state: SimState) -> float:
+        """Return the greatest mean progress of the jobs that run."""
+        running = list(state.running.values())
+        key = tuple(sorted((each.job.index, each.placement.nodes) for each in running))
+        if key not in self._known:
+            self._known[key] = _greatest_progress(running, state) if running else 1.0
+        return self._known[key]
+
+
+def _greatest_progress(running: Sequence[Running], state: SimState) -> float:
+    """Return the value of the linear program, over the number of jobs."""
+    from scipy.optimize import linprog
+
+    alone = [each.pattern.alone_ms for each in running]
+    value = [each.job.best_ms / own for each, own in zip(running, alone, strict=True)]
+    rows = []
+    for shares in dict.fromkeys(_constraints(running, state)):
+        if sum(share for _, share in shares) > 1:
+            row = np.zeros(len(running))
+            for index, share in shares:
+                row[index] = share
+            rows.append(row)
+    if not rows:
+        return sum(value) / len(value)
+    best = linprog(-np.array(value), A_ub=np.array(rows), b_ub=np.ones(len(rows)), bounds=(0, 1))
+    return -float(best["fun"]) / len(value)
+
+
+def _constraints(
+    running: Sequence[Running], state: SimState
+) -> Iterator[tuple[tuple[int, float], ...]]:
+    """Yield shares of jobs, by their indices: times progress they add up to no more than 1."""
+    capacities = state.room.cluster.capacities
+    positions = {each.job.index: at for at, each in enumerate(running)}
+    patterns = [each.pattern for each in running]
+    computing = [float(sum(each.compute)) / each.alone_ms for each in patterns]
+    sent = [float(sum(each.volume)) / each.alone_ms for each in patterns]
+    for link, users in state.users.items():
+        here = sorted(positions[index] for index in users)
+        flows = {at: running[at].placement.links[link] / capacities[link] for at in here}
+        loads = {at: flows[at] * sent[at] for at in here}
+        peaks = {at: flows[at] * patterns[at].peak for at in here}
+        yield tuple(loads.items())
+        for one, two in combinations(here, 2):
+            if peaks[one] + peaks[two] > 1:
+                yield (
+                    (one, loads[one] + (1 - peaks[two]) * computing[one]),
+                    (two, loads[two] + (1 - peaks[one]) * computing[two]),
+                )

@@ -1,0 +1,62 @@
+"""Generators: the jobs of a scenario, drawn anew for every seed.
+
+Random numbers depend on the seed alone, so that all policies get the same jobs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.files.records import Record, check_one
+from metronome_opt.simulation.generators.jobs import Dynamic, Given, Snapshot, Static
+from metronome_opt.simulation.generators.periodic import Periodic
+from metronome_opt.simulation.generators.ring import Ring
+from metronome_opt.simulation.generators.setup import Generator, Setup
+from metronome_opt.simulation.generators.sweeps import Sweeps
+from metronome_opt.simulation.generators.traces import Trace
+
+__all__ = [
+    "Draw",
+    "Dynamic",
+    "Generator",
+    "Given",
+    "Periodic",
+    "Ring",
+    "Setup",
+    "Snapshot",
+    "Static",
+    "Sweeps",
+    "Trace",
+]
+
+
+class Draw(Record):
+    """Generator of jobs with its parameters; exactly one is given."""
+
+    given: Given | None = None
+    snapshot: Snapshot | None = None
+    static: Static | None = None
+    dynamic: Dynamic | None = None
+    trace: Trace | None = None
+    sweeps: Sweeps | None = None
+    # Left out if there is none, so that checksums of older studies stay.
+    ring: Annotated[Ring | None, Field(exclude_if=lambda ring: ring is None)] = None
+    periodic: Annotated[Periodic | None, Field(exclude_if=lambda drawn: drawn is None)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_one(self, list(type(self).model_fields))
+        return self
+
+    @property
+    def name(self) -> str:
+        """Name of the generator."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @property
+    def generator(self) -> Generator:
+        """Its parameters."""
+        generator: Generator = getattr(self, self.name)
+        return generator

@@ -1,0 +1,79 @@
+"""Batches whose iterations are about as long as a divisor of the hyperperiod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.iteration import Iteration, Rounded
+from metronome_opt.scenario.job_traffic import in_slots
+from metronome_opt.scenario.traffic import training_step
+from metronome_opt.scenario.workload import Workload
+
+_MAX_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
+
+
+class Setting(NamedTuple):
+    """Conditions of training: GPUs, what each sustains in FLOP/s, and the place."""
+
+    gpus: int
+    flops: Fraction
+    transport: Transport
+
+    def iteration(self, workload: Workload, batch: int) -> Iteration:
+        """Return the iteration of a model."""
+        return training_step(workload, self.gpus, batch, self.flops).at(self.transport)
+
+    def rounded(
+        self, workload: Workload, batch: int, slot_ms: int, hyperperiod: int | None
+    ) -> Rounded:
+        """Return the same in slots."""
+        step = training_step(workload, self.gpus, batch, self.flops)
+        return in_slots(step, self.transport, slot_ms, hyperperiod)
+
+
+def batches_around(batch: int, low: float, high: float) -> range:
+    """Return the batches from `low` to `high` times `batch`, in steps of a hundredth of it."""
+    return range(max(1, round(batch * low)), round(batch * high) + 1, max(1, batch // 100))
+
+
+@lru_cache(maxsize=4096)
+def suitable_batches(
+    workload: Workload,
+    setting: Setting,
+    batches: range,
+    slot_ms: int,
+    hyperperiod: int | None,
+    periods: Sequence[int] = (),
+) -> tuple[int, ...]:
+    """Return the batches that leave at most `_MAX_IDLE` of an iteration idle.
+
+    If there is none, those of minimum idle time whatever their period; none at all if every
+    iteration is longer than the hyperperiod.
+
+    Parameters
+    ----------
+    setting
+        The job's.
+    slot_ms, hyperperiod
+        As `in_slots` takes them.
+    periods
+        The periods that are wanted, in slots; empty for any. Must be hashable.
+    """
+    fitted: dict[int, Rounded] = {}
+    for batch in batches:
+        try:
+            fitted[batch] = setting.rounded(workload, batch, slot_ms, hyperperiod)
+        except InputError:
+            continue  # longer than the hyperperiod
+    close = tuple(
+        batch
+        for batch, rounded in fitted.items()
+        if rounded.idle_error <= _MAX_IDLE and (not periods or rounded.period in periods)
+    )
+    best = min((rounded.idle_error for rounded in fitted.values()), default=0)
+    return close or tuple(batch for batch, rounded in fitted.items() if rounded.idle_error == best)

@@ -1,0 +1,285 @@
+"""Generators of jobs: given jobs, a snapshot on two nodes, one of each model, Poisson arrivals."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.files.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
+from metronome_opt.scenario.cluster import Cluster
+from metronome_opt.scenario.collectives import AllReduce
+from metronome_opt.scenario.scenario_file import RINGS, DescribedJob
+from metronome_opt.simulation.generators.setup import (
+    Count,
+    Generator,
+    Load,
+    Mix,
+    Model,
+    Priorities,
+    Seconds,
+    Setup,
+    Span,
+    arriving,
+    nodes_by_rack,
+    stream,
+)
+
+_ATTEMPTS = 1000
+_HYBRID_WORKERS = (4, 8)  # one or two replicas of GPT3
+_WORKERS = 2  # one on each node
+
+
+class Given(Generator):
+    """Given jobs, equal for every seed; the seed only affects disturbances.
+
+    Parameters
+    ----------
+    work
+        The jobs, as in a scenario.
+    """
+
+    work: Annotated[tuple[DescribedJob, ...], Field(strict=False)]
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:  # noqa: ARG002 (as all generators)
+        """Return the jobs."""
+        return self.work
+
+
+class _Member(Record):
+    """A job of a mix: model, batch and priority."""
+
+    model: Name
+    batch: Positive
+    priority: NonNegative = 1
+
+
+class Snapshot(Generator):
+    """Jobs of two workers, one on each of the first two nodes.
+
+    All of them cross the interfaces of both nodes, so that they share one link, twice. A job
+    arrives within the length of its first iteration; when is what the seed draws.
+
+    Parameters
+    ----------
+    mixes
+        The jobs of each mix, by the name of the mix.
+    mix
+        Name of the mix; the first if left out.
+    seconds
+        Duration of each job with the network to itself.
+    """
+
+    mixes: FrozenMap[Name, Annotated[tuple[_Member, ...], Field(strict=False)]]
+    mix: Name | None = None
+    seconds: Seconds = 120.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.mixes:
+            refuse("mixes", "empty; name at least one")
+        for name, members in self.mixes.items():
+            if not members:
+                refuse(f"mixes.{name}", "empty; name a model and its batch")
+        if self.mix is not None and self.mix not in self.mixes:
+            refuse("mix", f"there is no mix {quote(self.mix)}; there are {', '.join(self.mixes)}")
+        return self
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+        """Return the jobs of the mix in its order."""
+        nodes = tuple(node.name for node in setup.cluster.nodes[:2])
+        if len(nodes) < 2:
+            raise InputError("mixes: jobs need two nodes, the cluster has 1")
+        mix = self.mixes[self.mix or next(iter(self.mixes))]
+        draw = stream(seed, "arrivals")
+        return tuple(
+            self._job(setup, index, member, nodes, draw) for index, member in enumerate(mix)
+        )
+
+    def _job(
+        self,
+        setup: Setup,
+        index: int,
+        member: _Member,
+        nodes: tuple[str, ...],
+        draw: random.Random,
+    ) -> DescribedJob:
+        model = setup.model(member.model, member.batch)
+        alone_s = setup.alone_s(model, _WORKERS, model.batch, nodes)
+        return model.job(
+            f"{member.model.lower()}-{index}",
+            _WORKERS,
+            model.batch,
+            priority=member.priority,
+            nodes=nodes,
+            arrival_s=alone_s * draw.random(),
+            iterations=max(1, round(self.seconds / alone_s)),
+        )
+
+
+def take_fragment(
+    draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
+) -> tuple[str, ...] | None:
+    """Take a GPU on each of `workers` random nodes, from `racks` racks or as many as it needs.
+
+    Return the nodes in order, their GPUs being `free` no more; None if there are too few.
+    """
+    names = nodes_by_rack(cluster)
+    pool: list[str] = []
+    for count, rack in enumerate(draw.sample(list(names), len(names)), 1):
+        pool += [node for node in names[rack] if free[node]]
+        if count >= racks and len(pool) >= workers:
+            break
+    if len(pool) < workers:
+        return None
+    nodes = tuple(sorted(draw.sample(pool, workers)))
+    free.subtract(nodes)
+    return nodes
+
+
+class Static(Generator):
+    """One job of each of the thirteen models, with workers, priority and batch drawn.
+
+    The jobs come in random order; each draws its workers, its priority and up to `racks` racks, and
+    takes random nodes there, one a task, and further racks as long as it does not fit. GPT3 has 4
+    or 8 workers.
+
+    Parameters
+    ----------
+    placement
+        ``given``: the jobs stay on the nodes that they drew, and their batches are drawn for the
+        rate that they have there. ``chosen``: the same jobs with batches for the full rate of an
+        interface; the policy places them.
+    mix
+        Set of batches to draw from.
+    racks
+        Maximum number of racks of a job.
+    workers
+        Minimum and maximum, for all models but GPT3.
+    priorities
+        Classes to draw from.
+    seconds
+        Duration of each job with the network to itself.
+    """
+
+    placement: Literal["given", "chosen"] = "given"
+    mix: Mix = "any"
+    racks: Positive = 4
+    workers: Span = (2, 4)
+    priorities: Priorities = (1, 2, 4)
+    seconds: Seconds = 300.0
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+        """Return the jobs in the order of the shipped scenario."""
+        draw, batches = stream(seed, "jobs"), stream(seed, "batches")
+        for _ in range(_ATTEMPTS):
+            placed = self._place(setup, draw)
+            if placed is not None:
+                return tuple(
+                    self._job(setup, name, model, placed[name], batches)
+                    for name, model in setup.models.items()
+                )
+        raise InputError("workers: the cluster has no room for the jobs; use a larger one")
+
+    def _place(
+        self, setup: Setup, draw: random.Random
+    ) -> dict[str, tuple[int, tuple[str, ...]]] | None:
+        """Return priority and nodes of each job; None if one has no room."""
+        free = Counter(setup.cluster.gpus_of)
+        placed = {}
+        for name, model in draw.sample(list(setup.models.items()), len(setup.models)):
+            span = _HYBRID_WORKERS if model.name == "GPT3" else self.workers
+            workers = draw.choice(model.workers(*span))
+            racks = draw.randint(1, self.racks)
+            nodes = take_fragment(draw, setup.cluster, free, workers, racks)
+            if nodes is None:
+                return None
+            placed[name] = (draw.choice(self.priorities), nodes)
+        return placed
+
+    def _job(
+        self,
+        setup: Setup,
+        name: str,
+        model: Model,
+        placed: tuple[int, tuple[str, ...]],
+        draw: random.Random,
+    ) -> DescribedJob:
+        priority, fragment = placed
+        workers = len(fragment)
+        nodes = fragment if self.placement == "given" else None
+        batches = setup.batches(model, workers, self.mix, nodes)
+        if not batches:
+            raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
+        batch = draw.choice(batches)
+        alone_s = setup.alone_s(model, workers, batch, nodes)
+        return model.job(
+            name,
+            workers,
+            batch,
+            priority=priority,
+            nodes=nodes,
+            iterations=max(1, round(self.seconds / alone_s)),
+        )
+
+
+class Dynamic(Generator):
+    """Poisson arrivals of jobs of the thirteen models, drawn uniformly; policies place them.
+
+    Parameters
+    ----------
+    count
+        Number of jobs that arrive, beginning with an empty cluster.
+    load
+        What arrives over what the GPUs could do; see `arriving`.
+    mix
+        Set of batches to draw from.
+    workers, iterations
+        Minimum and maximum of a uniform distribution; see `Model.workers`.
+    priorities
+        Classes to draw from.
+    allreduce
+        Of the models that send no more than all-reduces among all workers; left out, as of a job.
+    """
+
+    count: Count
+    load: Load = 0.8
+    mix: Mix = "any"
+    workers: Span = (2, 8)
+    priorities: Priorities = (1, 2, 4)
+    iterations: Span = (200, 1000)
+    allreduce: AllReduce | None = None
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+        """Return the jobs in order of arrival."""
+        if self.workers[1] > setup.gpus:
+            raise InputError(
+                f"workers: {self.workers[1]}: the cluster has {counted(setup.gpus, 'GPU')}"
+            )
+        drawn = islice(self._draw(setup, seed), self.count)
+        return arriving(list(drawn), self.load * setup.gpus, seed)
+
+    def _draw(self, setup: Setup, seed: int) -> Iterator[tuple[DescribedJob, float]]:
+        """Yield random jobs without end, each with its GPU-seconds."""
+        draw = stream(seed, "jobs")
+        classes, batches = stream(seed, "priorities"), stream(seed, "batches")
+        models = list(setup.models.values())
+        while True:
+            model = draw.choice(models)
+            workers = draw.choice(model.workers(*self.workers))
+            iterations = draw.randint(*self.iterations)
+            suitable = setup.batches(model, workers, self.mix)
+            if not suitable:
+                raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
+            batch = batches.choice(suitable)
+            priority = classes.choice(self.priorities)
+            fields: dict[str, Any] = {"priority": priority, "iterations": iterations}
+            if self.allreduce is not None and model.source.kind in RINGS:
+                fields["allreduce"] = self.allreduce
+            job = model.job(model.name, workers, batch, **fields)
+            yield job, workers * iterations * setup.alone_s(model, workers, batch)

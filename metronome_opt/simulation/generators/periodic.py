@@ -1,0 +1,94 @@
+"""Poisson arrivals of jobs whose periods and bursts are drawn, whatever they train."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from metronome_opt.errors import InputError
+from metronome_opt.files.records import Positive
+from metronome_opt.scenario.collectives import sent
+from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.scenario_file import DescribedJob
+from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Traffic
+from metronome_opt.simulation.generators.setup import (
+    Count,
+    Generator,
+    Load,
+    Priorities,
+    Setup,
+    Span,
+    arriving,
+    ordered,
+    stream,
+)
+
+_EQUAL_MS, _HARMONIC_MS, _FREE_MS = 400, (200, 400, 800), (200, 800)
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Periodic(Generator):
+    """Jobs that compute and then all-reduce around a ring of their workers; policies place them.
+
+    Parameters
+    ----------
+    count, load, workers, priorities, iterations
+        As of `Dynamic`.
+    gpus
+        Of a worker.
+    periods
+        ``equal``: 400 ms each; ``harmonic``: 200, 400 or 800 ms; ``free``: uniform from 200 to
+        800 ms.
+    busy
+        Minimum and maximum of the share of its period that a job sends for, with a worker on each
+        node and all of its interface.
+    """
+
+    count: Count
+    load: Load = 0.8
+    workers: Span = (2, 8)
+    gpus: Positive = 1
+    priorities: Priorities = (1, 2, 4)
+    iterations: Span = (200, 1000)
+    periods: Literal["equal", "harmonic", "free"] = "free"
+    busy: Annotated[tuple[Share, Share], Field(strict=False), AfterValidator(ordered)] = (0.2, 0.5)
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+        """Return the jobs in order of arrival."""
+        most = sum(count // self.gpus for count in setup.cluster.gpus_of.values())
+        if not 2 <= self.workers[0] <= self.workers[1] <= most:
+            raise InputError(f"workers: {self.workers[0]} to {self.workers[1]}: not 2 to {most}")
+        draw, periods, classes = (stream(seed, each) for each in ("jobs", "periods", "priorities"))
+        rate = setup.cluster.nic
+        drawn = []
+        for _ in range(self.count):
+            workers, iterations = draw.randint(*self.workers), draw.randint(*self.iterations)
+            busy = draw.uniform(*self.busy)
+            period_ms = {
+                "equal": _EQUAL_MS,
+                "harmonic": periods.choice(_HARMONIC_MS),
+                "free": periods.randint(*_FREE_MS),
+            }[self.periods]
+            sending_ms = max(1, round(busy * period_ms))
+            ring = sent("all-reduce", Fraction(1), workers * self.gpus)  # of a buffer of one byte
+            phase = {
+                "start_ms": period_ms - sending_ms,
+                "length_ms": sending_ms,
+                "rate_mbps": rate,
+                "collective": "all-reduce",
+                "bytes": round(rate * sending_ms / (1000 * MEGABIT_PER_BYTE * ring)),
+            }
+            job = DescribedJob(
+                name="job",
+                traffic=Traffic.model_validate({"period_ms": period_ms, "phases": [phase]}),
+                workers=workers,
+                each=Resources(gpus=self.gpus),
+                allreduce="ring",
+                priority=classes.choice(self.priorities),
+                iterations=iterations,
+            )
+            drawn.append((job, job.gpus * iterations * period_ms / 1000))
+        return arriving(drawn, self.load * setup.gpus, seed)

@@ -1,0 +1,97 @@
+"""Groups of alike jobs that arrive together, as searches for hyperparameters submit them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from metronome_opt.errors import InputError, naming
+from metronome_opt.files.records import FrozenMap, Jitter, Name
+from metronome_opt.scenario.published import read_published
+from metronome_opt.scenario.scenario_file import DescribedJob
+from metronome_opt.simulation.generators.setup import Generator, Setup, Span, published_job, stream
+
+_MAX_JOBS = 100_000
+
+Shares = FrozenMap[Name, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+"""Weights of a draw, by what is drawn."""
+
+
+class Sweeps(Generator):
+    """Groups of jobs of one model, size and length, each group arriving at once.
+
+    Arrivals are drawn as those of `Dynamic`, for a load.
+
+    Parameters
+    ----------
+    published
+        Published iterations, whose models are drawn uniformly, and then their batches.
+    models
+        The models to draw from; all of them if left out.
+    count
+        Jobs; the last group may be smaller than drawn.
+    load
+        GPU-seconds that arrive, on a network of their own, over those that there are.
+    groups, gpus
+        Sizes of groups, and GPUs of their jobs, by the share of groups that have them.
+    iterations
+        Minimum and maximum of a uniform distribution.
+    jitter
+        Of all jobs, which state it; left out, none is known.
+    """
+
+    published: Name = "muri"
+    models: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    count: Annotated[int, Field(ge=1, le=_MAX_JOBS)] = 60
+    load: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.8
+    groups: Shares
+    gpus: Shares
+    iterations: Span = (200, 1000)
+    jitter: Jitter = None
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+        """Return the jobs in order of arrival."""
+        table = read_published(self.published)
+        draw, times = stream(seed, "jobs"), stream(seed, "arrivals")
+        sizes, widths = _counts("groups", self.groups), _counts("gpus", self.gpus)
+        groups, gpu_s, left = [], 0.0, self.count
+        while left:
+            size = min(left, draw.choices(sizes, list(self.groups.values()))[0])
+            gpus = draw.choices(widths, list(self.gpus.values()))[0]
+            with naming("models"):
+                model = draw.choice(self.models or table.models)
+                batch = draw.choice(table.batches(model, gpus))
+                step = table.step(model, gpus, batch)
+            iterations = draw.randint(*self.iterations)
+            groups.append((size, gpus, step, iterations))
+            gpu_s += size * gpus * iterations * float(step.iteration_ms) / 1000
+            left -= size
+        end = gpu_s / (self.load * setup.gpus)
+        arrivals = sorted(times.uniform(0.0, end) for _ in groups)
+        digits = len(str(self.count - 1))
+        members = (
+            (arrival, gpus, step, iterations)
+            for arrival, (size, gpus, step, iterations) in zip(arrivals, groups, strict=True)
+            for _ in range(size)
+        )
+        return tuple(
+            published_job(
+                setup,
+                f"job-{index:0{digits}}",
+                step,
+                table.rate_mbps,
+                gpus,
+                arrival_s=arrival,
+                iterations=iterations,
+                jitter=self.jitter,
+            )
+            for index, (arrival, gpus, step, iterations) in enumerate(members)
+        )
+
+
+def _counts(field: str, shares: Shares) -> list[int]:
+    """Return the numbers that shares are of."""
+    if not shares or not all(key.isdecimal() and int(key) >= 1 for key in shares):
+        raise InputError(f"{field}: must map numbers from 1 on to shares, such as {{'2': 0.5}}")
+    return list(map(int, shares))

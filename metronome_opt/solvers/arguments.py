@@ -1,0 +1,252 @@
+"""What the drivers of all objectives share: arguments and their checks, Ctrl-C, schedules."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.plugins import find_versions
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Schedule, Status
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.registry import Solver
+
+if TYPE_CHECKING:
+    from metronome_opt.problem.stopping import StoppingRule
+
+Exact = str | int | Fraction
+DEFAULT_TIME_LIMIT = 60.0
+MAX_WORKERS = 256
+_MAX_DIGITS = 40  # of an exact number
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Checked arguments of a run that minimises one or several objectives.
+
+    Attributes
+    ----------
+    budget
+        Its time; the run may end it.
+    workers
+        Threads of the back end.
+    callback
+        Receives every new incumbent and bound.
+    start
+        A schedule to begin with.
+    """
+
+    instance: Instance
+    solver: Solver
+    budget: Budget
+    seed: int = 0
+    workers: int = 1
+    callback: StoppingRule | None = None
+    start: Schedule | None = None
+
+
+def warm_up_instance() -> Instance:
+    """Return three jobs on two links that fit two by two: all kernels have something to do."""
+    burst = Phase(start=0, length=3, rate=60)
+    jobs = tuple(
+        Job(name=name, period=8, phases=(burst,), links={"l": 1, "m": 1}, weight=weight)
+        for name, weight in (("a", 1), ("b", 1), ("c", 2))
+    )
+    links = (Link(name="l", capacity=100), Link(name="m", capacity=119))
+    return Instance(name="warm-up", slot_ms=1, links=links, jobs=jobs)
+
+
+@contextmanager
+def interrupt_stops(search: Budget) -> Iterator[None]:
+    """Let the first Ctrl-C ask the search to stop, and only the next one break in.
+
+    A KeyboardInterrupt is lost where it cannot be raised, in a callback of a compiler, say; and
+    where it can, it may tear what it meets. A flag is neither lost nor in the way.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or not callable(previous):  # handled elsewhere, or ignored
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if search.stop is Stop.INTERRUPTED:
+            previous(number, frame)
+        search.interrupt()
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def check_instance(instance: object) -> None:
+    """Refuse a problem that is no instance.
+
+    Raises
+    ------
+    InputError
+        With what to pass instead.
+    """
+    if not isinstance(instance, Instance):
+        raise InputError(
+            f"instance: must be an Instance, got {type(instance).__name__}; "
+            "of a Problem, which `load` returns, pass `problem.instance`"
+        )
+
+
+def check_numbers(
+    time_limit: float | None, seed: int, workers: int | None, name: str = "workers"
+) -> None:
+    """Refuse values that are no time limit, seed or number of workers, by its name.
+
+    Raises
+    ------
+    InputError
+        With the name, the value and what it must be.
+    """
+    for which, number in (("seed", seed), (name, workers)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
+            raise InputError(f"{which}: must be an integer, got {quote(number)}")
+    known = time_limit is None or isinstance(time_limit, Real)
+    if not known or (time_limit is not None and not 0 <= time_limit < math.inf):
+        raise InputError(
+            f"time limit: must be a number of seconds from 0 on, got {quote(time_limit)}"
+        )
+    if seed < 0:
+        raise InputError(f"seed: must be at least 0, got {seed}")
+    if workers is not None and not 1 <= workers <= MAX_WORKERS:
+        raise InputError(f"{name}: must be from 1 to {MAX_WORKERS}, got {workers}")
+
+
+def exact(place: str, value: Exact) -> Fraction:
+    """Return a number as it is given: ``3``, ``"1/3"``, ``"0.05"`` or ``"5%"``.
+
+    Raises
+    ------
+    InputError
+        If it is none, or a float, which is not exact.
+    """
+    number: Fraction | None = None
+    if isinstance(value, str):
+        text = value.strip()
+        if len(text) > _MAX_DIGITS or len(text.lower().partition("e")[2]) > 3:
+            raise InputError(
+                f"{place}: {quote(text)} is too long; write a number of {_MAX_DIGITS} digits "
+                "or fewer"
+            )
+        with suppress(ValueError, ZeroDivisionError):
+            share = 100 if text.endswith("%") else 1
+            number = Fraction(text.removesuffix("%").strip()) / share
+    elif isinstance(value, Rational) and not isinstance(value, bool):
+        number = Fraction(value)
+    if number is None:
+        raise InputError(
+            f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {quote(value)}"
+        )
+    if max(abs(number.numerator), number.denominator) >= 10**_MAX_DIGITS:
+        raise InputError(
+            f"{place}: must have {_MAX_DIGITS} digits or fewer above and below the line"
+        )
+    return number
+
+
+def check_reserve(instance: Instance, cushion_slots: int) -> None:
+    """Refuse what is no reserve for the bursts of an instance.
+
+    Raises
+    ------
+    InputError
+        If it is negative, not an integer, or longer than any burst can grow.
+    """
+    if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int) or cushion_slots < 0:
+        raise InputError(
+            f"cushion_slots: must be a number of slots from 0 on, got {quote(cushion_slots)}"
+        )
+    longest = max(job.period + job.max_stretch for job in instance.jobs)
+    if cushion_slots > longest:
+        raise InputError(
+            f"cushion_slots: {quote(cushion_slots)} is more than any burst can grow; the longest "
+            f"period is {longest} slots"
+        )
+
+
+def check_start(instance: Instance, start: object, *, patterns: bool = False) -> None:
+    """Refuse a start that is no schedule of an instance, whose jobs may have other `patterns`.
+
+    Raises
+    ------
+    InputError
+        With the job and the offset that do not fit.
+    """
+    if start is None:
+        return
+    if not isinstance(start, Schedule):
+        raise InputError(
+            f"start: must be a Schedule, got {type(start).__name__}; of a Result pass its schedule"
+        )
+    odd = sorted(set(start.offsets) ^ {job.name for job in instance.jobs})
+    if odd:
+        raise InputError(
+            f"start: {quote(odd[0])} is a job of only one of schedule and instance; they must agree"
+        )
+    if start.patterns and not patterns:
+        raise InputError("start: jobs have other patterns than their own; this is for slowdown")
+    for job in instance.at_patterns(start.patterns).jobs:
+        offset, period = start.offsets[job.name], job.period + start.stretch.get(job.name, 0)
+        if offset >= period or job.fixed_offset not in (None, offset):
+            must = "below the period" if offset >= period else "the fixed offset"
+            value = period if offset >= period else job.fixed_offset
+            raise InputError(
+                f"start: {quote(job.name)} begins at {offset}; must be {must}, {value}"
+            )
+
+
+def make_schedule(
+    arguments: Arguments,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int],
+    objectives: Mapping[str, Fraction | None],
+    bound: Fraction | None,
+    *,
+    proved: bool,
+    **stated: Any,
+) -> Schedule:
+    """Return the schedule of a run that ends now.
+
+    Parameters
+    ----------
+    offsets, stretch
+        By job name; without stretch where left out.
+    objectives
+        As they are stated, that of the bound first.
+    proved
+        Whether it is optimal.
+    stated
+        Further fields of the schedule.
+    """
+    instance, solver = arguments.instance, arguments.solver
+    return Schedule(
+        instance=instance.name,
+        offsets={job.name: offsets[job.name] for job in instance.jobs},
+        stretch={job.name: stretch.get(job.name, 0) for job in instance.jobs},
+        status=Status.OPTIMAL if proved else Status.FEASIBLE,
+        objectives=dict(objectives),
+        lower_bound=bound,
+        solver=solver.name,
+        seed=arguments.seed,
+        runtime_s=round(arguments.budget.elapsed, 6),
+        versions=find_versions(solver.packages),
+        **stated,
+    )

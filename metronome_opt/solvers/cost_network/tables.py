@@ -1,0 +1,288 @@
+"""Construction of the cost network of a block: cost tables of links, bounds where none fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from metronome_opt.errors import quote
+from metronome_opt.problem.instance import Instance
+from metronome_opt.solvers.cost_network.model import Cells, Cost, CostNetwork
+from metronome_opt.solvers.kernels.compiled_instance import Compiled, Ints, compile_instance
+from metronome_opt.solvers.kernels.jobs import put_job, put_use, score_job, score_two, score_use
+from metronome_opt.solvers.layers import ModelTooLargeError
+from metronome_opt.solvers.presolve.blocks import restrict
+from metronome_opt.solvers.presolve.orbits import Orbits, orbits
+from metronome_opt.solvers.proof import link_bound
+from metronome_opt.solvers.run import Search
+
+SMALL = 2**16
+"""Cells of a table that is made in no time."""
+_LARGEST = 2**62
+
+
+def build(
+    search: Search, *, limit: Fraction | None = None, rotations_alike: bool = True
+) -> CostNetwork:
+    """Return the network of a block with an incumbent: small tables, and bounds of other links.
+
+    Of schedules that are rotations of one another one is kept. Without fixed jobs, one that is on
+    many links is given offset 0.
+
+    Parameters
+    ----------
+    limit
+        The largest contention that is asked for; if left out, only less than the incumbent's is.
+    rotations_alike
+        Whether schedules that are rotations of one another are alike; if not, all are kept.
+
+    Raises
+    ------
+    ModelTooLargeError
+        If costs do not fit 64-bit integers.
+    """
+    instance = search.instance
+    scale = scale_of(search.compiled)
+    # Sums of costs are made of as many terms, and two more.
+    worst = max_contention(search.compiled) * (len(search.compiled.links) + 2) / scale
+    if worst >= _LARGEST:
+        raise ModelTooLargeError(
+            f"the objective of {instance.name} may reach {quote(int(worst))} units, which does not "
+            "fit 64-bit integers; use greedy or local, or coarser numbers"
+        )
+    domains = domains_of(instance, rotations_alike=rotations_alike)
+    costs = []
+    for index, link in enumerate(search.compiled.links):
+        scope = tuple(job for job in link.jobs if len(domains[job]) > 1)
+        costs.append(Cost(index, 0, scope, None))
+    better = int((search.incumbent or Fraction(0)) / scale) - 1
+    units = better if limit is None else int(limit / scale)
+    dtype = np.int32 if (units + 2) * (len(costs) + 1) < 2**31 else np.int64
+    network = CostNetwork(search.compiled, scale, domains, tuple(costs), units, dtype)
+    for position, cost in enumerate(costs):
+        if search.stopped:
+            break
+        if network.cells(cost) <= SMALL:
+            network = tabulate(search, network, position)
+        else:
+            name = search.compiled.links[position].name
+            low = link_bound(search, name)
+            network = network.having(position, replace(cost, low=math.ceil(low / scale)))
+    return network
+
+
+def domains_of(instance: Instance, *, rotations_alike: bool = True) -> tuple[Ints, ...]:
+    """Return the offsets that each job may have, ascending; see `build`."""
+    sizes = _orbits(instance).domains if rotations_alike else {}
+    return tuple(
+        np.arange(sizes.get(job.name, job.period), dtype=np.int64)
+        if job.fixed_offset is None
+        else np.array([job.fixed_offset], dtype=np.int64)
+        for job in instance.jobs
+    )
+
+
+def rotated_incumbent(search: Search) -> list[int]:
+    """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
+    instance = search.instance
+    named = _orbits(instance).rotate(search.named() or instance.unshifted)
+    return [named[job.name] for job in instance.jobs]
+
+
+def scale_of(compiled: Compiled) -> Fraction:
+    """Return a number, as large as is easily seen, of which every contention is a multiple."""
+    steps = [
+        Fraction(compiled.unit * math.gcd(*link.prices), link.hyperperiod)
+        for link in compiled.links
+    ]
+    steps = [step for step in steps if step] or [Fraction(1)]
+    return Fraction(
+        math.gcd(*(step.numerator for step in steps)),
+        math.lcm(*(step.denominator for step in steps)),
+    )
+
+
+def tabulate(search: Search, network: CostNetwork, position: int) -> CostNetwork:
+    """Return the network with a table of the cost at `position`, a link that has none.
+
+    If the search is stopped meanwhile, the network is returned as it is.
+    """
+    cost = network.costs[position]
+    assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
+    domains = [network.domains[job] for job in network.compiled.links[cost.link].jobs]
+    if network.link_costs is None:
+        costs = contention_cells(search, network.compiled, cost.link, domains, network.scale)
+    else:
+        costs = network.link_costs(cost.link, domains)
+    if costs is None:
+        return network
+    units = costs.reshape([len(network.domains[job]) for job in cost.scope])
+    known = replace(cost, low=0).with_table(units)
+    cap = max(0, network.slack - known.low + cost.low) + 1  # what is above the slack is alike
+    excess: Cells = np.minimum(units - known.low, cap).astype(network.dtype)
+    return network.having(position, replace(known, excess=excess))
+
+
+def contention_cells(
+    search: Search, compiled: Compiled, link: int, domains: Sequence[Ints], scale: Fraction
+) -> Ints | None:
+    """Return what a link costs at all combinations of its users' offsets, None if stopped.
+
+    Parameters
+    ----------
+    link
+        Its index among the links of `compiled`.
+    domains
+        The offsets of each user.
+    scale
+        ``contention = units * scale``; a common divisor of what the link may cost.
+
+    Returns
+    -------
+    array
+        Units, shape (offsets of each user that has several).
+
+    Raises
+    ------
+    ModelTooLargeError
+        If units do not fit 64-bit integers.
+    """
+    shared = compiled.links[link]
+    alone = compile_instance(restrict(compiled.instance, frozenset([shared.name])))
+    scaled = _fill(search, alone, domains)
+    if scaled is None:
+        return None
+    step = math.gcd(*shared.prices) or 1
+    factor = int(Fraction(alone.unit * step, shared.hyperperiod) / scale)
+    worst = int(scaled.max(initial=0)) // step * factor
+    if worst >= _LARGEST:
+        raise ModelTooLargeError(
+            f"link {quote(shared.name)}: its cost may reach {quote(worst)} units, which does not "
+            "fit 64-bit integers; use greedy or local, or coarser numbers"
+        )
+    return scaled // step * (factor if worst else 0)
+
+
+def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints | None:
+    """Return the scaled cost of a single link at all combinations of its users' offsets.
+
+    None if the search is stopped.
+    """
+    # numpy knows 64 axes, and a job with one offset needs none.
+    several = [user for user, domain in enumerate(domains) if len(domain) > 1]
+    # One pass scores a job at all its offsets: best spent on the largest domain.
+    order = sorted(several, key=lambda user: len(domains[user]))
+    values = np.empty([len(domains[user]) for user in several], dtype=np.int64)
+    state = compiled.empty()
+    costs = [np.empty(job.period, dtype=np.int64) for job in compiled.instance.jobs]
+    fixed = 0
+    for user, domain in enumerate(domains):
+        if len(domain) == 1:
+            score_job(state, user, costs[user])
+            fixed += int(costs[user][domain[0]])
+            put_job(state, user, domain[0], 1)
+    if not order:
+        values[...] = fixed
+        return values
+
+    def descend(depth: int, spent: int, part: Ints) -> None:
+        user = order[depth]
+        cost = costs[user]
+        score_job(state, user, cost)
+        here = spent + cost[domains[user]]
+        if depth == len(order) - 1:
+            part[:] = here
+            return
+        if depth == len(order) - 2:
+            last = order[-1]
+            added = np.empty(part.shape, dtype=np.int64)
+            score_two(state, user, last, domains[user], domains[last], added)
+            part[:] = here[:, None] + added
+            return
+        for entry, offset in enumerate(domains[user]):
+            if search.stopped:
+                return
+            put_job(state, user, offset, 1)
+            descend(depth + 1, spent + int(cost[offset]), part[entry])
+            put_job(state, user, offset, -1)
+
+    axes = [several.index(user) for user in order]
+    descend(0, fixed, np.moveaxis(values, axes, range(len(order))))
+    return None if search.stopped else values
+
+
+def condition(network: CostNetwork) -> CostNetwork:
+    """Return the network with what links without a table cost, given the jobs that are decided.
+
+    What a job adds to a link never falls as others are placed: contention is supermodular. So a
+    link costs at least what the decided jobs cost together, plus what each of the others would add
+    to them, each by itself. That is a sum of functions of one offset each, as good as a table to
+    prune with.
+    """
+    if network.link_costs is not None:
+        return network  # nothing is known but of contention
+    for position, cost in enumerate(network.costs):
+        if cost.excess is None and network.slack >= 0:
+            network = network.having(position, _conditioned(network, cost))
+    return network
+
+
+def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
+    """Return a cost without a table, with what its jobs add to those that are decided."""
+    assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
+    tables = network.compiled.tables
+    state = network.compiled.empty()
+    low = 0
+    added: dict[int, Ints] = {}
+    jobs = network.compiled.links[cost.link].jobs
+    for job in sorted(jobs, key=lambda job: len(network.domains[job])):  # the decided first
+        domain = network.domains[job]
+        first, last = tables.jobs["first_use"][job], tables.jobs["end_use"][job]
+        use = int(first + np.flatnonzero(tables.uses["link"][first:last] == cost.link)[0])
+        scaled = np.empty(tables.jobs["period"][job], dtype=np.int64)
+        score_use(state, job, use, scaled)
+        factor = Fraction(network.compiled.unit, int(tables.jobs["scale"][job])) / network.scale
+        units = scaled[domain] * factor.numerator // factor.denominator
+        minimum = int(units.min())
+        low += minimum
+        added[job] = units - minimum
+        if len(domain) == 1:
+            put_use(state, job, use, int(domain[0]), 1)
+    return _with_singles(cost, low, added, network)
+
+
+def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNetwork) -> Cost:
+    """Return a cost of at least `low` and what its jobs add, or of more if more is known.
+
+    If `low` is less than what is known, what exceeds the latter is what counts of a job.
+    """
+    rise = max(0, low - cost.low)
+    lacking = max(0, cost.low - low)
+    cap = max(0, network.slack - rise + 1)
+    singles: list[Cells] = [
+        np.clip(added[job] - lacking, 0, cap).astype(network.dtype) for job in cost.scope
+    ]
+    return replace(cost, low=cost.low + rise, singles=tuple(singles))
+
+
+def max_contention(compiled: Compiled) -> Fraction:
+    """Return what no schedule's contention exceeds, in weight * Mbit/s."""
+    jobs = compiled.instance.jobs
+    return Fraction(
+        sum(
+            link.weights[-1]
+            * sum(jobs[j].peak * flows for j, flows in zip(link.jobs, link.flows, strict=True))
+            for link in compiled.links
+        )
+    )
+
+
+def _orbits(instance: Instance) -> Orbits:
+    """Return the orbits, first the job that, placed at 0, takes the largest factor off tables."""
+    jobs = instance.jobs
+    order = sorted(range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period))
+    return orbits(instance, order)

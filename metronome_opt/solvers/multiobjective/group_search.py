@@ -1,0 +1,195 @@
+"""Independent groups of jobs, and a search for the best schedule of one group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import CUSHION
+from metronome_opt.solvers import auto
+from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
+from metronome_opt.solvers.layers import ModelTooLargeError
+from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
+from metronome_opt.solvers.multiobjective.nondominated import Archive, Nondominated
+from metronome_opt.solvers.multiobjective.weighting import can_rotate, is_layered, weigh
+from metronome_opt.solvers.presolve.blocks import split
+from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.extend import extend_bursts
+from metronome_opt.solvers.presolve.reductions import simplify_links
+from metronome_opt.solvers.run import Search
+
+_MAX_ROTATIONS = 100_000
+
+
+Join = Callable[[Sequence[dict[str, int]]], dict[str, int]]
+"""Puts offsets by job name together, one mapping per group."""
+
+
+def group(
+    search: Search, traffic: Fraction, names: Sequence[str]
+) -> tuple[tuple[Costs, ...], Join]:
+    """Return the smallest groups that can be decided separately.
+
+    Blocks where rotating a group changes nothing that is asked for; components where it does.
+
+    Parameters
+    ----------
+    search
+        Of the whole; says when to stop.
+    traffic, names
+        The traffic in latency, and the objectives, see `Costs`.
+    """
+    fewer = simplify_links(search.instance).instance
+    groups: Sequence[Instance]
+
+    def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
+        return {name: offset for part in parts for name, offset in part.items()}
+
+    if can_rotate(names):
+        cut = split(fewer)
+        groups, join = cut.blocks, cut.join
+    else:
+        groups = components(fewer)
+    costs = (Costs(search.below(each), traffic, names) for each in groups)
+    return tuple(costs), join
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The schedule of a group.
+
+    Attributes
+    ----------
+    offsets
+        The best known schedule, in the order of the jobs; None without one.
+    proved
+        Whether there is no better one, or none at all.
+    """
+
+    offsets: Offsets | None
+    proved: bool
+
+
+def minimise(
+    costs: Costs,
+    prices: Mapping[str, int],
+    limits: Mapping[str, int],
+    *,
+    cushion: int = 0,
+    start: Offsets | None = None,
+) -> Answer:
+    """Return the schedule with the minimum weighted sum of objectives, others within limits.
+
+    Parameters
+    ----------
+    costs
+        Of the group; its search says when to stop.
+    prices
+        What a unit of each objective costs, by name; none if any schedule will do.
+    limits
+        The largest units of other objectives, by name.
+    cushion
+        Slots by which all bursts must be able to grow on links that are not overloaded.
+    start
+        A schedule within the limits, if one is known. Only a better one is looked for.
+    """
+    if not limits and not cushion and prices and all(map(is_layered, prices)):
+        return _by_contention(costs, prices)
+    try:
+        known = None if start is None else costs.total(prices, start) - 1
+        networks = [costs.priced(prices, known)]
+        networks += [costs.priced({name: 1}, limit) for name, limit in limits.items()]
+        held = [network.limit for network in networks[1:]]
+        if cushion:
+            networks.append(costs.bearing(cushion))
+            held.append(0)
+        archive = Archive([networks[0].limit], held=held)
+        proved = Nondominated(costs.search, archive, len(limits) + 1).run(networks)
+    except (ModelTooLargeError, CostTooLargeError, MemoryError):
+        return Answer(start, proved=False)
+    return Answer(archive.points[0][1] if archive.points else start, proved)
+
+
+def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
+    """Minimise a sum of layered objectives as the contention of other weights."""
+    instance, _ = weigh(costs.group, costs.per_bandwidth(prices))
+    search: Search | None = None
+    with suppress(CostTooLargeError):
+        search = costs.search.below(instance)
+        auto.run(search)
+    if search is None or search.best is None:
+        return Answer(None, proved=False)
+    return Answer(search.best, search.proved)
+
+
+def without_contention(costs: Costs, slots: int) -> Offsets | None:
+    """Return a schedule of longer bursts without contention, None without success."""
+    alike, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
+    search = costs.search.below(extend_bursts(alike, slots))
+    search.limit_to(search.remaining, 4)
+    auto.run(search)
+    return search.best if search.incumbent == 0 else None
+
+
+def keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int], cushion: int = 0) -> bool:
+    """Return whether a schedule of a group keeps to limits, in units, and has a cushion."""
+    if any(costs.units(name, offsets) > limit for name, limit in limits.items()):
+        return False
+    reached = costs.value(CUSHION, offsets) if cushion else None
+    return reached is None or reached >= cushion
+
+
+def descend(
+    costs: Costs,
+    prices: Mapping[str, int],
+    start: Offsets,
+    limits: Mapping[str, int],
+    cushion: int,
+) -> Offsets:
+    """Rotate the group, then move single jobs, as long as a weighted sum falls within the limits.
+
+    The arguments are those of `minimise`.
+    """
+    layered = all(map(is_layered, prices))
+    offsets = start if layered else _rotated(costs, prices, start, limits)
+    better = True
+    while better and not costs.search.stopped:
+        better = False
+        for job, moved in enumerate(costs.group.jobs):
+            if moved.fixed_offset is not None:
+                continue
+            around = costs.around(offsets, job)
+            total = np.asarray(sum(price * around[name] for name, price in prices.items()))
+            kept = np.flatnonzero(
+                np.all([around[held] <= limit for held, limit in limits.items()], axis=0)
+                & (total < total[offsets[job]])
+            )
+            for offset in kept[np.argsort(total[kept], kind="stable")]:
+                tried = (*offsets[:job], int(offset), *offsets[job + 1 :])
+                if keeps(costs, tried, {}, cushion):
+                    offsets, better = tried, True
+                    break
+    return offsets
+
+
+def _rotated(
+    costs: Costs, prices: Mapping[str, int], start: Offsets, limits: Mapping[str, int]
+) -> Offsets:
+    """Return the rotation of the whole group with the minimum weighted sum."""
+    jobs = costs.group.jobs
+    common = math.lcm(*(job.period for job in jobs))
+    if any(job.fixed_offset is not None for job in jobs) or common > _MAX_ROTATIONS:
+        return start
+    singles = {held: limit for held, limit in limits.items() if not is_layered(held)}
+    rotations = (
+        tuple((offset + by) % job.period for job, offset in zip(jobs, start, strict=True))
+        for by in range(common)
+    )
+    allowed = (each for each in rotations if keeps(costs, each, singles))
+    return min(allowed, key=lambda each: costs.total(prices, each), default=start)

@@ -1,0 +1,328 @@
+"""Lexicographic order or weighted sum of objectives at given periods.
+
+Orders and sums of contention and latency are optimised by a solver of contention, on the same jobs
+with other weights. The rest is optimised group by group, the values of earlier levels held in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import CUSHION, MIXTURE, find_objective, normal, traffic
+from metronome_opt.problem.result import Event, Level, Result, Stop
+from metronome_opt.problem.schedule import Status
+from metronome_opt.solvers.arguments import Arguments, interrupt_stops
+from metronome_opt.solvers.contention import solve_contention
+from metronome_opt.solvers.cost_network.tables import scale_of
+from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, compile_instance
+from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
+from metronome_opt.solvers.multiobjective.goals import Goal, Solution
+from metronome_opt.solvers.multiobjective.group_search import (
+    Answer,
+    descend,
+    group,
+    keeps,
+    minimise,
+    without_contention,
+)
+from metronome_opt.solvers.multiobjective.weighting import find_layered, is_layered, weigh
+from metronome_opt.solvers.run import Search
+
+_SHARE = 0.6  # of the time that is left, at most, for a level that others follow
+
+
+def solve_offsets(arguments: Arguments, goal: Goal, original: Instance | None = None) -> Solution:
+    """Optimise offsets at the periods of an instance.
+
+    Parameters
+    ----------
+    arguments
+        Of an instance with the periods, and the bursts, that count.
+    original
+        The whole, not stretched: latency is a share of its traffic, and its natural sizes divide
+        the objectives of a sum. The instance itself if left out.
+    """
+    return _AtPeriods(arguments, goal, original or arguments.instance).optimise()
+
+
+class _AtPeriods:
+    def __init__(self, arguments: Arguments, goal: Goal, original: Instance) -> None:
+        self._arguments = arguments
+        self._instance = arguments.instance
+        self._names = goal.objectives
+        self._base = traffic(original)
+        self._solution = Solution(dict(self._instance.unshifted))
+        self._mixture = {
+            name: price / normal(original, name) for name, price in goal.prices.items() if price
+        }
+
+    def optimise(self) -> Solution:
+        """Optimise the objectives, or their sum."""
+        if self._mixture:
+            self._mix()
+        else:
+            names = [n for n in self._names if find_objective(n).at_given_periods]
+            for position, name in enumerate(names):
+                self._level(name, last=position == len(names) - 1)
+        if all(level.proved for level in self._solution.levels):
+            self._solution.stop = Stop.PROVED
+        # Levels that are not proved may have improved with later ones.
+        self._solution.levels = [
+            level
+            if level.proved or level.name == MIXTURE
+            else replace(level, value=self._value(level.name))
+            for level in self._solution.levels
+        ]
+        return self._solution
+
+    def _value(self, name: str) -> Fraction | None:
+        """Return an objective of the schedule; None for a cushion without limit."""
+        return find_objective(name).value(self._instance, self._solution.offsets, self._base)
+
+    @property
+    def _ended(self) -> bool:
+        """Return True if the present schedule is to be returned."""
+        return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE, Stop.ERROR)
+
+    # ---------------------------------------------------------------- levels
+
+    def _level(self, name: str, *, last: bool) -> None:
+        before = self._solution.levels
+        earlier = all(level.proved for level in before)
+        share = 1.0 if last else _SHARE
+        by_solver = not before and is_layered(name)
+        if not by_solver:  # a solver sends events itself
+            self._announce(name)
+        if self._ended:
+            proved = False
+        elif by_solver:
+            proved = self._by_solver({name: Fraction(1)}, share, first=name)
+        elif all(is_layered(each) for each in (name, *(level.name for level in before))):
+            proved = self._next_layered(name, share)
+        else:
+            proved = self._is_ideal(name) or self._over_groups(name, share)
+            if not before and proved:
+                self._solution.bound = self._value(name)
+        before.append(Level(name, self._value(name), proved and earlier))
+
+    def _announce(self, name: str) -> None:
+        """Notify the callback that a level begins; end everything if it asks for that."""
+        event = Event(self._arguments.budget.elapsed, None, None, name)
+        if (
+            not self._ended
+            and self._arguments.callback is not None
+            and self._arguments.callback(event)
+        ):
+            self._solution.stop = Stop.RULE
+
+    def _is_ideal(self, name: str) -> bool:
+        """Return whether the schedule has none of an objective, so that none is better."""
+        return not find_objective(name).maximised and self._value(name) == 0
+
+    def _next_layered(self, name: str, share: float) -> bool:
+        """Optimise a layered cost with all earlier ones held, as one sum.
+
+        A unit of an earlier one costs more than the later ones together do now.
+        """
+        prices: dict[str, Fraction] = {}
+        later = 0
+        for each in (name, *(level.name for level in reversed(self._solution.levels))):
+            alone, _ = weigh(self._instance, {each: Fraction(1)})
+            step = scale_of(compile_instance(alone))
+            price = later + 1
+            prices[each] = price / step
+            unserved = find_layered(each).unserved(self._instance, self._solution.offsets)
+            later += price * int(unserved / step)
+        try:
+            return self._by_solver(prices, share, first=None)
+        except CostTooLargeError:
+            return self._arguments.solver.name == "auto" and self._over_groups(name, share)
+
+    def _by_solver(self, prices: Mapping[str, Fraction], share: float, first: str | None) -> bool:
+        """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
+
+        Its bound and its trajectory are those of the objective `first`, None if it is a sum.
+        """
+        weighted, scale = weigh(self._instance, prices)
+        # The value of a sum says nothing about an objective.
+        factor = None if first is None else scale * find_layered(first).share(self._base)
+        listener = self._arguments.callback
+
+        def scaled(event: Event) -> Event:
+            return replace(
+                event,
+                incumbent=_scaled(event.incumbent, factor),
+                bound=_scaled(event.bound, factor),
+            )
+
+        arguments = replace(
+            self._arguments,
+            instance=weighted,
+            budget=self._arguments.budget.fraction(share),
+            callback=None if listener is None else lambda event: listener(scaled(event)),
+        )
+        result = solve_contention(arguments)
+        self._take(result, prices)
+        if first is not None:
+            self._solution.trajectory = tuple(map(scaled, result.trajectory))
+            self._solution.bound = _scaled(result.lower_bound, factor)
+        return result.status is Status.OPTIMAL
+
+    def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:
+        """Take a schedule if it is no worse in the sum that it is for."""
+        solution = self._solution
+
+        def total(offsets: Mapping[str, int]) -> Fraction:
+            values = (
+                price * find_layered(name).unserved(self._instance, offsets)
+                for name, price in prices.items()
+            )
+            return sum(values, Fraction(0))
+
+        if not solution.levels or total(result.offsets) < total(solution.offsets):
+            solution.offsets = dict(result.offsets)
+        if solution.stop in (Stop.FINISHED, Stop.PROVED):  # an earlier cut remains
+            solution.stop = result.stop
+        solution.build_s += result.build_s
+        if not solution.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
+            solution.notes += [note for note in result.notes if note not in solution.notes]
+
+    # ---------------------------------------------------------------- weighted sums
+
+    def _mix(self) -> None:
+        """Optimise a weighted sum."""
+        layered = {
+            name: price * find_layered(name).share(self._base)
+            for name, price in self._mixture.items()
+            if is_layered(name)
+        }
+        by_solver = len(layered) == len(self._mixture)
+        if layered:
+            proved = self._by_solver(layered, 1.0 if by_solver else _SHARE, first=None)
+        if not by_solver:
+            proved = self._over_groups(MIXTURE)
+        total = sum(
+            (price * (self._value(name) or 0) for name, price in self._mixture.items()), Fraction(0)
+        )
+        self._solution.levels.append(Level(MIXTURE, total, proved))
+
+    # ---------------------------------------------------------------- groups of jobs
+
+    def _over_groups(self, name: str, share: float = 1.0) -> bool:
+        """Optimise an objective with what is held; return whether that is proved."""
+        if self._ended:
+            return False
+        search = Search(
+            self._instance,
+            time_limit=self._arguments.budget.fraction(share).remaining,
+            seed=self._arguments.seed,
+            workers=self._arguments.workers,
+        )
+        with interrupt_stops(search):
+            try:
+                proved = self._improve(search, name)
+            except KeyboardInterrupt:
+                search.interrupt()
+                proved = False
+        if not proved or search.stop is Stop.INTERRUPTED:
+            self._solution.stop = search.stop
+        return proved
+
+    def _improve(self, search: Search, name: str) -> bool:
+        names = tuple(self._mixture) or (name, *(level.name for level in self._solution.levels))
+        every, join = group(search, self._base, names)
+        before = self._solution.offsets
+        parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in every]
+        proved = True
+        if name == CUSHION:
+            proved = self._widen(every, parts)
+        else:
+            prices = [
+                costs.prices_of_units(self._mixture) if self._mixture else {name: 1}
+                for costs in every
+            ]
+            for number, costs in enumerate(every):
+                parts[number], whole = self._improved(costs, prices[number], parts[number])
+                proved = proved and whole
+        joined = join([costs.named(part) for costs, part in zip(every, parts, strict=True)])
+        self._solution.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
+        return proved
+
+    def _improved(
+        self, costs: Costs, prices: Mapping[str, int], start: Offsets
+    ) -> tuple[Offsets, bool]:
+        """Optimise a sum of objectives of a group; return the schedule and whether it is proved."""
+        limits = self._limits(costs, start)
+        cushion = self._cushion
+        answer = minimise(costs, prices, limits, cushion=cushion, start=start)
+        offsets = answer.offsets or start
+        if not answer.proved:
+            offsets = descend(costs, prices, offsets, self._limits(costs, offsets), cushion)
+        return offsets, answer.proved
+
+    def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
+        """Return the limits of the earlier objectives in a group, in units."""
+        names = (level.name for level in self._solution.levels)
+        # A cushion is no cost.
+        return {name: costs.units(name, start) for name in names if name in costs.steps}
+
+    @property
+    def _cushion(self) -> int:
+        """The cushion that has to be kept."""
+        values = [level.value for level in self._solution.levels if level.name == CUSHION]
+        return max((self._longest if each is None else int(each) for each in values), default=0)
+
+    @property
+    def _longest(self) -> int:
+        """A growth of bursts that fills every period."""
+        return max(job.period for job in self._instance.jobs)
+
+    # ---------------------------------------------------------------- cushions
+
+    def _widen(self, every: Sequence[Costs], parts: list[Offsets]) -> bool:
+        """Maximise the minimum cushion of all groups; return whether that is proved.
+
+        No group is raised above the maximum of another one.
+        """
+        proved = True
+        ceiling = self._longest
+        limited = False
+        for number, costs in enumerate(every):
+            high = ceiling
+            reached = costs.value(CUSHION, parts[number])
+            while reached is not None and reached < high:
+                # The maximum is tried first: groups that can bear all there is are common.
+                at_top = high - reached == 1 or (limited and high == ceiling)
+                middle = high if at_top else int(reached + high + 1) // 2
+                answer = self._with_cushion(costs, middle, parts[number])
+                if answer.offsets is not None:
+                    parts[number] = answer.offsets
+                    reached = costs.value(CUSHION, answer.offsets)
+                else:
+                    proved = proved and answer.proved
+                    high = middle - 1
+                if costs.search.stopped:
+                    proved = False
+                    break
+            if reached is not None:
+                ceiling = min(ceiling, int(reached)) if limited else int(reached)
+                limited = True
+        return proved
+
+    def _with_cushion(self, costs: Costs, slots: int, start: Offsets) -> Answer:
+        """Return any schedule that has a cushion and keeps what is held."""
+        limits = self._limits(costs, start)
+        held = any(is_layered(level.name) for level in self._solution.levels)
+        if not held or not costs.units("latency", start):  # there may be no contention at all
+            easy = without_contention(costs, slots)
+            if easy is not None and keeps(costs, easy, limits):
+                return Answer(easy, proved=True)
+        return minimise(costs, {}, limits, cushion=slots)
+
+
+def _scaled(value: Fraction | None, factor: Fraction | None) -> Fraction | None:
+    """Return a value in another unit; None without one."""
+    return None if value is None or factor is None else value * factor

@@ -1,0 +1,243 @@
+"""Exact Pareto fronts of two objectives, or what time allowed of them.
+
+The ends of a front, the optima of the two orders of its objectives, are found first. Where they are
+one and the same there is nothing else. Otherwise the instance is decomposed into groups that can be
+decided separately. Of a group, too, the front lies between its share of both ends: single jobs are
+moved as long as that gives new points, and `Nondominated` finds what is missing, or proves that
+nothing is. The front of the whole is the non-dominated part of the Minkowski sum.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from metronome_opt.errors import InputError
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import BY_NAME, CUSHION, STRETCH, check_names, traffic
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Schedule
+from metronome_opt.solvers.arguments import (
+    Arguments,
+    check_instance,
+    check_numbers,
+    check_reserve,
+    interrupt_stops,
+    make_schedule,
+)
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, Ints
+from metronome_opt.solvers.layers import ModelTooLargeError
+from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
+from metronome_opt.solvers.multiobjective.front import (
+    Candidate,
+    Front,
+    FrontEvent,
+    Row,
+    minkowski,
+    nondominated,
+)
+from metronome_opt.solvers.multiobjective.goals import make_goal
+from metronome_opt.solvers.multiobjective.group_search import group
+from metronome_opt.solvers.multiobjective.nondominated import Archive, Nondominated
+from metronome_opt.solvers.multiobjective.offsets import solve_offsets
+from metronome_opt.solvers.multiobjective.stretching import front_stretched
+from metronome_opt.solvers.presolve.extend import extend_bursts
+from metronome_opt.solvers.registry import find_solver
+from metronome_opt.solvers.run import Search
+from metronome_opt.verify import evaluate
+
+_END = 0.5  # of the time that is left, at most, for an end of a front
+
+Callback = Callable[[FrontEvent], bool | None]
+
+
+def pareto(
+    instance: Instance,
+    objectives: Sequence[str] = ("contention", "latency"),
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    cushion_slots: int = 0,
+    callback: Callback | None = None,
+) -> Front:
+    """Find the non-dominated schedules for two objectives; see `metronome_opt.pareto`."""
+    check_instance(instance)
+    check_numbers(time_limit, seed, workers)
+    names = _check_objectives(instance, objectives)
+    check_reserve(instance, cushion_slots)
+    budget = Budget(time_limit)
+    threads = workers or os.cpu_count() or 1
+    arguments = Arguments(instance, find_solver("auto"), budget, seed, threads)
+    rows: Sequence[Row]
+    with interrupt_stops(budget):
+        if STRETCH in names:
+            rows, complete = front_stretched(arguments, names, cushion_slots, callback)
+        else:
+            longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
+            offsets, complete = _front(longer, names, callback)
+            rows = [(each, {}) for each in offsets]
+    # The values are those that `verify` computes.
+    judged = [(evaluate(instance, *row, longer=cushion_slots).objectives, row) for row in rows]
+    kept = nondominated(
+        Candidate(tuple(values[name] or Fraction(0) for name in names), (row,))
+        for values, row in judged
+    )
+    bound = kept[0].values[0] if complete else None
+    return Front(
+        instance,
+        names,
+        tuple(_schedule(arguments, names[0], each, bound, cushion_slots) for each in kept),
+        complete,
+        Stop.PROVED if complete else budget.stop,
+        budget.elapsed,
+        () if complete else ("the front may have more points: not all was proved in time",),
+    )
+
+
+def _schedule(
+    arguments: Arguments,
+    first: str,
+    candidate: Candidate,
+    bound: Fraction | None,
+    cushion_slots: int,
+) -> Schedule:
+    offsets, stretch = candidate.parts[0]
+    values = evaluate(arguments.instance, offsets, stretch, longer=cushion_slots).objectives
+    return make_schedule(
+        arguments,
+        offsets,
+        stretch,
+        {first: values[first], **values},
+        bound,
+        proved=bound is not None and bound == values[first],
+        cushion_slots=cushion_slots,
+    )
+
+
+def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...]:
+    """Return the objectives of a front, or refuse what has none and name the alternative."""
+    names = check_names(objectives)
+    if len(names) != 2:
+        raise InputError(
+            f"objectives: a front has two objectives, got {len(names)}; for one, or more in an "
+            "order, use solve"
+        )
+    if added := [name for name in names if name not in BY_NAME]:
+        raise InputError(
+            f"objectives: {added[0]} is another package's, which has no place in the schedules of "
+            "a front; use solve"
+        )
+    if CUSHION in names:
+        raise InputError(
+            "objectives: a front has no cushion; choose a cushion by cushion_slots, a front for "
+            "each, or use solve with cushion in an order"
+        )
+    instance.check_hyperperiods(may_stretch=True)
+    if instance.needs_stretch and STRETCH not in names:
+        raise InputError(
+            "objectives: hyperperiods are above the limit unless jobs are stretched; name stretch "
+            "as one of the two"
+        )
+    return names
+
+
+# ------------------------------------------------------------------ at given periods
+
+
+def _front(
+    arguments: Arguments, names: tuple[str, ...], callback: Callback | None
+) -> tuple[list[dict[str, int]], bool]:
+    """Return the schedules of a front, by job name, and whether it is proved complete."""
+    instance, whole = arguments.instance, arguments.budget
+    ends = []
+    proved = True
+    for order in (names, names[::-1]):
+        end = solve_offsets(replace(arguments, budget=whole.fraction(_END)), make_goal(order))
+        if end.stop is Stop.INTERRUPTED:
+            whole.interrupt()
+        ends.append(end.offsets)
+        proved = proved and all(level.proved for level in end.levels)
+        if order == names and proved:
+            second = BY_NAME[names[1]].value(instance, end.offsets, traffic(instance))
+            if not second:  # nothing is better in either
+                break
+        if order == names and whole.stopped:
+            proved = False
+            break
+    search = Search(
+        instance,
+        time_limit=whole.remaining,
+        seed=arguments.seed,
+        workers=arguments.workers,
+        parent=whole,
+    )
+    every, join = group(search, traffic(instance), names)
+    if not every:
+        return ends[:1], True
+    fronts: dict[int, list[Candidate]] = {}
+    # What is left of the time goes to the large ones.
+    for number in sorted(range(len(every)), key=lambda n: len(every[n].group.jobs)):
+        costs = every[number]
+        parts = [tuple(end[job.name] for job in costs.group.jobs) for end in ends]
+        points, complete = _between(costs, names, parts)
+        proved = proved and complete
+        fronts[number] = nondominated(
+            Candidate(
+                tuple(costs.units(name, each) * costs.steps[name] for name in names),
+                ((costs.named(each), {}),),
+            )
+            for each in points
+        )
+        event = FrontEvent(whole.elapsed, len(fronts), len(every), sum(map(len, fronts.values())))
+        if callback is not None and callback(event):
+            whole.end(Stop.RULE)
+    whole_front = minkowski([fronts[number] for number in range(len(every))])
+    return [join([part for part, _ in each.parts]) for each in whole_front], proved
+
+
+def _between(
+    costs: Costs, names: Sequence[str], ends: Sequence[Offsets]
+) -> tuple[Sequence[Offsets], bool]:
+    """Return the front of a group from its ends on, and whether nothing is missing."""
+
+    def values(offsets: Offsets) -> tuple[int, ...]:
+        return tuple(costs.units(name, offsets) for name in names)
+
+    if len(set(map(values, ends))) == 1:
+        return ends[:1], True
+    # Nothing between the ends is worse than at the other end.
+    limits = [max(column) for column in zip(*map(values, ends), strict=True)]
+    try:
+        pairs = zip(names, limits, strict=True)
+        networks = [costs.priced({name: 1}, limit) for name, limit in pairs]
+        archive = Archive([network.limit for network in networks])
+        for each in ends:
+            archive.add(values(each), each)
+        _descend(costs, names, archive)
+        proved = Nondominated(costs.search, archive, len(names)).run(networks)
+    except (ModelTooLargeError, CostTooLargeError, MemoryError):
+        return ends, False
+    return [offsets for _, offsets in archive.points], proved
+
+
+def _descend(costs: Costs, names: Sequence[str], archive: Archive) -> None:
+    """Move single jobs of known schedules, as long as that gives new points."""
+    seen: set[Offsets] = set()
+    free = [n for n, job in enumerate(costs.group.jobs) if job.fixed_offset is None]
+    while todo := [each for _, each in archive.points if each not in seen]:
+        for offsets in todo:
+            seen.add(offsets)
+            for job in free:
+                if costs.search.stopped:
+                    return
+                around = costs.around(offsets, job)
+                rows: Ints = np.stack([around[name] for name in names], axis=1)
+                for offset in np.flatnonzero(archive.promising(rows)):
+                    moved = (*offsets[:job], int(offset), *offsets[job + 1 :])
+                    archive.add(tuple(map(int, rows[offset])), moved)

@@ -1,0 +1,85 @@
+"""Minimise objectives other than slowdown: in order or as a sum, at given or stretched periods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from metronome_opt.errors import InputError
+from metronome_opt.problem.result import Level, Result
+from metronome_opt.problem.schedule import OBJECTIVES, Status
+from metronome_opt.solvers.arguments import Arguments, make_schedule
+from metronome_opt.solvers.contention import solve_contention
+from metronome_opt.solvers.multiobjective.goals import Goal, Solution, make_goal
+from metronome_opt.solvers.presolve.extend import extend_bursts
+from metronome_opt.verify import evaluate
+
+
+def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Result:
+    """Choose an offset, and where stretch is an objective idle time, for every job.
+
+    Returns
+    -------
+    Result
+        Always with a schedule; `levels` has the value of each objective and what is proved of it.
+
+    Raises
+    ------
+    InputError
+        If a weighted sum is asked for while jobs are stretched.
+    """
+    instance = arguments.instance
+    stretchable = any(job.max_stretch for job in instance.jobs)
+    stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
+    if not stretching and not cushion_slots and goal == make_goal(["contention"]):
+        result = solve_contention(arguments)
+        level = Level("contention", result.objective, result.status is Status.OPTIMAL)
+        return replace(result, levels=(level,))
+    if arguments.start is not None:
+        raise InputError("start: is for slowdown, or for contention alone without a reserve")
+    # Not needed for contention alone.
+    from metronome_opt.solvers.multiobjective.offsets import solve_offsets
+    from metronome_opt.solvers.multiobjective.stretching import solve_stretched
+
+    if stretching:
+        solution = solve_stretched(arguments, goal, cushion_slots)
+    else:
+        longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
+        solution = solve_offsets(longer, goal)
+        if "stretch" in goal.objectives and not goal.prices:  # no job can be stretched
+            place = goal.objectives.index("stretch")
+            solution.levels.insert(place, Level("stretch", Fraction(0), proved=True))
+            solution.bound = solution.bound if place else Fraction(0)
+    return _result(arguments, goal, solution, cushion_slots)
+
+
+def _result(arguments: Arguments, goal: Goal, solution: Solution, cushion_slots: int) -> Result:
+    """Return the result, every value of it computed by the judge."""
+    instance = arguments.instance
+    evaluation = evaluate(instance, solution.offsets, solution.stretch, longer=cushion_slots)
+    values = evaluation.objectives
+    # A schedule states the six objectives, that of the bound first; the levels have the others.
+    optimised = solution.levels[0].name if solution.levels else goal.objectives[0]
+    bound = solution.bound if optimised in OBJECTIVES else None
+    first = next(n for n in (optimised, *goal.objectives, *OBJECTIVES) if n in OBJECTIVES)
+    proved = bool(solution.levels) and all(level.proved for level in solution.levels)
+    schedule = make_schedule(
+        arguments,
+        solution.offsets,
+        solution.stretch,
+        {first: values[first], **values},
+        bound,
+        proved=proved and bound is not None and bound == values[first],
+        cushion_slots=cushion_slots,
+    )
+    return Result(
+        instance=instance,
+        schedule=schedule,
+        stop=solution.stop,
+        judged=evaluation,
+        build_s=solution.build_s,
+        solve_s=max(0.0, schedule.runtime_s - solution.build_s),
+        trajectory=solution.trajectory,
+        notes=tuple(solution.notes),
+        levels=tuple(solution.levels),
+    )

@@ -1,0 +1,275 @@
+"""Stretching of jobs: for each choice of periods (`periods`) the best offsets.
+
+Components, which share no link, are decided separately. Greedy schedules say in which order the
+choices are solved; a choice is given up as soon as a bound says that nothing comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from metronome_opt.errors import InputError
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import CUSHION, STRETCH, find_objective, traffic
+from metronome_opt.problem.result import Event, Level, Stop
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.arguments import Arguments, interrupt_stops
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.multiobjective.costs import Costs
+from metronome_opt.solvers.multiobjective.front import (
+    Candidate,
+    FrontEvent,
+    Row,
+    Values,
+    minkowski,
+    nondominated,
+)
+from metronome_opt.solvers.multiobjective.goals import Goal, Solution, make_goal
+from metronome_opt.solvers.multiobjective.offsets import solve_offsets
+from metronome_opt.solvers.multiobjective.periods import list_choices, price_of, stretched
+from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.extend import extend_bursts
+from metronome_opt.solvers.run import Search
+
+_NO_LIMIT = Fraction(10**12)
+"""More slots than any burst can grow."""
+
+_GREEDY_SHARE = 0.4  # of the time of a component, at most, for greedy schedules
+_SOLVE_SHARE = 0.25  # of the time that is left, for each choice that is solved
+
+_IsWorse = Callable[[Values, Sequence[Candidate]], bool]
+"""Says whether lower bounds leave nothing to gain beside some schedules."""
+_Notify = Callable[[int, int, Sequence[Candidate]], object]
+"""Receives how many choices of how many are done, and the schedules."""
+
+
+def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Solution:
+    """Choose stretches, then offsets.
+
+    Raises
+    ------
+    InputError
+        If no stretches bring the hyperperiods within the limit, or a sum is asked for.
+    """
+    instance, whole = arguments.instance, arguments.budget
+    if goal.prices:
+        raise InputError(
+            "weights: a sum has no place for stretch, without which hyperperiods are too long; "
+            "give objectives in an order instead"
+        )
+    names = tuple(dict.fromkeys((*goal.objectives, STRETCH)))
+    search = _StretchSearch(arguments, names, cushion_slots)
+
+    def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
+        return low >= min(each.values for each in candidates)
+
+    def notify(*_: object) -> None:
+        if arguments.callback is not None:
+            search.end_if(arguments.callback(Event(whole.elapsed, None, None, STRETCH)))
+
+    # Everything but a cushion adds up over components.
+    parts = [instance] if CUSHION in names else sorted(components(instance), key=_count_stretches)
+    offsets: dict[str, int] = {}
+    stretch: dict[str, int] = {}
+    proved = True
+    with interrupt_stops(whole):
+        for number, part in enumerate(parts):
+            share = whole.fraction(1 / (len(parts) - number))
+            candidates, complete = search.explore(part, share, is_worse, notify)
+            (mine,) = min(candidates, key=lambda each: each.values).parts
+            offsets |= mine[0]
+            stretch |= mine[1]
+            proved = proved and complete
+    values = search.values(instance, offsets, stretch)
+    notes = [] if proved else ["periods were chosen first: others may be better"]
+    if instance.needs_stretch and STRETCH not in goal.objectives:
+        notes.append("jobs are stretched: without, hyperperiods are above the limit")
+    levels = [
+        Level(name, _as_stated(name, value), proved)
+        for name, value in zip(names, values, strict=True)
+    ]
+    return Solution(
+        offsets=offsets,
+        stretch=stretch,
+        levels=levels,
+        bound=levels[0].value if proved else None,
+        stop=Stop.PROVED if proved else whole.stop,
+        notes=notes,
+    )
+
+
+def front_stretched(
+    arguments: Arguments,
+    names: tuple[str, ...],
+    cushion_slots: int,
+    callback: Callable[[FrontEvent], bool | None] | None,
+) -> tuple[list[Row], bool]:
+    """Return offsets and stretches of a front of stretch and another objective.
+
+    Also whether it is proved complete.
+    """
+    whole = arguments.budget
+    search = _StretchSearch(arguments, names, cushion_slots)
+
+    def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
+        return any(all(map(Fraction.__le__, each.values, low)) for each in candidates)
+
+    def notify(done: int, count: int, candidates: Sequence[Candidate]) -> None:
+        if callback is not None:
+            search.end_if(callback(FrontEvent(whole.elapsed, done, count, len(candidates))))
+
+    explored = [
+        search.explore(part, whole, is_worse, notify)
+        for part in sorted(components(arguments.instance), key=_count_stretches)
+    ]
+    rows: list[Row] = [
+        (
+            {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
+            {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
+        )
+        for each in minkowski([nondominated(candidates) for candidates, _ in explored])
+    ]
+    return rows, all(complete for _, complete in explored)
+
+
+def _count_stretches(part: Instance) -> int:
+    return sum(job.max_stretch for job in part.jobs)
+
+
+@dataclass(frozen=True)
+class _StretchSearch:
+    """The search for objectives in an order, stretch among them."""
+
+    arguments: Arguments
+    names: tuple[str, ...]
+    reserve: int
+
+    @property
+    def original(self) -> Instance:
+        """The whole instance, bursts extended by the reserve."""
+        return extend_bursts(self.arguments.instance, self.reserve)
+
+    @property
+    def at_periods(self) -> tuple[str, ...]:
+        """The objectives at given periods."""
+        return tuple(name for name in self.names if name != STRETCH) or ("contention",)
+
+    def end_if(self, wanted: bool | None) -> None:
+        """End if a callback asks for it."""
+        if wanted:
+            self.arguments.budget.end(Stop.RULE)
+
+    def values(
+        self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
+    ) -> Values:
+        """Return the objectives of a schedule in their order, to be minimised."""
+        search = Search(self._stretched(part, stretch), time_limit=None, seed=0, workers=1)
+        costs = Costs(search, traffic(self.original), self.names)
+        order = tuple(offsets[job.name] for job in search.instance.jobs)
+        return tuple(
+            price_of(part, stretch)
+            if name == STRETCH
+            else _to_minimise(name, costs.value(name, order))
+            for name in self.names
+        )
+
+    def explore(
+        self, part: Instance, budget: Budget, is_worse: _IsWorse, notify: _Notify
+    ) -> tuple[list[Candidate], bool]:
+        """Return schedules of a component, and whether it is proved that none is missing."""
+        choices, all_listed = list_choices(part)
+        complete = True
+        candidates: list[Candidate] = []
+        quick = budget.fraction(_GREEDY_SHARE)
+        for stretch in choices:
+            if not (candidates and quick.stopped):
+                offsets = _greedy(self._stretched(part, stretch))
+                values = self.values(part, offsets, stretch)
+                candidates.append(Candidate(values, ((offsets, stretch),)))
+        ranked = [each.parts[0][1] for each in sorted(candidates, key=lambda each: each.values)]
+        ranked += choices[len(candidates) :]
+        for number, stretch in enumerate(ranked):
+            notify(number, len(ranked), candidates)
+            price = price_of(part, stretch)
+            if is_worse(self._low(price), candidates):
+                continue
+            if budget.stopped:
+                complete = False
+                break
+            closed = self._solve(part, stretch, budget, is_worse, candidates)
+            complete = complete and closed
+        if not all_listed:  # what is not listed is stretched
+            steps = [Fraction(job.weight, job.period) for job in part.jobs if job.max_stretch]
+            complete = complete and is_worse(self._low(min(steps)), candidates)
+        return candidates, complete
+
+    def _solve(
+        self,
+        part: Instance,
+        stretch: dict[str, int],
+        budget: Budget,
+        is_worse: _IsWorse,
+        candidates: list[Candidate],
+    ) -> bool:
+        """Add the best schedule at some stretches; return whether no better one is missing."""
+        price = price_of(part, stretch)
+
+        def is_enough(event: Event) -> bool:
+            return budget.stopped or (
+                event.bound is not None and is_worse(self._low(price, event.bound), candidates)
+            )
+
+        solved = solve_offsets(
+            replace(
+                self.arguments,
+                instance=self._stretched(part, stretch),
+                budget=self.arguments.budget.child(budget.fraction(_SOLVE_SHARE).remaining),
+                callback=is_enough,
+            ),
+            make_goal(self.at_periods),
+            self.original,
+        )
+        if solved.stop is Stop.INTERRUPTED:
+            budget.interrupt()
+        values = self.values(part, solved.offsets, stretch)
+        closed = all(level.proved for level in solved.levels) or is_worse(
+            self._low(price, solved.bound), candidates
+        )
+        candidates.append(Candidate(values, ((solved.offsets, stretch),)))
+        return closed
+
+    def _stretched(self, part: Instance, stretch: Mapping[str, int]) -> Instance:
+        """Return a part at some periods, bursts extended by the reserve."""
+        return extend_bursts(stretched(part, stretch), self.reserve)
+
+    def _low(self, price: Fraction, bound: Fraction | None = None) -> Values:
+        """Return lower bounds of the values, given the price of stretches and one of the first."""
+        known = {self.at_periods[0]: bound or Fraction(0), STRETCH: price}
+        return tuple(
+            _to_minimise(name, None)
+            if find_objective(name).maximised
+            else known.get(name, Fraction(0))
+            for name in self.names
+        )
+
+
+def _greedy(instance: Instance) -> dict[str, int]:
+    search = Search(instance, time_limit=None, seed=0, workers=1)
+    greedy.run(search)
+    return search.named() or dict(instance.unshifted)
+
+
+def _to_minimise(name: str, value: Fraction | None) -> Fraction:
+    """Return an objective as a number to minimise; None is a cushion without limit."""
+    if value is None:
+        return -_NO_LIMIT
+    return -value if find_objective(name).maximised else value
+
+
+def _as_stated(name: str, value: Fraction) -> Fraction | None:
+    """Return the inverse of `_to_minimise`."""
+    if value == -_NO_LIMIT:
+        return None
+    return -value if find_objective(name).maximised else value

@@ -1,0 +1,126 @@
+"""Smaller domains: one representative of all schedules that are rotations of one another.
+
+Free jobs that share links, directly or through others, form a component. Rotating all of it by
+the same number of slots changes no link's contention if that number is a multiple of the periods
+of the fixed jobs on its links. So, going through the component's jobs in any order, job j needs
+only offsets in ``[0, gcd(T_j, L_j))``, L_j the least common multiple of the periods of those fixed
+jobs and of the jobs before j: a multiple of L_j leaves those where they are and takes j there.
+
+In any order, a component keeps ``prod T_j * L / L'`` combinations, L the
+multiple of the fixed jobs' periods and L' that of all periods: each gcd is ``T_j L_j / L_{j+1}``.
+The order decides only whose domains are the small ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import networkx as nx
+
+from metronome_opt.files.records import FrozenDict
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.solvers.presolve.reductions import Offsets
+
+
+class _Component(NamedTuple):
+    """Free jobs that are rotated together, in the order that decides whose domains are small.
+
+    `held` is the least common multiple of the periods of the fixed jobs on their links, in slots.
+    """
+
+    held: int
+    jobs: tuple[Job, ...]
+
+    def steps(self) -> Iterator[tuple[Job, int]]:
+        """Yield each job with the number of slots by which rotating moves no job before it."""
+        common = self.held
+        for job in self.jobs:
+            yield job, common
+            common = math.lcm(common, job.period)
+
+
+@dataclass(frozen=True)
+class Orbits:
+    """One representative of the schedules that are rotations of one another.
+
+    Offsets within the domains are offsets of the instance: no way back is needed. `rotate` leads
+    there from any other schedule, such as an incumbent.
+
+    Attributes
+    ----------
+    instance
+        The problem.
+    components
+        Its free jobs, those that are rotated together in one part.
+    """
+
+    instance: Instance
+    components: tuple[_Component, ...]
+
+    @cached_property
+    def domains(self) -> Mapping[str, int]:
+        """Number of offsets, from 0 on, of each free job; they contain an optimal schedule."""
+        return FrozenDict(
+            {
+                job.name: math.gcd(job.period, common)
+                for component in self.components
+                for job, common in component.steps()
+            }
+        )
+
+    def rotate(self, offsets: Offsets) -> dict[str, int]:
+        """Rotate a schedule into the domains, component by component; its contention is kept."""
+        rotated = dict(offsets)
+        for component in self.components:
+            total = 0
+            for job, common in component.steps():
+                offset = (offsets[job.name] + total) % job.period
+                domain = self.domains[job.name]
+                # inverse * common = domain modulo the period: this rotates the job by one domain.
+                inverse = pow(common // domain, -1, job.period // domain)
+                total -= offset // domain * inverse * common
+            for job in component.jobs:
+                rotated[job.name] = (offsets[job.name] + total) % job.period
+        return rotated
+
+
+def orbits(instance: Instance, order: Sequence[int] | None = None) -> Orbits:
+    """Return the components of an instance and the domains that their rotations leave.
+
+    Only contention is invariant, and with it latency, cushion and score: not for `wait` or `moves`.
+
+    Parameters
+    ----------
+    order
+        Indices of the jobs, every free one among them: the earlier a job, the smaller its domain.
+        The longest period comes first if left out, which leaves few offsets in all.
+    """
+    shared = nx.utils.UnionFind(link.name for link in instance.links)
+    for job in instance.jobs:
+        if job.fixed_offset is None and job.links:
+            shared.union(*job.links)
+    held: dict[str, int] = defaultdict(lambda: 1)
+    for job in instance.jobs:
+        if job.fixed_offset is not None:
+            for link in job.links:
+                held[shared[link]] = math.lcm(held[shared[link]], job.period)
+    if order is None:
+        order = sorted(range(len(instance.jobs)), key=lambda index: -instance.jobs[index].period)
+    connected: dict[str, list[Job]] = defaultdict(list)
+    alone: list[Job] = []
+    for index in order:
+        job = instance.jobs[index]
+        if job.fixed_offset is None:
+            (connected[shared[next(iter(job.links))]] if job.links else alone).append(job)
+    return Orbits(
+        instance,
+        (
+            *(_Component(held[root], tuple(jobs)) for root, jobs in connected.items()),
+            *(_Component(1, (job,)) for job in alone),
+        ),
+    )

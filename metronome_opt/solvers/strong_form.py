@@ -1,0 +1,296 @@
+"""Strong formulation of the problem, block by block, for CP-SAT and HiGHS.
+
+In a block, links' own optima, tables and elimination cut the offsets down (see `network`), then the
+back end looks for a schedule that is better than the incumbent or proves that there is none. Of
+CP-SAT's workers, `max_lp` proved what was proved at all on blocks of a dozen jobs, and
+`lb_tree_search` had the best bounds on others. Integer offsets with order literals in place of one
+Boolean per offset, and the differences of two jobs' offsets as variables, gave no better bounds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metronome_opt.solvers.backends import solve_cpsat, solve_highs
+from metronome_opt.solvers.blocks import solve_in_blocks
+from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eliminate
+from metronome_opt.solvers.cost_network.model import Cost, CostNetwork
+from metronome_opt.solvers.cost_network.tables import build, rotated_incumbent
+from metronome_opt.solvers.imports import import_cp_model, import_pulp
+from metronome_opt.solvers.kernels.compiled_instance import SharedLink
+from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers_of
+from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
+from metronome_opt.solvers.run import Search
+
+_WORKERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
+_SMALL = 2000  # variables of a model that is not worth a process of its own
+_PREPARING = 4  # of as many parts of the time of a block one, at most, goes into cutting down
+_MAX_CELLS = 2**22  # of a table, to cut offsets down with
+_MAX_LEFT = 2**12  # of a table that eliminating a job leaves: a model states these cell by cell
+_FEW_CELLS = 5000  # of a table that is stated cell by cell
+
+_Terms = tuple[tuple[int, int], ...]
+
+
+def _run_strong(
+    search: Search, kind: type[Program], load: Callable[[], object], solve: Callable[..., None]
+) -> None:
+    """Solve block by block."""
+    load()  # say now if it is missing, not when the first block is hard
+
+    def prove(part: Search) -> None:
+        network, gone = _prepare(part)
+        if part.stopped:
+            return
+        form = StrongForm(network, gone, part)
+        if form.complete:
+            program = kind(form)
+            form.state(program)
+            search.built()
+            solve(part, program)
+
+    solve_in_blocks(search, prove)
+    search.built()  # if there was nothing left to model
+
+
+def _solve_strong_cpsat(part: Search, program: CpsatProgram) -> None:
+    program.hint(rotated_incumbent(part))
+    large = len(program.model.proto.variables) > _SMALL
+    solve_cpsat(part, program, _WORKERS, isolated=large)
+
+
+run_cpsat = partial(_run_strong, kind=CpsatProgram, load=import_cp_model, solve=_solve_strong_cpsat)
+run_highs = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_highs)
+
+
+def _prepare(part: Search) -> tuple[CostNetwork, list[Eliminated]]:
+    """Return what is left to decide of a block with an incumbent, within a share of its time.
+
+    Links' own optima, tables and elimination may prove the incumbent, or find the optimum; the
+    search then knows.
+    """
+    share = part.below(part.instance)
+    share.limit_to(part.remaining, _PREPARING)
+    if part.best is not None:
+        share.offer(part.best, part.found_by)
+    network, gone = eliminate(share, build(share), _MAX_CELLS, _MAX_LEFT)
+    if network.solved:
+        left = [int(domain[0]) for domain in network.domains]
+        part.offer(decide(gone, left), "elimination")
+    part.raise_bound(network.bound, share.bound_by)
+    return network, gone
+
+
+class _Row(NamedTuple):
+    """``e >= sum of rate * on - room``, with the largest value of e and its price.
+
+    Terms are (rate, index of jobs and offsets); the room, beside what is on anyway, may be
+    negative.
+    """
+
+    terms: _Terms
+    room: int
+    largest: int
+    price: int
+
+
+class StrongForm:
+    """The strong form of a cost network, after its domains were cut down.
+
+    One offset per job is chosen among those that are left, ``sum_o x[j, o] = 1``. A link whose
+    table has few cells left is stated cell by cell: one cell is chosen, its offsets are those of
+    the jobs, its excess is the cost. Any other link is stated slot by slot as in `export.textbook`,
+    with three differences: slots in which the same may happen are one row with their common cost;
+    slots that cannot be overloaded any more have none; and the cost of the link is bounded from
+    below, by what is known of it alone and by its minimum with each offset of each of its
+    jobs. Only better schedules than the incumbent are asked for.
+
+    Parameters
+    ----------
+    network
+        Every cost that is not a link's own has a table of few cells.
+    gone
+        The jobs that were eliminated.
+    search
+        Of the same instance; building gives up when it is stopped, see `complete`.
+
+    Attributes
+    ----------
+    parts
+        The costs, which add up to the objective; of those that are not stated cell by cell the
+        rows, where the link may be overloaded.
+    complete
+        Whether building came to its end.
+
+    Raises
+    ------
+    ModelTooLargeError
+        If the model would not fit the memory of an ordinary machine.
+    """
+
+    title = ""
+
+    def __init__(self, network: CostNetwork, gone: Sequence[Eliminated], search: Search) -> None:
+        self.scale = network.scale
+        self.base = network.floor
+        self.cutoff: int | None = network.limit + 1
+        self._network = network
+        self._compiled = network.compiled
+        self._allowed = [frozenset(map(int, domain)) for domain in network.domains]
+        self._gone = gone
+        # A job and offsets at which it is on: a variable that is 1 if one of them is chosen.
+        self._on: dict[tuple[int, frozenset[int]], int] = {}
+        self._patterns: dict[tuple[int, int, int], frozenset[int]] = {}
+        self.parts: list[tuple[Cost, list[_Row] | None]] = []
+        self.complete = False
+        self._check_size()
+        for cost in network.costs:
+            if search.stopped:
+                return
+            self.parts.append((cost, None if self._has_few_cells(cost) else [*self._rows(cost)]))
+        self.complete = True
+
+    def state(self, program: Program) -> None:
+        """State it in a program, whose objective counts from the floor of the network."""
+        for job, domain in enumerate(self._network.domains):
+            if len(domain) > 1:
+                program.choose(job, [int(offset) for offset in domain])
+        on = []
+        for number, (job, offsets) in enumerate(self._on):
+            variables = [program.choices[job][offset] for offset in sorted(offsets)]
+            alone = len(variables) == 1
+            name = f"z_{number}"
+            on.append(variables[0] if alone else program.any_of(variables, name, f"on_{number}"))
+        slack = self._network.slack
+        costs = []
+        for number, (cost, rows) in enumerate(self.parts):
+            total = program.variable(f"cost_{number}", 0, slack)
+            if rows is None:
+                self._state_cells(program, total, cost, number)
+            else:
+                self._state_slots(program, total, cost, rows, number, on)
+            costs.append((total, 1))
+        program.add(costs, "<=", slack, "better")
+        program.minimise(costs)
+
+    def decode(self, chosen: Mapping[int, int]) -> list[int]:
+        """Return the schedule of the offsets by index of the jobs with a choice."""
+        domains = enumerate(self._network.domains)
+        return decide(self._gone, [chosen.get(job, int(domain[0])) for job, domain in domains])
+
+    def _check_size(self) -> None:
+        jobs = self._compiled.instance.jobs
+        entries = sum(
+            len(domain) * sum(phase.length for phase in job.phases)
+            for job, domain in zip(jobs, self._network.domains, strict=True)
+        )
+        for cost in self._network.costs:
+            if cost.link is not None and not self._has_few_cells(cost):
+                link = self._compiled.links[cost.link]
+                entries += link.hyperperiod * sum(len(link.prices) - k for k in link.classes)
+        if entries > MAX_ENTRIES:
+            raise ModelTooLargeError(
+                f"a model of {len(jobs)} jobs of {self._compiled.instance.name} has {entries} "
+                f"entries, more than {MAX_ENTRIES}; coarsen the slots, or use greedy or local"
+            )
+
+    def _has_few_cells(self, cost: Cost) -> bool:
+        if cost.excess is None:
+            return False
+        return int(np.count_nonzero(cost.excess <= self._network.slack)) <= _FEW_CELLS
+
+    def _rows(self, cost: Cost) -> Iterator[_Row]:
+        """Yield the rows of a link, those of equal terms and room as one."""
+        assert cost.link is not None  # noqa: S101 (the rest has few cells)
+        link: SharedLink = self._compiled.links[cost.link]
+        merged: dict[tuple[_Terms, int], int] = defaultdict(int)
+        for layer in layers_of(self._compiled, link):
+            for slot in range(link.hyperperiod if layer.price else 0):
+                merged[self._terms(layer.members, link.capacity, slot)] += layer.price
+        for (terms, room), price in merged.items():
+            largest = self._peak(terms) - room
+            if largest > 0:
+                units = price * self._compiled.unit / (link.hyperperiod * self.scale)
+                yield _Row(terms, room, largest, int(units))
+
+    def _terms(
+        self, members: Sequence[tuple[int, int, tuple[int, ...]]], capacity: int, slot: int
+    ) -> tuple[_Terms, int]:
+        """Return what may be on in a slot, and the room that is left by what is on anyway."""
+        terms: dict[int, int] = defaultdict(int)
+        room = capacity
+        for job, period, rates in members:
+            for phase, rate in enumerate(rates):
+                offsets = self._bursting(job, phase, slot % period)
+                if len(offsets) == len(self._allowed[job]):
+                    room -= rate
+                elif offsets:
+                    terms[self._on.setdefault((job, offsets), len(self._on))] += rate
+        return tuple(sorted((rate, index) for index, rate in terms.items())), room
+
+    def _bursting(self, job: int, phase: int, slot: int) -> frozenset[int]:
+        """Return the allowed offsets at which a burst is on in a slot of the job's period."""
+        key = (job, phase, slot)
+        if key not in self._patterns:
+            record = self._compiled.instance.jobs[job]
+            burst = record.phases[phase]
+            offsets = {(slot - x) % record.period for x in range(burst.start, burst.end)}
+            self._patterns[key] = self._allowed[job] & offsets
+        return self._patterns[key]
+
+    def _peak(self, terms: _Terms) -> int:
+        """Return a bound of what is on at once: of each job only one burst is."""
+        peaks: dict[int, int] = defaultdict(int)
+        jobs = [job for job, _ in self._on]
+        for rate, index in terms:
+            job = jobs[index]
+            peaks[job] = max(peaks[job], rate)
+        return sum(peaks.values())
+
+    def _state_cells(self, program: Program, total: Any, cost: Cost, number: int) -> None:
+        """State a cost cell by cell; the choice of offsets makes that of the cell."""
+        assert cost.excess is not None  # noqa: S101 (it has few cells)
+        places = np.argwhere(cost.excess <= self._network.slack)
+        cells = [program.flag(f"t_{number}_{place}") for place in range(len(places))]
+        program.one_of(cells, f"cell_{number}")
+        for axis, job in enumerate(cost.scope):
+            users = defaultdict(list)
+            for variable, place in zip(cells, places, strict=True):
+                users[int(self._network.domains[job][place[axis]])].append((variable, 1))
+            for offset, chosen in program.choices.get(job, {}).items():
+                name = f"cells_{number}_{job}_{offset}"
+                program.add([*users[offset], (chosen, -1)], "=", 0, name)
+        values = (int(cost.excess[tuple(place)]) for place in places)
+        excess = [(cell, each) for cell, each in zip(cells, values, strict=True) if each]
+        program.add([*excess, (total, -1)], "=", 0, f"cost_of_{number}")
+
+    def _state_slots(
+        self,
+        program: Program,
+        total: Any,
+        cost: Cost,
+        rows: Sequence[_Row],
+        number: int,
+        on: Sequence[Any],
+    ) -> None:
+        """State a cost slot by slot, and what it is at least with each offset of each job."""
+        excesses = []
+        for place, row in enumerate(rows):
+            excess = program.variable(f"e_{number}_{place}", max(0, -row.room), row.largest)
+            terms = [(on[index], rate) for rate, index in row.terms]
+            program.add([*terms, (excess, -1)], "<=", row.room, f"over_{number}_{place}")
+            excesses.append((excess, row.price))
+        program.add([*excesses, (total, -1)], "<=", cost.low, f"cost_of_{number}")
+        if cost.excess is None or len(cost.scope) < 2:
+            return
+        for job in cost.scope:
+            minimum = np.minimum(cost.minimum([job]), self._network.slack)
+            if job in program.choices and minimum.any():
+                pairs = zip(self._network.domains[job], minimum, strict=True)
+                marginal = [(program.choices[job][int(o)], int(e)) for o, e in pairs if e]
+                program.add([*marginal, (total, -1)], "<=", 0, f"least_{number}_{job}")

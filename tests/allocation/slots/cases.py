@@ -1,0 +1,101 @@
+"""Instances of few jobs in slots of 5 ms, and properties of every result.
+
+Where jobs state a jitter it is small: slots of 5 ms are coarse beside what 2 % of it costs.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from metronome_opt import solve
+from metronome_opt.allocation.slots.evaluator import PlanEvaluator
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.simulator import PlanSimulator
+from metronome_opt.problem.instance import Instance, Job, Phase
+from metronome_opt.problem.result import Result
+from metronome_opt.verify import check
+from tests.builders import job, network
+
+ALTERNATING = network(*(job(name, 40, (0, 7, 100), (20, 7, 100), jitter=0.01) for name in "ab"))
+"""Two bursts each, between which those of the other fit."""
+
+NESTED = network(
+    job("a", 40, (0, 6, 100), weight=4, jitter=0.01), job("b", 20, (0, 6, 100), jitter=0.01)
+)
+TIGHT = network(*(job(name, 20, (0, 6, 100)) for name in "abc"))
+"""They fit, but not with a cushion, for which they need a slot more."""
+
+UNEVEN = network(job("a", 20, (0, 9, 100)), job("b", 21, (0, 9, 100)))
+"""Free they meet for ever; they fit at one period."""
+
+ENDLESS = network(*(job(name, 20, (0, 20, 100)) for name in "ab"))
+"""A job that bursts all the time gains nothing by waiting."""
+
+APART = network(job("a", 20, (0, 6, 100)), job("b", 20, (0, 6, 100), links={"other": 1}), other=100)
+ROOMY = network(*(job(name, 20, (0, 6, 40)) for name in "ab"))
+
+MOST_HARM = 1.02  # 1 % is allowed, the rest is chance
+_FRESH = range(1000, 1008)  # seeds that nothing is judged by
+
+
+def evaluator_of(
+    instance: Instance, first_seed: int = 0, *, periods: int = 40, **options: Any
+) -> PlanEvaluator:
+    """Return an evaluator of plans by replications of some length."""
+    simulator_of = partial(PlanSimulator, instance, periods=periods)
+    return PlanEvaluator(simulator_of, first_seed, **options)
+
+
+@cache
+def minimum(instance: Instance, **options: Any) -> Result:
+    """Return the result that is the same on every machine."""
+    return solve(instance, time_limit=None, workers=1, **options)
+
+
+def gated_jobs(result: Result) -> str:
+    return " ".join(Plan.of(result.instance, result.schedule).periods)
+
+
+def assert_sound(result: Result) -> None:
+    """Assert what holds of every result."""
+    instance, schedule = result.instance, result.schedule
+    assert check(instance, schedule) == ()
+    assert schedule.first == "slowdown"
+    assert schedule.expected_ms is not None
+    assert schedule.lower_bound is not None
+    assert result.objective is not None
+    assert 1 <= schedule.lower_bound <= result.objective
+    assert result.simulated is not None
+    assert result.objective == result.levels[0].value
+    assert result.levels[0].proved is (schedule.status == "optimal")
+    assert result.simulated.unshifted_ms.keys() == schedule.expected_ms.keys()
+
+
+def assert_harmless(result: Result) -> None:
+    """Assert that no job is slower than unshifted, as stated and as simulated here."""
+    assert result.simulated is not None
+    assert result.schedule.expected_ms is not None
+    for name, expected in result.schedule.expected_ms.items():
+        assert float(expected) <= MOST_HARM * result.simulated.unshifted_ms[name]
+    player = PlanSimulator(result.instance, _FRESH, network=result.schedule.network)
+    unshifted = player.slowdowns(Plan(result.instance.unshifted))
+    assert np.all(
+        player.slowdowns(Plan.of(result.instance, result.schedule)) <= MOST_HARM * unshifted
+    )
+
+
+def twice(instance: Instance) -> Instance:
+    """Return jobs "a" and "b" on "link" and the same again, "c" and "d", on "other"."""
+    moved = instance.to_dict()["jobs"]
+    for document, name in zip(moved, "cd", strict=True):
+        document |= {"name": name, "links": {"other": 1}}
+    again = (
+        Job.model_validate(
+            document | {"phases": list(map(Phase.model_validate, document["phases"]))}
+        )
+        for document in moved
+    )
+    return network(*instance.jobs, *again, other=100)

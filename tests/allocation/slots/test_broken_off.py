@@ -1,0 +1,165 @@
+"""Searches that end before they are done: by time, Ctrl-C or a callback."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from metronome_opt import solve
+from metronome_opt.allocation.slots.bound import slowdown_bound
+from metronome_opt.allocation.slots.evaluator import PlanEvaluator
+from metronome_opt.allocation.slots.local_search import OtherSlots, descend
+from metronome_opt.allocation.slots.periods import Candidates
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search_plan
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Event, Stop
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.verify import check
+from tests.allocation.slots.cases import (
+    ALTERNATING,
+    TIGHT,
+    assert_sound,
+    evaluator_of,
+    gated_jobs,
+    twice,
+)
+from tests.builders import HARD, job, network
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01])
+def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
+    result = solve(HARD, time_limit=seconds, workers=1)
+    assert check(HARD, result.schedule) == ()
+    assert result.schedule.first == "slowdown"
+    assert result.objective is None
+    assert result.gap is None
+    assert result.lower_bound == slowdown_bound(HARD).value  # loads alone prove it
+    assert set((result.schedule.gated or {}).values()) == {False}  # they do not fit
+    assert "slowdown not simulated, lower bound 1.1835, " in result.summary()
+    assert str(result.levels[0]) == "slowdown not simulated (not proved)"
+    assert result.notes[-1].startswith("no time to simulate, for which")
+
+
+LIGHT = network(*(job(name, 20, (0, 20, 60), weight=0) for name in "ab"))
+"""Whatever the offsets are, 60 + 60 on 100: no weight, so no contention, but it does not fit."""
+
+
+@pytest.mark.parametrize("instance", [LIGHT, ALTERNATING])
+def test_what_was_not_simulated_gates_no_job(instance: Instance) -> None:
+    result = solve(instance, time_limit=0, workers=1)
+    assert result.schedule.gated == {"a": False, "b": False}
+    assert check(instance, result.schedule) == ()
+
+
+def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
+    jobs = (job(name, 20, (0, 20, 60), links={name: 1}) for name in "ab")
+    apart = network(*jobs, a=100, b=100)
+    assert solve(apart, time_limit=0, workers=1).objective == 1
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(Candidates, "_fitting"), (Candidates, "_roomiest"), (PlanEvaluator, "best")],
+)
+def test_ctrl_c_is_noticed_at_any_step(
+    owner: type, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = getattr(owner, step)
+    steps: list[object] = []
+
+    def interrupted(*arguments: Any, **options: Any) -> object:
+        if not steps:
+            signal.raise_signal(signal.SIGINT)
+        steps.append(step)
+        return real(*arguments, **options)
+
+    solve(TIGHT, time_limit=1, workers=1)  # what is loaded before is not interrupted
+    monkeypatch.setattr(owner, step, interrupted)
+    result = solve(TIGHT, time_limit=None, workers=1, network="fair")
+    assert steps
+    assert result.stop is Stop.INTERRUPTED
+    assert_sound(result)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
+
+
+def test_ctrl_c_during_evaluation_keeps_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["metronome_opt.allocation.slots.solve"]
+    real = module.evaluate
+
+    def interrupted(*arguments: Any, **options: Any) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, "evaluate", interrupted)
+    result = solve(ALTERNATING, time_limit=None, workers=1)
+    assert_sound(result)
+    assert gated_jobs(result) == "a b"
+
+
+def test_stopping_rule_ends_run() -> None:
+    heard: list[Event] = []
+
+    def enough(event: Event) -> bool:
+        heard.append(event)
+        return bool(event.source)
+
+    result = solve(twice(ALTERNATING), time_limit=None, workers=1, stop=enough)
+    assert result.stop is Stop.RULE
+    assert_sound(result)
+    assert tuple(event for event in heard if event.source) == result.trajectory
+    assert gated_jobs(result) == "a b"  # and nothing was tried for the others
+    assert [result.offsets[name] for name in "cd"] == [0, 0]
+
+
+@pytest.mark.parametrize("seconds", [1, 2])
+def test_short_time_limits_are_kept(seconds: float) -> None:
+    began = time.process_time()
+    result = solve(ALTERNATING, time_limit=seconds, workers=1)
+    assert time.process_time() - began < seconds + 5
+    assert_sound(result)
+
+
+def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget()
+    judged = []
+    real = PlanEvaluator.best
+
+    def last(evaluator: PlanEvaluator, plan: Plan, others: Sequence[Plan]) -> Plan:
+        judged.append(plan)
+        budget.end(Stop.TIME_LIMIT)
+        return real(evaluator, plan, others)
+
+    monkeypatch.setattr(PlanEvaluator, "best", last)
+    terms = SlotSearchOptions(network="fair")
+    assert search_plan(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
+    assert len(judged) == 1
+
+
+def test_no_job_is_changed_after_time_limit() -> None:
+    evaluator = evaluator_of(ALTERNATING, 0, periods=40)
+    kept = {each.name: each.period for each in ALTERNATING.jobs}
+    told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
+    moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0, evaluator.slowdowns)
+    assert descend(evaluator, told, lambda: False, moves)
+    assert descend(evaluator, told, lambda: True, moves) == []
+
+
+def test_search_leaves_time_for_the_last_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, ends = Budget(60), list[float]()
+    real = PlanEvaluator.best
+
+    def noted(evaluator: PlanEvaluator, plan: Plan, others: Sequence[Plan]) -> Plan:
+        ends.append((whole.remaining or 0.0) - (evaluator.budget.remaining or 0.0))
+        return real(evaluator, plan, others)
+
+    monkeypatch.setattr(PlanEvaluator, "best", noted)
+    search_plan(TIGHT, SlotSearchOptions(network="fair"), whole)
+    *searching, last = ends
+    assert searching
+    assert 10 * abs(last) < min(searching)  # it may take all the time that there is

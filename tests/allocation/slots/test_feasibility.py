@@ -1,0 +1,135 @@
+"""Whether jobs fit, in cases worked out by hand, and without a hyperperiod."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from metronome_opt.allocation.slots.feasibility_problem import Reason, Refutation, at_periods, fold
+from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, find_fit
+from metronome_opt.errors import InputError
+from metronome_opt.problem.instance import Instance
+from metronome_opt.verify import evaluate
+from tests.allocation.slots.feasibility_cases import check_offsets, fits, tiny_instance
+from tests.builders import job, network
+
+EXACT = sorted(name for name, solver in SOLVERS.items() if solver.master)
+
+
+def check_fits(instance: Instance, fits: bool, solver: str) -> None:
+    found = find_fit(instance, solver=solver)
+    assert (found.offsets is not None) == fits
+    assert bool(found.refutations) == (not fits)
+    assert found.proved
+    if found.offsets is not None:
+        check_offsets(instance, {job.name: job.period for job in instance.jobs}, found.offsets)
+
+
+def refuted(instance: Instance, solver: str = "auto") -> Refutation:
+    (refutation,) = find_fit(instance, solver=solver).refutations
+    return refutation
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_three_jobs_that_fit_two_by_two_and_not_together(solver: str) -> None:
+    """All periods have 2 as their common divisor: each burst needs a parity of its own."""
+    burst = (0, 1, 60)
+    jobs = [job("a", 6, burst), job("b", 10, burst), job("c", 14, burst)]
+    for left in range(3):
+        check_fits(network(*jobs[:left], *jobs[left + 1 :]), True, solver)
+    refutation = refuted(network(*jobs), solver)
+    assert refutation.reason is Reason.SEARCH
+    assert refutation.periods == {"a": 6, "b": 10, "c": 14}
+
+
+def test_reasons_that_need_no_search_name_no_job_too_many() -> None:
+    short, long = (0, 1, 60), (0, 6, 60)
+    jobs = [job("a", 10, short), job("b", 10, long), job("c", 10, long)]
+    pair = refuted(network(*jobs))
+    assert str(pair) == f"b at 10, c at 10: {Reason.PAIR}"
+    alone = refuted(network(job("d", 10, (0, 1, 101)), *jobs))
+    assert (alone.reason, alone.periods) == (Reason.LOAD, {"d": 10})
+    many = [job(name, 10, (0, 4, 60)) for name in "abcd"]  # 24 a slot each; five would be 120
+    load = refuted(network(job("e", 10, (0, 3, 60)), *many))
+    assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "e"})
+    load = refuted(network(job("e", 10, (0, 1, 60)), job("f", 10, (0, 4, 60)), *many))
+    assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "f"})
+
+
+def limited(instance: Instance, limit: int) -> Instance:
+    return Instance.from_dict(instance.to_dict(), hyperperiod_limit=limit)
+
+
+def test_a_hyperperiod_above_the_limit() -> None:
+    # Two of three bursts fit at once. 6 k, 10 k and 15 k share all of their divisors: 30 k slots.
+    three = network(*(job(f"j{p}", p, (0, 1, 50)) for p in (12, 20, 30)))
+    assert find_fit(limited(three, 60)).offsets is not None
+    unknown = find_fit(limited(three, 59))
+    assert (unknown.offsets, unknown.bound) == (None, 0)
+    assert [each.reason for each in unknown.refutations] == [Reason.HYPERPERIOD]
+    some = find_fit(limited(three, 59), drop=True)
+    assert (some.cost, some.bound) == (2, 0)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_jobs_without_a_hyperperiod_are_decided_alike(seed: int) -> None:
+    draw = Random(seed)
+    tiny = tiny_instance(draw)
+    cushion = draw.choice((0, 0, 1))
+    longest = max(job.period + job.max_stretch for job in tiny.jobs)
+    short = limited(tiny, longest)
+    periods = {job.name: job.period for job in tiny.jobs}
+    found = find_fit(short, cushion_slots=cushion)
+    if any(each.reason is Reason.HYPERPERIOD for each in found.refutations):
+        folded = fold(at_periods(tiny, periods, cushion))
+        assert max(folded.hyperperiods.values()) > longest
+    else:
+        assert (found.offsets is not None) == fits(tiny, periods, cushion)
+    for offsets in (found.offsets, find_fit(short, drop=True, solver="greedy").offsets):
+        if offsets:
+            slots = cushion if offsets is found.offsets else 0
+            kept = at_periods(tiny, {name: periods[name] for name in offsets}, slots)
+            assert evaluate(kept, offsets).contention == 0
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_without_time_nothing_is_known(solver: str) -> None:
+    burst = (0, 1, 60)
+    hard = network(job("a", 6, burst), job("b", 10, burst), job("c", 14, burst))
+    found = find_fit(hard, solver=solver, time_limit=0)
+    assert (found.offsets, found.bound, found.refutations) == (None, 0, ())
+    dropped = find_fit(hard, drop=True, solver=solver, time_limit=0)
+    assert (dropped.offsets, dropped.cost, dropped.bound) == ({}, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            {"solver": "magic"},
+            f"solver: 'magic' is not known; choose from {', '.join(SOLVERS)}",
+        ),
+        ({"cushion_slots": -1}, "cushion_slots: must be a number of slots from 0 on, got -1"),
+        ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on, got -1"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError) as error:
+        find_fit(network(job("a", 4, (0, 1, 60))), **arguments)  # type: ignore[arg-type]
+    assert str(error.value) == told
+
+
+def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:
+    """Two of 4.9 do not fit into 5, whatever the unit; sums above 2**63 wrap around in kernels."""
+    for unit in (10**17, 10**30):
+        jobs = [job(name, 10, (0, 6, 49 * unit)) for name in "ab"]
+        for solver in SOLVERS:
+            instance = network(*jobs, capacity=50 * unit)
+            assert find_fit(instance, drop=True, solver=solver).cost == 1
+            assert find_fit(instance, solver=solver).offsets is None
+            halves = network(*jobs, capacity=98 * unit)
+            assert find_fit(halves, solver=solver).offsets is not None
+    odd = [job("a", 10, (0, 6, 49 * 10**17)), job("b", 10, (0, 6, 49 * 10**17 + 1))]
+    with pytest.raises(InputError, match=r"on 'link' add up to \d+, which does not fit 64-bit"):
+        find_fit(network(*odd, capacity=50 * 10**17))

@@ -1,0 +1,200 @@
+"""Gated jobs if the problem alone is given."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+from metronome_opt import solve
+from metronome_opt.errors import InputError
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Status
+from metronome_opt.verify import check
+from tests.allocation.slots.cases import (
+    ALTERNATING,
+    APART,
+    ENDLESS,
+    NESTED,
+    ROOMY,
+    TIGHT,
+    assert_harmless,
+    assert_sound,
+    gated_jobs,
+    minimum,
+    twice,
+)
+from tests.allocation.slots.feasibility_cases import tiny_instance
+from tests.builders import job, network
+
+NEARLY_ALONE = Fraction(101, 100)
+"""Computing times vary by 1 %; that costs a little where there is no idle time."""
+
+
+@pytest.mark.parametrize(("instance", "before"), [(ALTERNATING, 1.1), (NESTED, 1.04)])
+def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
+    result = minimum(instance)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) == "a b"
+    assert 1 <= (result.objective or 0) < NEARLY_ALONE
+    assert result.evaluation.contention == 0
+    assert result.simulated is not None
+    for each in instance.jobs:
+        assert result.simulated.unshifted_ms[each.name] > before * each.period * instance.slot_ms
+
+
+@pytest.mark.parametrize("instance", [APART, ROOMY, network(job("a", 20, (0, 20, 100)))])
+def test_disjoint_jobs_are_not_gated(instance: Instance) -> None:
+    result = minimum(instance)
+    assert_sound(result)
+    assert_harmless(result)
+    assert len(gated_jobs(result).split()) < 3
+    assert result.objective == 1
+    assert result.status is Status.OPTIMAL
+    assert result.stop is Stop.PROVED
+    assert result.offsets == instance.unshifted
+    assert result.simulated is not None
+    assert result.simulated.unshifted_ms == {each.name: 5 * each.period for each in instance.jobs}
+
+
+def test_disjoint_groups_are_solved_separately() -> None:
+    result = minimum(twice(ALTERNATING))
+    assert_sound(result)
+    assert gated_jobs(result) == "a b c d"
+    assert 1 <= (result.objective or 0) < NEARLY_ALONE
+    assert [event.source for event in result.trajectory] == ["play", "play"]
+    assert [result.offsets[name] for name in "ab"] == [result.offsets[name] for name in "cd"]
+
+
+@pytest.mark.parametrize("offset", [0, 3, 17])
+def test_fixed_jobs_keep_offsets(offset: int) -> None:
+    first, second = ALTERNATING.jobs
+    fixed = ALTERNATING.replace(
+        jobs=(first, second.model_copy(update={"fixed_offset": offset})),
+    )
+    result = minimum(fixed)
+    assert_sound(result)
+    assert_harmless(result)
+    assert result.offsets["b"] == offset
+    assert gated_jobs(result) == "a b"
+    assert 1 <= (result.objective or 0) < NEARLY_ALONE
+
+
+def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
+    result = minimum(ALTERNATING, cushion_slots=3)
+    assert_sound(result)
+    assert gated_jobs(result) == "a b"
+    assert result.schedule.cushion_slots == 3
+    assert result.evaluation.contention == 0
+    assert minimum(ALTERNATING).evaluation.objectives["cushion"] == 3
+    assert gated_jobs(minimum(ALTERNATING, cushion_slots=4, stretch_limit=0)) != "a b"
+
+
+def test_jobs_that_meet_are_gated_together() -> None:
+    # Two of them would fit.
+    result = minimum(TIGHT, stretch_limit=0)
+    assert_sound(result)
+    assert_harmless(result)
+    assert len(gated_jobs(result).split()) < 3
+    fewer = minimum(TIGHT.replace(jobs=TIGHT.jobs[:2]), stretch_limit=0)
+    assert_sound(fewer)
+    assert gated_jobs(fewer) == "a b"
+
+
+@pytest.mark.parametrize("shared", ["fair", "tcp", "gated"])
+def test_some_of_the_jobs_that_meet_may_be_gated(shared: str) -> None:
+    result = minimum(TIGHT, network=shared)
+    assert_sound(result)
+    assert_harmless(result)
+    assert result.objective is not None
+    assert result.simulated is not None
+    assert result.objective <= sum(result.simulated.unshifted_ms.values()) / 300 + 1e-5
+    fits = minimum(NESTED, network=shared)
+    assert_sound(fits)
+    assert fits.objective is not None
+    assert fits.objective < NEARLY_ALONE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_results_pass_check(seed: int) -> None:
+    draw = Random(seed)
+    instance = tiny_instance(draw)
+    result = solve(
+        instance,
+        time_limit=0.7,
+        workers=2,
+        seed=seed,
+        stretch_limit=draw.choice((None, "20%")),
+        network=draw.choice((None, "fair", "tcp", "gated")),
+        cushion_slots=draw.choice((0, 0, 2)),
+    )
+    if result.objective is not None:
+        assert_sound(result)
+    else:  # no time to simulate
+        assert check(instance, result.schedule) == ()
+        assert result.schedule.gated is not None
+        assert len(set(result.schedule.gated.values())) == 1
+
+
+@pytest.mark.slow
+def test_equal_seeds_give_equal_results() -> None:
+    once, again = (
+        solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", network="tcp")
+        for _ in range(2)
+    )
+    assert once.offsets == again.offsets
+    assert once.stretch == again.stretch
+    assert once.schedule.gated == again.schedule.gated
+    assert once.schedule.expected_ms == again.schedule.expected_ms
+    assert once.simulated == again.simulated
+
+
+def test_no_job_is_gated_without_gain() -> None:
+    result = minimum(ENDLESS)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) == ""
+    assert result.status is Status.FEASIBLE
+    assert result.objective == pytest.approx(2, abs=0.02)
+    assert result.offsets == ENDLESS.unshifted
+
+
+def test_job_that_overloads_its_link_is_slow_alone() -> None:
+    # 9 slots of 2 x 60 on a link of 100 take 10.8.
+    wide = network(
+        job("a", 60, (2, 9, 60), links={"link": 2}),
+        job("b", 20, (0, 4, 60), links={"other": 1}),
+        other=100,
+    )
+    result = minimum(wide)
+    assert_sound(result)
+    assert gated_jobs(result) == ""
+    assert result.schedule.expected_ms is not None
+    assert float(result.schedule.expected_ms["a"]) == pytest.approx(309, abs=1)
+    assert result.schedule.expected_ms["b"] == 100
+    assert result.status is Status.FEASIBLE
+
+
+def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
+    fixed = ALTERNATING.replace(
+        jobs=tuple(each.model_copy(update={"fixed_offset": 0}) for each in ALTERNATING.jobs)
+    )
+    result = minimum(fixed)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) != "a b"
+
+
+def test_search_starts_from_schedule() -> None:
+    first = minimum(ALTERNATING)
+    again = solve(ALTERNATING, time_limit=5, start=first.schedule)
+    assert_sound(again)
+    assert gated_jobs(again) == gated_jobs(first)
+    with pytest.raises(InputError, match="is a job of only one of schedule and instance"):
+        solve(NESTED, start=first.schedule.model_copy(update={"offsets": {"other": 0}}))
+    with pytest.raises(InputError, match="start: is for slowdown, or for contention alone"):
+        solve(ALTERNATING, objective="latency", start=first.schedule)

@@ -1,0 +1,74 @@
+"""What masters state: jobs that fit are allowed, jobs that were refuted are not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import compress, product
+from random import Random
+
+import pytest
+
+from metronome_opt.allocation.slots.feasibility import Decider, Pairs, core
+from metronome_opt.allocation.slots.feasibility_problem import FitTask, Reason, Refutation
+from metronome_opt.allocation.slots.job_selection import CpsatMaster, MilpMaster
+from metronome_opt.solvers.budget import Budget
+from tests.allocation.slots.feasibility_cases import fits, tiny_instance
+from tests.builders import job, network
+
+
+def allowed(statement: CpsatMaster, gated: Collection[str]) -> bool:
+    """Return whether the other jobs may be left out."""
+    left_out = {n for n, job in enumerate(statement.jobs) if job.name not in gated}
+    return all(
+        sum(factor for factor, number in row.terms if number in left_out) <= row.most
+        for row in statement.rows
+    )
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
+    draw = Random(seed)
+    instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
+    task = FitTask(instance, cushion)
+    decider = Decider(task)
+    statement = CpsatMaster(task, decider.pairs)
+    names = [job.name for job in instance.jobs]
+    fitting = []
+    for chosen in product((False, True), repeat=len(names)):
+        gated = {name: instance.job(name).period for name in compress(names, chosen)}
+        found = decider.decide(gated)
+        if found.refutation is None:
+            fitting.append(gated)
+            continue
+        statement.forbid(core(found.refutation, decider.decide))
+        assert not allowed(statement, gated)
+    for gated in fitting:
+        assert allowed(statement, gated)
+        assert fits(instance, gated, cushion)
+
+
+@pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
+def test_proposals_get_lighter_and_stop_with_the_time(
+    master: type[CpsatMaster | MilpMaster],
+) -> None:
+    jobs = [job(name, 4, (0, 1, 30), weight=weight) for name, weight in (("a", 2), ("b", 3))]
+    instance = network(*jobs)
+    proposer = master(FitTask(instance), Pairs(FitTask(instance)))
+    assert proposer.solve() == ({"a": 4, "b": 4}, 0)
+    proposer.forbid(Refutation(Reason.SEARCH, {"a": 4, "b": 4}))
+    assert proposer.solve() == ({"b": 4}, 2)
+    proposer.forbid(Refutation(Reason.SEARCH, {"b": 4}))
+    assert proposer.solve() == ({"a": 4}, 3)
+    late = master(FitTask(instance, budget=Budget(0)), Pairs(FitTask(instance)))
+    assert late.solve() == (None, 0)
+
+
+@pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
+def test_weights_too_large_for_a_back_end_have_a_lower_bound(
+    master: type[CpsatMaster | MilpMaster],
+) -> None:
+    jobs = [job(name, 4, (0, 3, 60), weight=10**15 + more) for more, name in enumerate("ab")]
+    instance = network(*jobs)
+    gated, bound = master(FitTask(instance), Pairs(FitTask(instance))).solve()
+    assert gated in ({"a": 4}, {"b": 4})
+    assert 10**15 - 2**24 < bound <= 10**15

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.__main__ import main
+from metronome_opt.errors import InputError
+from metronome_opt.files import documents
+from metronome_opt.files.documents import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    check_targets,
+    read_document,
+    staged,
+    write_text,
+)
+
+
+def read(folder: Path, text: str | bytes, name: str = "file.yaml") -> dict[str, Any]:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_document(path)
+
+
+def refusal(folder: Path, text: str | bytes, name: str = "file.yaml") -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, text, name)
+    message = str(caught.value)
+    assert message.startswith(str(folder / name))
+    assert "\n" not in message
+    return message.removeprefix(f"{folder / name}: ")
+
+
+# ------------------------------------------------------------------ reading
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.yml", "a", "a.JSON"])
+def test_json_is_read_under_any_name(name: str, tmp_path: Path) -> None:
+    assert read(tmp_path, '\n {"a": [1, 2.5, "x", null, true]}', name) == {
+        "a": [1, 2.5, "x", None, True]
+    }
+
+
+def test_byte_order_mark_is_no_part_of_text(tmp_path: Path) -> None:
+    assert read(tmp_path, b"\xef\xbb\xbfa: 1") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12", 12),
+        ("010", 10),  # octal in YAML 1.1
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("-.inf", float("-inf")),
+        ("1:30", "1:30"),  # 90 in YAML 1.1
+        ("0x1F", "0x1F"),
+        ("2024-01-02", "2024-01-02"),  # a date in YAML 1.1
+        ("yes", "yes"),  # true in YAML 1.1
+        ("true", True),
+        ("~", None),
+        ("", None),
+        ("'12'", "12"),
+        ("<<", "<<"),
+    ],
+)
+def test_yaml_values_are_those_of_version_1_2(text: str, value: object, tmp_path: Path) -> None:
+    document = read(tmp_path, f"a: {text}\n")
+    assert document == {"a": value}
+    assert type(document["a"]) is type(value)
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"])),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc é/"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("abc"), plain, max_size=3))
+def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
+    assert documents._parse_json(json.dumps(document)) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: &x {k: 1}\nb: *x\n", {"a": {"k": 1}, "b": {"k": 1}}),
+        ("a: &x 1\nb: &x 2\nc: *x\n", {"a": 1, "b": 2, "c": 2}),
+        ("a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3}\n", {"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 3}}),
+        ("<<: [{a: 1}, {a: 2, b: 3}]\n", {"a": 1, "b": 3}),  # the first one counts
+    ],
+)
+def test_aliases_and_merge_keys_are_followed(
+    text: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    assert read(tmp_path, text) == expected
+
+
+def test_alias_is_copied(tmp_path: Path) -> None:
+    document = read(tmp_path, "a: &x {k: [1]}\nb: *x\n")
+    document["a"]["k"].append(2)
+    assert document["b"] == {"k": [1]}
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def test_alias_expansion_is_limited(tmp_path: Path) -> None:
+    """Ten to the power of nine values, from 400 bytes; and 2,000 levels, each one value more."""
+    lines = ["a: &a [" + "x, " * 10 + "]"]
+    lines += [
+        f"{b}: &{b} [" + f"*{a}, " * 10 + "]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    assert "more than 1000000 values" in refusal(tmp_path, "\n".join(lines))
+    chain = [f"k{i}: &k{i} [*k{i - 1}]" for i in range(1, 2000)]
+    said = refusal(tmp_path, "\n".join(["k0: &k0 []", *chain]))
+    assert said.endswith(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def test_all_faults_of_a_document_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.yaml"
+    links = "".join(f"- {{name: link-{i}, capacity: -{i + 1}}}\n" for i in range(30))
+    path.write_text(
+        f"format: metronome-instance/1\nname: bad\nslot_ms: x\njobs: []\nlinks:\n{links}"
+    )
+    assert main(["validate", str(path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    begin = f"metronome: error: {path}: "
+    assert lines[0] == f"{begin}slot_ms: must be an integer, got 'x'"
+    assert lines[1] == f"{begin}links[0].capacity: must be at least 1, got -1"
+    assert lines[19:] == [
+        f"{begin}links[18].capacity: must be at least 1, got -19",
+        "metronome: error: and 11 more",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("? [a, b]\n: c\n", "line 1: keys must be text, got a list of 2"),
+        ("a: !!map [b]\n", "line 1: tag"),
+        ("a: ! 5\n", "line 1: tag '!'"),
+        ("a: '\x07'", "not YAML"),
+        ("a: &a {x: *a}\n", "line 1: alias *a: no value before it has the anchor &a"),
+        ("a: 1\nb: *c\n", "line 2: alias *c: no value before it has the anchor &c"),
+        ("a: 1\n<<: 2\n", "line 2: << merges mappings alone"),
+        ("a: 1\n---\nb: 1\n", "line 2: a second document begins; give one"),
+    ],
+)
+def test_invalid_yaml_is_refused_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+    assert said in refusal(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+def test_depth_and_digits_have_limits(name: str, tmp_path: Path) -> None:
+    def nested(levels: int) -> str:
+        return '{"a": ' * levels + "1" + "}" * levels
+
+    assert read(tmp_path, nested(MAX_DEPTH), name)
+    for levels in (MAX_DEPTH + 1, 5000):
+        said = refusal(tmp_path, nested(levels), name)
+        assert said.endswith(f"nested deeper than {MAX_DEPTH} levels")
+    assert read(tmp_path, f'{{"a": {"9" * MAX_DIGITS}}}', name) == {"a": int("9" * MAX_DIGITS)}
+    for digits in (MAX_DIGITS + 1, 10_000):  # Python itself refuses more than 4300
+        said = refusal(tmp_path, f'{{"a": {"9" * digits}}}', name)
+        assert f"has {digits} digits" in said
+        assert len(said) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lists.json", '{"format": ' + "[" * 10**6 + "]" * 10**6),
+        ("mappings.json", '{"format": ' * 10**6 + "}" * 10**6),
+        ("mappings.yaml", "{a: " * 10**6 + "}" * 10**6),
+        ("never-closed.yaml", "- " * 10**6),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_million_levels_are_refused(name: str, text: str, tmp_path: Path) -> None:
+    assert refusal(tmp_path, text, name).endswith(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def test_size_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_BYTES", 100)
+    assert read(tmp_path, "a: " + "x" * 97)
+    assert "larger than 100 bytes" in refusal(tmp_path, "a: " + "x" * 98)
+
+
+# ------------------------------------------------------------------ writing
+
+
+def test_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    write_text(path, "first")
+    write_text(path, "größer")
+    assert path.read_text(encoding="utf-8") == "größer"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
+    plain_file = tmp_path / "plain"
+    plain_file.write_text("made by open")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain_file.stat().st_mode)
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
+def test_interrupted_write_leaves_file_unchanged(
+    failure: type[BaseException], tmp_path: Path
+) -> None:
+    path = tmp_path / "picture.svg"
+    path.write_text("before")
+
+    def interrupted() -> None:
+        with staged(path) as temporary:
+            assert temporary.suffix == ".svg"
+            temporary.write_text("half of")
+            raise failure
+
+    with pytest.raises(failure):
+        interrupted()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    loop, blocked = tmp_path / "loop.json", tmp_path / "file"
+    loop.symlink_to(loop)
+    blocked.write_text("x")
+    for path, said in [
+        (tmp_path, "is a folder"),
+        (tmp_path / "no" / "where.json", "cannot be written (No such file or directory)"),
+        (blocked / "inside.json", "cannot be written (Not a directory)"),
+        (loop, "cannot be written (Too many levels"),
+        (Path("/dev/null"), "is not an ordinary file"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            check_targets([], [path])
+        assert str(caught.value).startswith(f"{path}: {said}")
+    for path, said in [
+        (tmp_path / "missing.json", "cannot be read (No such file"),
+        (tmp_path, "cannot be read (Is a directory)"),
+        (loop, "cannot be read (Too many levels"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            read_document(path)
+        assert str(caught.value).startswith(f"{path}: {said}")

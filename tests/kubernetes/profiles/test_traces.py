@@ -1,0 +1,439 @@
+"""Traffic from traces of jobs: what each format says, and what damaged files are refused with."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import tarfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.profiles import traces
+from metronome_opt.kubernetes.profiles.collectives import profile_traces
+from metronome_opt.kubernetes.profiles.profile import Profile
+from metronome_opt.kubernetes.profiles.traces import holds_trace, read_traces
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "kineto"
+
+# Of a step of 100 ms, in ms: beginning and length of collectives, and their million floats. The
+# first two are one burst, and the last one, of 10 kB, is too short to be one.
+STEP = ((20.0, 4.0, 1.0), (24.5, 5.5, 1.0), (60.0, 5.0, 1.0), (66.5, 0.05, 0.0025))
+# In a ring of four a rank sends 3/2 of a message of 4 MB: 12 MB in 10 ms, 6.015 MB in 5 ms.
+# The short one is of the same kind, and counts with the one before.
+REDUCED = {"collective": "all-reduce"}
+PHASES: list[dict[str, Any]] = [
+    {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 9600, **REDUCED, "bytes": 8_000_000},
+    {"start_ms": 40.0, "length_ms": 5.0, "rate_mbps": 9624, **REDUCED, "bytes": 4_010_000},
+]
+MESSAGES = 12.01e6
+
+Event = dict[str, Any]
+
+
+def kernel(at_ms: float, length_ms: float, millions: float, **others: Any) -> Event:
+    """Return an all-reduce of so many million floats among four, as Kineto writes it."""
+    count = round(1e6 * millions)
+    args = {"Collective name": "allreduce", "In msg nelems": count, "Out msg nelems": count}
+    event: Event = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+    }
+    event |= {"pid": 0, "tid": 20, "ts": 1e12 + 1000 * at_ms, "dur": 1000 * length_ms}
+    return {**event, "args": {**args, "dtype": "Float", "Group size": 4}, **others}
+
+
+def step(number: int) -> Event:
+    """Return the mark of a step."""
+    event = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}"}
+    return {**event, "tid": 1, "ts": 1e12 + 100_000 * number, "dur": 99_990}
+
+
+def run(count: int = 6) -> list[Event]:
+    """Return the collectives of so many steps."""
+    return [
+        kernel(100 * number + at, length, millions)
+        for number in range(count)
+        for at, length, millions in STEP
+    ]
+
+
+def kineto(events: Iterable[Event]) -> str:
+    """Return events among others, as Kineto writes them."""
+    others: list[Event] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "ts": 0, "args": {"name": "python"}},
+        {"ph": "s", "id": 7, "name": "ac2g", "cat": "ac2g", "ts": 1e12},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1e12, "dur": 9e6},
+        {"ph": "X", "cat": "gpu_user_annotation", "name": "nccl:all_reduce", "ts": 1, "dur": 9},
+        {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#1", "ts": 1, "dur": 9},
+    ]
+    return json.dumps(
+        {
+            "schemaVersion": 1,
+            "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 4},
+            "traceEvents": [*others, *events],
+            "traceName": "trace.json",
+        },
+        indent=1,
+    )
+
+
+MARKED = [*(step(number) for number in range(6)), *run()]
+
+
+def profiled(path: Path, text: str | bytes) -> Profile:
+    """Write a trace and return its profile."""
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    assert holds_trace(path)
+    return profile_traces(read_traces(path))
+
+
+def assert_found(found: Profile, cycles: int) -> None:
+    assert found.reason is None
+    assert found.traffic == {"period_ms": 100.0, "phases": PHASES}
+    assert found.message_bytes == pytest.approx(MESSAGES)
+    assert found.cycles == cycles
+    assert found.jitter == pytest.approx(0, abs=1e-6)
+
+
+# ------------------------------------------------------------------ Kineto
+
+
+def written(**fields: Callable[[Event], Any]) -> list[Event]:
+    """Return marked steps and collectives with fields written otherwise."""
+    return [{**event, **{key: fields[key](event) for key in fields}} for event in MARKED]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", kineto(MARKED)),
+        ("a.json.gz", gzip.compress(kineto(MARKED).encode())),
+        ("a.pt.trace", json.dumps(MARKED)),
+        ("bom.json", "\ufeff" + kineto(MARKED)),
+        ("text.json", kineto(written(ts=lambda event: f"{event['ts']:.3f}"))),
+        ("rccl.json", kineto(written(name=lambda e: e["name"].replace("ncclDevK", "rcclK")))),
+        ("old.json", kineto(written(cat=lambda event: event["cat"].title()))),
+        ("streams.json", kineto(written(tid=lambda event: int(event["ts"]) % 3))),
+        ("order.json", kineto(MARKED[::-1])),
+    ],
+)
+def test_kineto_in_all_its_spellings(tmp_path: Path, name: str, text: str | bytes) -> None:
+    assert_found(profiled(tmp_path / name, text), 5)
+
+
+def test_steps_that_are_not_marked_are_found(tmp_path: Path) -> None:
+    assert_found(profiled(tmp_path / "a.json", kineto(run(12))), 10)
+
+
+def test_older_traces_tell_bytes_by_the_call_around_a_launch(tmp_path: Path) -> None:
+    events = [step(number) for number in range(6)]
+    for index, event in enumerate(run()):
+        at = event["ts"] - 500
+        call = {"ph": "X", "cat": "user_annotation", "name": "nccl:all_reduce", "tid": 9}
+        shape = {"Input Dims": [[event["args"]["In msg nelems"]]], "Input type": ["float"]}
+        launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 9}
+        events += [
+            {**call, "ts": at, "dur": 9, "args": shape},
+            {**launch, "ts": at + 4, "dur": 2, "args": {"correlation": index}},
+            {**event, "args": {"correlation": index}},
+        ]
+    assert_found(profiled(tmp_path / "a.json", kineto(events)), 5)
+
+
+def test_without_bytes_the_rate_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(kineto(written(args=lambda _: {})))
+    assert main(["profile", str(path)]) == 0
+    assert capsys.readouterr().out.count("at an unknown rate: the trace tells no bytes") == 2
+    assert main(["profile", str(path), "--rate-mbps", "25000", "--json"]) == 0
+    traffic = json.loads(capsys.readouterr().out)["traffic"]
+    times = ("start_ms", "length_ms")
+    known = [{key: phase[key] for key in times} for phase in PHASES]
+    assert traffic["phases"] == [{**phase, "rate_mbps": 25000} for phase in known]
+    path.write_text(kineto(MARKED))
+    assert main(["profile", str(path), "--rate-mbps", "25000"]) == 2
+    assert f"{path}: tells what was sent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("times", "reason"),
+    [
+        ((0,), "too short: 1 step of 90.0 ms, not 2"),
+        ((0, 100, 182, 348, 440), "not periodic: 4 steps of 82.0 to 166.0 ms"),
+    ],
+)
+def test_steps_may_be_too_few_or_unlike(
+    tmp_path: Path, times: tuple[int, ...], reason: str
+) -> None:
+    events: list[Event] = []
+    for at in times:
+        events += [kernel(at + 20, 5, 1), {**step(0), "ts": 1e12 + 1000 * at, "dur": 90_000}]
+    found = profiled(tmp_path / "a.json", kineto(events))
+    assert found.traffic is None
+    assert str(found.reason).startswith(reason)
+
+
+def test_a_pause_is_left_out(tmp_path: Path) -> None:
+    late = [{**event, "ts": event["ts"] + 4e5 * (event["ts"] >= 1e12 + 9e5)} for event in run(50)]
+    assert_found(profiled(tmp_path / "a.json", kineto(late)), 47)
+
+
+def test_a_collective_of_several_ranks_begins_with_the_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The first rank waits 3 ms in each collective of 7 ms for the second.
+    ranks = [
+        [event for number in range(5) for event in (step(number), kernel(100 * number + at, n, 1))]
+        for at, n in ((20, 10), (23, 7))
+    ]
+    path = tmp_path / "ranks.tar.gz"
+    with tarfile.open(path, "w:gz") as files:
+        for index, events in enumerate(ranks):
+            raw = kineto(events).encode()
+            member = tarfile.TarInfo(f"job/rank{index}.json")
+            member.size = len(raw)
+            files.addfile(member, io.BytesIO(raw))
+    assert main(["profile", str(path)]) == 0
+    assert "skew of ranks 3.00 ms at most" in capsys.readouterr().out
+    found = profile_traces(read_traces(path))
+    assert found.skew_ms == pytest.approx(3)
+    # 6 MB are sent in 7 ms.
+    phase = {"start_ms": 0.0, "length_ms": 7.0, "rate_mbps": 6857, **REDUCED, "bytes": 4_000_000}
+    assert found.traffic == {"period_ms": 100.0, "phases": [phase]}
+
+
+# ------------------------------------------------------------------ Inspectors
+
+
+def inspected(*, verbose: bool, once: bool = False) -> str:
+    """Return lines of an Inspector: an all-reduce of 4 MB for 10 ms, every 100 ms."""
+    lines = []
+    for number in range(12):
+        begin = 1_700_000_000_000_000 + 100_000 * number
+        header = {"id": "0x1", "rank": 0, "n_ranks": 4, "nnodes": 2}
+        dumped = begin + 10_000 + 150 * (number % 2)
+        metadata = {"hostname": "a", "pid": 7, "dump_timestamp_us": dumped}
+        context = {"header": header, "metadata": metadata}
+        performed: dict[str, Any] = {
+            "coll": "AllReduce",
+            "coll_sn": number,
+            "coll_msg_size_bytes": 4_000_000,
+            "coll_exec_time_us": 10_000,
+        }
+        if verbose:
+            kernels = [{"channel_id": 0, "kernel_start_ts": begin, "kernel_stop_ts": begin + 9}]
+            performed["event_trace_ts"] = {"coll_start_ts": 5, "kernel_events": kernels}
+        lines.append({**context, "dump_stats": {"coll_records": 1}})
+        lines.append({"coll_perf": performed} if once else {**context, "coll_perf": performed})
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_lines_of_an_inspector_with_times_of_events(tmp_path: Path, once: bool) -> None:
+    found = profiled(tmp_path / "a.jsonl", inspected(verbose=True, once=once))
+    # 6 MB are sent in 10 ms.
+    phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 4800, **REDUCED, "bytes": 4_000_000}
+    assert found.traffic == {"period_ms": 100.0, "phases": [phase]}
+    assert found.message_bytes == 4e6
+
+
+def test_lines_of_an_inspector_are_placed_before_their_dump(tmp_path: Path) -> None:
+    lines = inspected(verbose=False)
+    found = profiled(tmp_path / "a.log", lines + lines.splitlines()[-1][:90])
+    assert found.traffic is not None
+    assert found.traffic["period_ms"] == pytest.approx(100, abs=0.1)
+    assert found.traffic["phases"][0]["length_ms"] == 10
+
+
+def test_an_all_gather_of_an_inspector_counts_the_parts_of_all_ranks(tmp_path: Path) -> None:
+    lines = inspected(verbose=True).replace("AllReduce", "AllGather")
+    found = profiled(tmp_path / "a.jsonl", lines)
+    assert found.message_bytes == 16e6
+    assert found.traffic is not None
+    assert found.traffic["phases"][0]["rate_mbps"] == 9600  # 12 MB in 10 ms
+
+
+# ------------------------------------------------------------------ Chakra
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def coded(*fields: tuple[int, int | float | bytes]) -> bytes:
+    """Return a message of protobuf."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, bytes):
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+        elif isinstance(value, float):
+            out += varint(number << 3 | 1) + struct.pack("<d", value)
+        else:
+            out += varint(number << 3) + varint(value)
+    return out
+
+
+def chakra(*, timed: bool = True) -> bytes:
+    """Return the collectives of twelve steps, with the calls that launch them."""
+    messages = [coded((1, b"0.0.4"))]
+    for number in range(12):
+        for at, length, millions in STEP:
+            attrs = [
+                coded((1, b"comm_type"), (9, 0)),
+                coded((1, b"comm_size"), (9, round(4e6 * millions))),
+                coded((1, b"pg_size"), (13, 4)),
+                coded((1, b"share"), (3, 0.5)),
+            ]
+            start = round(1000 * (1e6 + 100 * number + at))
+            times = [(6, start), (7, round(1000 * length))] if timed else []
+            when = coded(*times)
+            call = coded((1, 1), (2, b"record_param_comms"), (3, 4)) + when
+            done = coded((1, 2), (2, b"ncclDevKernel_AllReduce"), (3, 7)) + when
+            messages += [call, done + b"".join(coded((10, attr)) for attr in attrs)]
+    return b"".join(varint(len(message)) + message for message in messages)
+
+
+def test_chakra_in_protobuf(tmp_path: Path) -> None:
+    assert_found(profiled(tmp_path / "trace.0.et", chakra()), 10)
+
+
+def test_chakra_without_times_tells_what_a_step_sends(tmp_path: Path) -> None:
+    attrs = {"collective_name": "allreduce", "dtype": "Half", "in_msg_nelems": 5 * 10**6}
+    pairs = [{"name": key, "value": value} for key, value in attrs.items()]
+    nodes = [
+        {"id": 1, "name": "ProfilerStep#1", "attrs": []},
+        {"id": 2, "name": "record_param_comms", "attrs": pairs},
+        {"id": 3, "name": "nccl:all_reduce", "ctrl_deps": 2, "attrs": []},
+    ]
+    path = tmp_path / "et.json"
+    path.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": nodes}))
+    with pytest.raises(InputError, match=r"without times: 1 in 1 steps, 10\.0 MB a step; give"):
+        read_traces(path)
+    path.write_bytes(chakra(timed=False))
+    with pytest.raises(InputError, match="collectives without times: 48 in 0 steps"):
+        read_traces(path)
+
+
+# ------------------------------------------------------------------ damaged files
+
+GOOD = kineto(MARKED)
+LINES = inspected(verbose=False)
+NODE = chakra()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("none.json", None, "cannot be read"),
+        ("empty.json", b"", "neither JSON nor protobuf"),
+        ("plain.json.gz", GOOD, "is no gzip file, it begins with b'{\\n'"),
+        ("cut.json.gz", gzip.compress(GOOD.encode())[:-100], "cut off or damaged gzip after"),
+        ("bad.json.gz", b"\x1f\x8b\x08" + bytes(40), "cut off or damaged gzip after 0 bytes"),
+        ("cut.json", GOOD[:3000], "cut off, too long"),
+        ("cut-between.json", GOOD[: GOOD.rindex("}", 0, -60) + 1], "cut off, too long"),
+        ("list.json", "[1, 2]", "line 1, entry 0: must be a mapping, got 1"),
+        ("deep.json", '{"traceEvents": [' + "[" * 99_999, "line 1, entry 0: cut off, too long"),
+        ("gemm.json", kineto([]), "holds no collectives"),
+        ("job.json", '{"format": "metronome-job/1"}', "holds no collectives"),
+        ("text.json", "seconds,rate\n1,2\n", "begins with 'seconds,rate\\n1,2\\n'"),
+        ("negative.json", kineto([kernel(1, -2, 1)]), "entry 5: dur: -2000: must be a number that"),
+        ("early.json", kineto([kernel(1, 2, 1, ts=-1)]), "ts: -1: must be a number that is not"),
+        ("nan.json", kineto([kernel(1, 2, 1, ts="soon")]), "ts: 'soon': must be a number"),
+        ("few.json", kineto([kernel(1, 2, -1)]), "inmsgnelems: -1000000: must be a number"),
+        ("alone.json", GOOD.replace('"Group size": 4', '"Group size": 1'), "of one rank alone"),
+        ("field.jsonl", LINES.replace("coll_exec", "exec"), "line 2, entry 1: coll_exec_time_us"),
+        ("value.jsonl", LINES.replace("4000000", "-4"), "coll_msg_size_bytes: -4: must be"),
+        ("orphan.log", '{"coll_perf": {}}\n', "entry 0: coll_perf: must be a mapping, with a head"),
+        ("line.log", LINES.replace("}\n", "\n", 1), "line 1, entry 0: cut off, too long"),
+        ("cut.et", NODE[:-30], "cut off, or no Chakra trace"),
+        ("wrong.et", bytes(range(1, 200)), "byte 2, message 1: cut off, or no Chakra trace"),
+        ("metadata.et", NODE[:8], "holds no collectives"),
+        ("cut.tar", b"x" * 257 + b"ustar" + bytes(300), "damaged tar file"),
+    ],
+)  # fmt: skip
+def test_damaged_files_end_in_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str | bytes | None,
+    said: str,
+) -> None:
+    path = tmp_path / name
+    if text is not None:
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    assert main(["profile", str(path)]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert error.startswith(f"metronome: error: {path}: ")
+    assert said in error
+    assert [each.name for each in tmp_path.iterdir()] == [name] * (text is not None)
+
+
+def test_what_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces, "MAX_BYTES", 10**6)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(bytes(10**8), 1))
+    with pytest.raises(InputError, match="more than 1,000,000 bytes, the maximum, once unpacked"):
+        read_traces(path)
+
+
+# ------------------------------------------------------------------ public traces
+
+
+@pytest.fixture
+def public() -> Path:
+    """Return the folder of public traces, which lies beside the checkout."""
+    if not SHARED.is_dir():
+        pytest.skip("no shared/data/kineto beside the checkout")
+    return SHARED
+
+
+def test_five_bursts_of_resnet_50(public: Path) -> None:
+    found = profile_traces(read_traces(public / "nccl_data.json.gz"))
+    assert found.traffic is not None
+    assert found.traffic["period_ms"] == pytest.approx(221, abs=2)
+    assert len(found.traffic["phases"]) == 5
+    assert found.message_bytes == pytest.approx(102.4e6, abs=0.05e6)
+
+
+@pytest.mark.slow
+def test_one_burst_of_many_small_collectives(public: Path) -> None:
+    found = profile_traces(read_traces(public / "df_index_resolver.json.gz"))
+    assert found.traffic is not None
+    assert found.cycle_ms is not None
+    assert [round(each) for each in found.cycle_ms] == [344, 365]
+    (phase,) = found.traffic["phases"]
+    assert 121 <= phase["length_ms"] <= 131
+    assert phase["rate_mbps"] is None
+
+
+def test_unlike_steps_are_not_periodic(public: Path) -> None:
+    found = profile_traces(read_traces(public / "test.json.gz"))
+    assert found.reason == "not periodic: 5 steps of 82.0 to 166.5 ms"
+
+
+def test_eight_ranks_of_dlrm_are_skewed(public: Path) -> None:
+    found = profile_traces(read_traces(public / "dlrm_kineto.tar.gz"))
+    assert str(found.reason).startswith("too short: 1 step of 12.5 to 19.9 ms")
+    assert found.skew_ms == pytest.approx(7.62, abs=0.01)
+
+
+def test_an_execution_trace_has_no_times(public: Path) -> None:
+    with pytest.raises(InputError, match=r"21 in 3 steps, 102\.4 MB a step"):
+        read_traces(public / "resnet_2gpu_chakra_et.json.gz")

@@ -1,0 +1,209 @@
+"""Events of a cluster, drawn at random one after the other, some of them mistakes.
+
+The same seed brings the same events to the same state.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from metronome_opt.kubernetes.state.records import (
+    CapacityChanged,
+    Event,
+    Gang,
+    NodeChanged,
+    Reservation,
+    Reserved,
+    Revised,
+    Unreserved,
+)
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
+from metronome_opt.problem.instance import Link, Phase
+from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.nodes import Host, Rack, Resources
+
+_WEIGHTS = {
+    "arrival": 40,
+    "departure": 16,
+    "node": 8,
+    "capacity": 10,
+    "revision": 12,
+    "mistake": 5,
+}
+_MAX_DOWN = 3
+_UPLINKS = (150, 250, None)
+
+
+def small_cluster() -> ClusterSpec:
+    """Return twelve nodes in three racks, one without an uplink, and one node in no rack."""
+    nodes = [
+        Host(
+            name=f"n{index}",
+            has=Resources(gpus=3 + index % 3, cpu_millicores=64_000, memory_mib=65_536),
+            interface=f"n{index}",
+            rack=f"rack-{index % 3}" if index < 12 else None,
+        )
+        for index in range(13)
+    ]
+    uplinks = {f"rack-{rack}": carries for rack, carries in enumerate(_UPLINKS)}
+    links = [Link(name=node.rails[0], capacity=100) for node in nodes]
+    links += [
+        Link(name=f"up-{rack}", capacity=carries) for rack, carries in uplinks.items() if carries
+    ]
+    return ClusterSpec(
+        name="soaked",
+        slot_ms=5,
+        hyperperiod=24,
+        nodes=tuple(nodes),
+        racks=tuple(
+            Rack(name=rack, uplink=f"up-{rack}" if carries else None)
+            for rack, carries in uplinks.items()
+        ),
+        links=tuple(links),
+    )
+
+
+def draw(chance: random.Random, state: ClusterState) -> Event | None:
+    """Draw the next event; None if a job finds no place, or no job is there for it."""
+    kind = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+    match kind:
+        case "arrival":
+            gang = _draw_gang(chance, f"job-{chance.getrandbits(40):x}")
+            claim = _any_place(chance, state, gang)
+            return Reserved(claim=claim) if claim else None
+        case "node":
+            return _node(chance, state)
+        case "capacity":
+            link = chance.choice(state.cluster.links)
+            capacity = int(link.capacity * chance.choice((0, 0.5, 0.8, 1, 1, 1, 1.5)))
+            return CapacityChanged(link=link.name, capacity=capacity)
+    if not state.claims:
+        return None
+    if kind == "departure":
+        return Unreserved(job=chance.choice(list(state.claims)))
+    return _revision(chance, state) if kind == "revision" else _mistake(chance, state)
+
+
+def _draw_gang(chance: random.Random, name: str) -> Gang:
+    """Draw a job of one to five tasks whose period divides 24 slots, or does if it is stretched."""
+    return Gang(
+        name=name,
+        tasks=chance.randint(1, 5),
+        each=Resources(gpus=1, cpu_millicores=chance.choice((500, 8_000)), memory_mib=1024),
+        max_stretch=2,
+        weight=chance.choice((0, 1, 1, 2, 4)),
+        ready=chance.randrange(24),
+        **_traffic(chance, chance.choice((5, 6, 7, 8, 10, 11, 12, 22, 24))),
+    )
+
+
+def _any_place(chance: random.Random, state: ClusterState, gang: Gang) -> Reservation | None:
+    """Return any place with enough GPUs and wide enough links, and any rotation.
+
+    None if the nodes that are tried first will not do.
+    """
+    free = [
+        node.name
+        for node, (gpus, _, _), up in zip(
+            state.cluster.nodes, state.free.tolist(), state.up, strict=True
+        )
+        if up
+        for _ in range(gpus)
+    ]
+    if len(free) < gang.tasks:
+        return None
+    nodes = tuple(chance.sample(free, gang.tasks))
+    stretch = gang.stretch_for(state.cluster.hyperperiod)
+    offset = chance.randrange(gang.period + stretch)
+    flows = state.cluster.placement(nodes).links
+    if any(count * gang.peak > state.room(link) for link, count in flows.items()):
+        return None
+    return Reservation(gang=gang, nodes=nodes, offset=offset, stretch=stretch)
+
+
+def _traffic(chance: random.Random, period: int) -> dict[str, Any]:
+    """Draw one burst or two that lie in a period."""
+    first = chance.randint(1, period // 2)
+    phases = [Phase(start=0, length=first, rate=chance.randint(10, 60))]
+    if chance.random() < 0.4:
+        length = chance.randint(1, period - first - 1)
+        phases.append(Phase(start=first + 1, length=length, rate=chance.randint(10, 60)))
+    return {"period": period, "phases": tuple(phases)}
+
+
+def _node(chance: random.Random, state: ClusterState) -> Event:
+    """Let a node fail, or one of several that have failed come back."""
+    down = [node.name for node, up in zip(state.cluster.nodes, state.up, strict=True) if not up]
+    if len(down) >= chance.randint(1, _MAX_DOWN):
+        return NodeChanged(node=chance.choice(down), up=True)
+    return NodeChanged(node=chance.choice(state.cluster.nodes).name, up=False)
+
+
+def _revision(chance: random.Random, state: ClusterState) -> Event:
+    """Give up to three jobs another rotation, and some of them other traffic or another weight."""
+    jobs = chance.sample(list(state.claims), min(len(state.claims), chance.randint(1, 3)))
+    return Revised(claims=tuple(_revised(chance, state.claims[job]) for job in jobs))
+
+
+def _revised(chance: random.Random, claim: Reservation) -> Reservation:
+    gang = claim.gang
+    if chance.random() < 0.4:
+        changes = {"weight": chance.choice((0, 1, 2, 4)), **_traffic(chance, gang.period)}
+        gang = gang.model_copy(update=changes)
+    return claim.model_copy(update={"gang": gang, "offset": chance.randrange(claim.period)})
+
+
+def _mistake(chance: random.Random, state: ClusterState) -> Event:
+    """Draw an event that has to be refused."""
+    claim = chance.choice(list(state.claims.values()))
+    node = chance.choice(state.cluster.nodes)
+    many = Resources(gpus=node.has.gpus)
+    large = claim.gang.model_copy(update={"name": "large", "tasks": 2, "each": many})
+    moved = claim.model_copy(update={"nodes": (*claim.nodes, node.name)})
+    late = claim.model_copy(update={"offset": claim.period})
+    unknown = claim.model_copy(update={"gang": claim.gang.model_copy(update={"name": "unknown"})})
+    mistakes: list[Event] = [
+        Reserved(claim=claim),
+        # The last of its nodes has no room any more.
+        Reserved(claim=Reservation(gang=large, nodes=(node.name, node.name), offset=0)),
+        Unreserved(job="unknown"),
+        Revised(claims=(_revised(chance, claim), unknown)),
+        Revised(claims=(moved,)),
+        Revised(claims=(late,)),
+        CapacityChanged(link="none", capacity=1),
+        CapacityChanged(link=node.rails[0], capacity=2**40),
+        NodeChanged(node="none", up=True),
+    ]
+    return chance.choice(mistakes)
+
+
+# ------------------------------------------------------------------ comparing
+
+
+def rebuilt(state: ClusterState) -> ClusterState:
+    """Return a state made from the document of another one alone."""
+    return restore(StateSnapshot.model_validate_json(snapshot_of(state).model_dump_json()))
+
+
+def differences(one: ClusterState, other: ClusterState) -> list[str]:
+    """Return the names of the parts in which two states differ, to the last number."""
+    parts = zip(_parts(one).items(), _parts(other).values(), strict=True)
+    return [name for (name, mine), its in parts if not _same(mine, its)]
+
+
+def _same(mine: Any, its: Any) -> bool:
+    if isinstance(mine, np.ndarray):
+        return mine.dtype == its.dtype and np.array_equal(mine, its)
+    return bool(mine == its)
+
+
+def _parts(state: ClusterState) -> dict[str, Any]:
+    names = ("cluster", "sequence", "crossed", "total", "free", "up", "capacity")
+    return {
+        **{name: getattr(state, name) for name in names},
+        "claims": list(state.claims.items()),  # in their order
+    }

@@ -1,0 +1,145 @@
+"""Moves of running jobs: those that pay, and none else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from metronome_opt.allocation.solving import solve
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.state.monitor import Monitor
+from metronome_opt.kubernetes.state.moves import decide_moves, moved
+from metronome_opt.kubernetes.state.records import Reservation
+from metronome_opt.kubernetes.state.scenario import scenario_of, take_over
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.scenario.verification import judge
+from tests.kubernetes.state.events import differences, rebuilt
+from tests.kubernetes.state.small import cluster, running, state_of
+
+NOW = 1000.0
+
+
+def sending(name: str, nodes: str = "n0 n1", **fields: Any) -> Reservation:
+    """Return a job of 1,000 iterations of 60 ms that sends all the time, and began just now."""
+    gated = fields.pop("gated", False)
+    claim = running(name, nodes, (0, 12, 100), gpus=1, **{"iterations": 1000, **fields})
+    return claim.model_copy(update={"gated": gated, "started": int(NOW)})
+
+
+def crowded(*claims: Reservation, gpus: tuple[int, ...] = (2, 2, 1, 1)) -> ClusterState:
+    """Return a and b, or other jobs, on n0 and n1, where both take twice as long."""
+    return state_of(cluster([4], gpus=gpus), *(claims or (sending("a"), sending("b"))))
+
+
+@pytest.mark.parametrize(
+    ("state", "cost_s", "moves"),
+    [
+        # Either would take 60 s longer, and so would the other: to move one saves 120 s.
+        (crowded(), 100, {"a": ("n2", "n3", 120)}),
+        (crowded(), 130, {}),
+        # Apart from a there is little left to save for b: jobs that may come, if it had one node.
+        (crowded(), 40, {"a": ("n2", "n3", 120)}),
+        # What b saves counts twice as much as that of a, and b's own time costs twice as much.
+        (crowded(sending("a"), sending("b", weight=2)), 130, {"a": ("n2", "n3", 180)}),
+        # It is not known how long a runs: b moves, and saves as long as both run.
+        (crowded(sending("a", iterations=None), sending("b")), 100, {"b": ("n2", "n3", 120)}),
+        (crowded(sending("a", iterations=None), sending("b", iterations=None)), 0, {}),
+        # Where one job keeps no slots the other one is delayed, too; where both do none is.
+        (crowded(sending("a", gated=True), sending("b")), 100, {"a": ("n2", "n3", 120)}),
+        (crowded(sending("a", gated=True), sending("b", gated=True)), 0, {}),
+        # Nowhere else is room.
+        (crowded(gpus=(2, 2, 1, 0)), 0, {}),
+    ],
+)
+def test_jobs_move_where_it_pays(state: ClusterState, cost_s: float, moves: dict[str, Any]) -> None:
+    found = decide_moves(state, cost_s, NOW)
+    assert {each.job: each.after.nodes for each in found} == {
+        job: tuple(nodes) for job, (*nodes, _) in moves.items()
+    }
+    for each in found:
+        assert each.before.nodes == ("n0", "n1")
+        assert each.saves_ms / 1000 == pytest.approx(moves[each.job][-1], rel=0.03)
+
+
+def test_moves_go_on_until_none_pays() -> None:
+    """Of three jobs on n0 and n1 a moves away, and b then has room on one of the two alone."""
+    spec = cluster([6], gpus=(3, 3, 1, 1, 1, 1))
+    state = state_of(spec, *(sending(name) for name in "abc"))
+    found = decide_moves(state, 30, NOW)
+    assert [each.job for each in found] == ["a", "b"]
+    assert {"n0", "n1"}.isdisjoint(found[0].after.nodes)
+    assert len(set(found[1].after.nodes)) == 1
+
+
+def test_a_solved_move_is_taken_over() -> None:
+    state = crowded()
+    places = {each.job: each.after.nodes for each in decide_moves(state, 60, NOW)}
+    there = moved(state, places)
+    assert state.claims["a"].nodes == ("n0", "n1")
+    solved = solve(scenario_of(there), time_limit=2, workers=1).schedule
+    assert solved.objectives["slowdown"] == 1
+    stated = {job: claim.nodes for job, claim in there.claims.items()}
+    solved = solved.model_copy(update={"places": stated})
+    assert judge(scenario_of(there), solved)[1] == ()
+    assert take_over(state, solved)
+    assert {job: claim.nodes for job, claim in state.claims.items()} == stated
+    assert state.free[:, 0].tolist() == [1, 1, 0, 0]
+    assert state.flows("a") == {"n2": 1, "n3": 1}
+    assert state.peak("n0") == 100
+    assert differences(state, rebuilt(state)) == []
+    assert not take_over(state, solved)
+
+
+def test_jobs_change_places_at_once() -> None:
+    """Neither could move before the other one."""
+    state = crowded(sending("a"), sending("b", "n2 n3"), gpus=(1, 1, 1, 1))
+    a, b = state.claims.values()
+    swapped = [(a, b.nodes), (b, a.nodes)]
+    assert state.revise(each.model_copy(update={"nodes": its}) for each, its in swapped)
+    assert state.jobs_on("n0") == ["b"]
+    assert differences(state, rebuilt(state)) == []
+
+
+def test_a_job_is_as_fast_as_its_new_links_allow() -> None:
+    state = crowded()
+    state.set_capacity("n2", 60)
+    claim = moved(state, {"a": ["n2", "n3"]}).claims["a"]
+    # 12 slots at 100 take 20 at 60; the next divisor of 24 is 24.
+    assert (claim.gang.period, claim.gang.peak, claim.stretch) == (20, 60, 4)
+
+
+def test_a_job_does_not_move_to_where_it_is_too_slow() -> None:
+    """On links of 90 Mbit/s its 12 slots at 100 take 14, which pays; a hyperperiod may have 12."""
+    for hyperperiod, moves in ((24, 1), (12, 0)):
+        spec = cluster([4], gpus=(2, 2, 1, 1), hyperperiod=hyperperiod)
+        state = state_of(spec, sending("a"), sending("b"))
+        for link in ("n2", "n3"):
+            state.set_capacity(link, 90)
+        assert len(decide_moves(state, 60, NOW)) == moves
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ({"a": ("n2", "n9")}, "there is no node 'n9'"),
+        ({"a": ("n2", "n2")}, "a: node n2: GPUs: 1 free, 2 needed"),
+        ({"a": ("n2", "n3"), "b": ("n3", "n1")}, "b: node n3: GPUs: 0 free, 1 needed"),
+        ({"a": ("n2",)}, "a: 1 nodes for 2 tasks"),
+    ],
+)
+def test_a_job_moves_only_where_there_is_room(
+    places: dict[str, tuple[str, ...]], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        moved(crowded(), places)
+
+
+def test_the_monitor_looks_at_jobs_on_the_old_and_new_links_of_a_moved_one() -> None:
+    state, monitor = crowded(), Monitor(None)
+    monitor.ask(state, measured=False)
+    monitor.follow(state)
+    state.revise(moved(state, {"a": ["n2", "n3"]}).claims.values())
+    question = monitor.ask(state, measured=False)
+    assert question is not None
+    assert question.concerned == {"a", "n0", "n1"}

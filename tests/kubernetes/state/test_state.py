@@ -1,0 +1,172 @@
+"""The state of a cluster: what is free and what links carry, whatever has happened to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from pydantic import TypeAdapter
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.state.records import Event, Reservation, Reserved
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.scenario.cluster_file import ClusterSpec
+from tests.kubernetes.state.events import differences, draw, rebuilt, small_cluster
+from tests.kubernetes.state.small import A, B, cluster, running, state_of
+from tests.tiers import examples
+
+
+def test_gpus_that_are_left_over_and_jobs_of_a_node() -> None:
+    state = state_of(cluster([2, 2]), A, B)
+    assert state.free[:, 0].tolist() == [0, 1, 1, 2]
+    assert (state.jobs_on("n0"), state.jobs_on("n3")) == (["a", "b"], [])
+
+
+def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
+    events: list[Event] = []
+    state = ClusterState(cluster([2, 2]))
+    state.note = events.append
+    assert state.reserve(A)
+    before = rebuilt(state)
+    assert not state.reserve(A)
+    assert not state.revise([A])
+    assert not state.revise([])
+    assert not state.set_capacity("n0", 100)
+    assert not state.set_node("n0", up=True)
+    assert not state.unreserve("nobody")
+    assert events == [Reserved(claim=A)]
+    assert differences(state, before) == []
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), InputError("no")])
+def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
+    state = state_of(cluster([2, 2]), A, B)
+    before = rebuilt(state)
+
+    def note(_: Event) -> None:
+        raise error
+
+    state.note = note
+    shifted = A.model_copy(update={"offset": 3})
+    calls: list[Callable[[], object]] = [
+        lambda: state.reserve(running("c", "n3 n2")),
+        lambda: state.unreserve("a"),
+        lambda: state.revise([shifted]),
+        lambda: state.set_capacity("n0", 5),
+        lambda: state.set_node("n0", up=False),
+    ]
+    for call in calls:
+        with pytest.raises(type(error)):
+            call()
+    assert differences(state, before) == []
+
+
+@pytest.mark.parametrize("changes", [{"offset": -3}, {"offset": 1.5}, {"stretch": -50}])
+def test_claims_that_were_copied_with_wrong_fields_are_refused(changes: dict[str, float]) -> None:
+    events: list[Event] = []
+    state = state_of(cluster([2, 2]), B)
+    state.note = events.append
+    before = rebuilt(state)
+    (field,) = changes
+    calls: list[Callable[[], object]] = [
+        lambda: state.reserve(A.model_copy(update=changes)),
+        lambda: state.revise([B.model_copy(update=changes)]),
+        lambda: state.apply(Reserved(claim=A.model_copy(update=changes))),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match=rf"claims?(\[0\])?\.{field}: must be "):
+            call()
+    assert events == []
+    assert differences(state, before) == []
+
+
+def flows_by_definition(spec: ClusterSpec, claim: Reservation, link: str) -> int:
+    """Count the tasks that cross a link: those that have others of their job on its far side."""
+    homes = {node.name: node for node in spec.nodes}
+    uplinks = {rack.name: rack.uplink for rack in spec.racks}
+    count = 0
+    for node in claim.nodes:
+        rack = homes[node].rack
+        leaves_node = any(other != node for other in claim.nodes)
+        leaves_rack = any(homes[other].rack != rack for other in claim.nodes)
+        count += leaves_node and homes[node].rails[0] == link
+        count += leaves_rack and rack is not None and uplinks[rack] == link
+    return count
+
+
+def residual_by_definition(state: ClusterState, link: str) -> list[int]:
+    """Look up slot by slot what all claims leave of a link."""
+    left = [int(state.capacity[state.link_index(link)])] * state.cluster.hyperperiod
+    for claim in state.claims.values():
+        flows = flows_by_definition(state.cluster, claim, link)
+        for slot in range(state.cluster.hyperperiod):
+            at = (slot - claim.offset) % (claim.gang.period + claim.stretch)
+            for phase in claim.gang.phases:
+                if phase.start <= at < phase.start + phase.length:
+                    left[slot] -= flows * phase.rate
+    return left
+
+
+class AnyLife(RuleBasedStateMachine):
+    """Whatever happens, or is refused: the state is what its claims say, and so is the journal."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.journal: list[bytes] = []
+        adapter: TypeAdapter[Event] = TypeAdapter(Event)
+        self.read = adapter.validate_json
+        self.state = ClusterState(small_cluster())
+        self.state.note = lambda event: self.journal.append(adapter.dump_json(event))
+
+    @rule(chance=st.randoms(use_true_random=False))
+    def something_happens(self, chance: random.Random) -> None:
+        event = draw(chance, self.state)
+        if event is None:
+            return
+        before = len(self.journal), self.state.sequence
+        if self.refusal(event) is not None:
+            assert (len(self.journal), self.state.sequence) == before
+
+    def refusal(self, event: Event) -> str | None:
+        try:
+            self.state.apply(event)
+        except InputError as error:
+            return str(error)
+        return None
+
+    @rule(chance=st.randoms(use_true_random=False))
+    def once_more(self, chance: random.Random) -> None:
+        if self.state.claims:
+            claim = chance.choice(list(self.state.claims.values()))
+            assert not self.state.reserve(claim)
+            assert self.state.unreserve(claim.job)
+            assert not self.state.unreserve(claim.job)
+
+    @invariant()
+    def nothing_is_left_over(self) -> None:
+        assert differences(self.state, rebuilt(self.state)) == []
+
+    @invariant()
+    def what_is_left_of_links_is_by_definition(self) -> None:
+        for link in self.state.cluster.links:
+            found = self.state.residual(link.name).tolist()
+            assert found == residual_by_definition(self.state, link.name)
+        for job, claim in self.state.claims.items():
+            for link in self.state.cluster.links:
+                count = flows_by_definition(self.state.cluster, claim, link.name)
+                assert self.state.flows(job).get(link.name, 0) == count
+
+    def teardown(self) -> None:
+        if not hasattr(self, "state"):
+            return
+        replayed = ClusterState(small_cluster())
+        for line in self.journal:
+            replayed.apply(self.read(line))
+        assert differences(self.state, replayed) == []
+
+
+TestAnyLife = AnyLife.TestCase
+TestAnyLife.settings = examples(50, stateful_step_count=30)

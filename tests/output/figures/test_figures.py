@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+from metronome_opt.errors import InputError
+from metronome_opt.output.figures.heatmap import select_rows
+from metronome_opt.plot import plot_heatmap, plot_overview, plot_result, plot_timeline, save_figure
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from tests.builders import two_jobs
+from tests.output.figures.examples import (
+    AFTER,
+    BEFORE,
+    HEAVY,
+    LIGHT,
+    boxes,
+    check_dollars,
+    instance,
+    link_per_job,
+    texts,
+    with_id,
+)
+from tests.solving import solve
+
+# Every figure of one schedule, by name.
+Plot = Callable[[Instance, Any], Axes]
+PLOTS: dict[str, Plot] = {
+    "timeline": lambda case, offsets: plot_timeline(case, offsets, "node-0"),
+    "heatmap": plot_heatmap,
+}
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Any:
+    yield
+    pyplot.close("all")
+
+
+# ------------------------------------------------------------------ timeline
+
+
+def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
+    axes = plot_timeline(instance(), BEFORE, "node-0")
+    assert boxes(axes, "timeline-job-1") == [
+        (0, 5, 0, 30),
+        (15, 25, 0, 15),
+        (30, 35, 0, 30),
+        (45, 55, 0, 15),
+    ]
+    assert boxes(axes, "timeline-job-2") == [(0, 5, 30, 70), (20, 25, 15, 55), (40, 45, 0, 40)]
+    assert boxes(axes, "timeline-overload") == [(0, 5, 50, 70), (20, 25, 50, 55)]
+    assert axes.get_xlim() == (0, 60)
+    labels = {"capacity 50 Gbit/s", "demand above capacity", "Gbit/s", "time (ms)"}
+    title = "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms; contention 2,083 weight × Mbit/s"
+    labels |= {title, f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"}
+    assert labels <= set(texts(axes))
+    after = plot_timeline(instance(), AFTER, "node-0")
+    assert boxes(after, "timeline-job-2") == [(15, 20, 0, 40), (35, 40, 0, 40), (55, 60, 15, 55)]
+    assert boxes(after, "timeline-overload") == [(55, 60, 50, 55)]
+
+
+# ------------------------------------------------------------------ heat map
+
+
+def shares(axes: Axes) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    (image,) = axes.images
+    return np.asarray(image.get_array())
+
+
+def rows(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_heatmap_shows_demand_over_capacity() -> None:
+    axes = plot_heatmap(instance(), BEFORE)
+    share = np.array([70, 0, 0, 15, 55, 0, 30, 0, 40, 15, 15, 0]) / 50
+    assert shares(axes) == pytest.approx(np.minimum(share, 1)[np.newaxis])
+    assert boxes(axes, "heatmap-overload") == [(0, 5, -0.5, 0.5), (20, 25, -0.5, 0.5)]
+    after = plot_heatmap(instance(), AFTER)
+    share = np.array([15, 0, 30, 40, 0, 15, 15, 40, 30, 0, 0, 55]) / 50
+    assert shares(after) == pytest.approx(np.minimum(share, 1)[np.newaxis])
+    assert boxes(after, "heatmap-overload") == [(55, 60, -0.5, 0.5)]
+    title = "example: demand on 1 link; contention 2,083 weight × Mbit/s"
+    assert axes.get_title("left") == title
+    assert "1 unused link left out" in axes.get_xlabel()
+    assert rows(axes) == ["node-0"]
+
+
+def test_equal_links_are_one_row() -> None:
+    burst = (Phase(start=0, length=2, rate=20),)
+    names = ("quiet", "n0", "n1", "n2", "wide")
+    capacities = {"quiet": 40, "wide": 30}
+    uses = {"a": ("n0", "n1", "n2", "wide"), "b": ("quiet", "n0", "n1", "n2", "wide")}
+    case = Instance(
+        name="alike",
+        slot_ms=2,
+        links=tuple(Link(name=name, capacity=capacities.get(name, 20)) for name in names),
+        jobs=tuple(
+            Job(name=job, period=4, phases=burst, links=dict.fromkeys(links, 1))
+            for job, links in uses.items()
+        ),
+    )
+    axes = plot_heatmap(case, {"a": 0, "b": 0})
+    assert rows(axes) == ["quiet", "n0 and 2 alike", "wide"]
+    # For half of the time 20 of 40 are late on each n, 10 of 40 on the wide one: 3 * 10 + 5.
+    assert axes.get_title("left") == "alike: demand on 5 links; contention 35 weight × Mbit/s"
+
+
+def test_links_repeat_on_common_axis() -> None:
+    case = link_per_job(4, 6)
+    assert select_rows(case)[2:] == (12, ())
+    late = boxes(plot_heatmap(case, case.unshifted), "heatmap-overload")
+    places = [(left, (low + high) / 2) for left, _, low, high in late]
+    assert places == [(0, 0), (8, 0), (16, 0), (0, 1), (12, 1)]
+
+
+def test_column_of_several_slots_has_their_peak() -> None:
+    axes = plot_heatmap(link_per_job(1013), {"j0": 1012})
+    values = shares(axes)
+    assert values.shape == (1, 338)  # three slots each, the last has two
+    assert values[0, -1] == values.sum() == 1
+    assert "each column is the peak of 3 slots" in axes.get_xlabel()
+
+
+# ------------------------------------------------------------------ comparisons, input, files
+
+
+def test_overview_compares_schedules() -> None:
+    figure = plot_overview(instance(), {"before": BEFORE, "after": AFTER})
+    said = texts(figure)
+    assert "example: 2 jobs on 1 link" in said
+    assert "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms" in said
+    assert "after: contention 417 weight × Mbit/s" in said
+    for gid in ("timeline-job-2", "heatmap-overload"):
+        assert len(list(with_id(figure, gid))) == 2
+    assert len({axes.get_ylim() for axes in figure.axes if axes.get_ylabel() == "Gbit/s"}) == 1
+    check_dollars(figure)
+
+
+def test_overview_draws_most_contended_link() -> None:
+    for periods, name in (((5, 3, 4), "l1"), ((6, 6, 6), "l0")):
+        case = link_per_job(*periods)
+        offsets = dict.fromkeys(case.unshifted, np.int64(0))
+        said = texts(plot_overview(case, {"a": offsets}))  # type: ignore[dict-item]
+        assert any(text.startswith(f"Link {name}: ") for text in said)
+
+
+def test_overview_without_links_is_drawn() -> None:
+    job = Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={})
+    lonely = Instance(name="lonely", slot_ms=1, links=(), jobs=(job,))
+    assert "lonely: 1 job on 0 links" in texts(plot_overview(lonely, {"a": {"j": 1}}))
+
+
+def test_result_is_drawn_beside_unshifted_schedule() -> None:
+    said = texts(plot_result(solve(two_jobs(), "greedy")))
+    assert any(text.startswith("unshifted: contention") for text in said)
+    assert "greedy: contention 0 weight × Mbit/s" in said
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ({LIGHT: 0}, "offsets.*_heavy.*every job needs an offset"),
+        (AFTER | {"stranger": 0}, "offsets.*stranger.*no such job"),
+        (AFTER | {LIGHT: 4}, r"offsets.light.*it must be in \[0, 4\)"),
+        (BEFORE | {HEAVY: 1.0}, "offsets.*heavy.*must be an integer, got 1.0"),
+        (BEFORE | {LIGHT: "0"}, "offsets.light: must be an integer, got '0'"),
+    ],
+)
+def test_wrong_offsets_are_refused(plot: Plot, offsets: Mapping[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        plot(instance(), offsets)
+    assert "\n" not in str(caught.value)
+
+
+def test_stretch_beyond_limit_is_refused() -> None:
+    sides = {"before": BEFORE, "after": AFTER | {LIGHT: 4}}
+    with pytest.raises(InputError, match=r"^stretch\.light: stated 1"):
+        plot_overview(instance(), sides, stretch={LIGHT: 1})
+    figure = plot_overview(instance(), sides, stretch={LIGHT: 1}, stretch_limit=Fraction(1, 4))
+    assert any("at the stretched periods" in text for text in texts(figure))
+
+
+def test_unknown_links_are_refused() -> None:
+    with pytest.raises(InputError, match="no link 'nowhere'; there are 'spare', 'node-0'"):
+        plot_timeline(instance(), BEFORE, "nowhere")
+
+
+# The first bytes of a file of each kind.
+MAGIC = {".svg": b"<?xml", ".PNG": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_files_have_format_of_suffix(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    save_figure(plot_timeline(instance(), AFTER, "node-0"), path)
+    assert path.read_bytes().startswith(MAGIC[suffix])
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.gz"])
+def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"end it in \.svg, \.png or \.pdf"):
+        save_figure(plot_timeline(instance(), AFTER, "node-0"), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failure_keeps_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "a.svg"
+    path.write_text("before")
+    axes = plot_timeline(instance(), AFTER, "node-0")
+    monkeypatch.setattr(axes.figure, "savefig", fail)
+    with pytest.raises(InputError, match="No space left on device"):
+        save_figure(axes, path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.slow
+def test_notebooks_stay_interactive() -> None:
+    pytest.importorskip("matplotlib_inline")
+    code = """
+from IPython.core.interactiveshell import InteractiveShell
+InteractiveShell.instance()
+import matplotlib
+from metronome_opt.plot import plot_timeline
+from tests.builders import two_jobs
+plot_timeline(two_jobs(), two_jobs().unshifted, two_jobs().links[0].name)
+print(matplotlib.is_interactive())
+"""
+    inline = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    printed = subprocess.run(
+        [sys.executable, "-c", code], env=inline, capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == "True\n"

@@ -1,0 +1,101 @@
+"""What the tables show where something is not known, stretched or nearly alike."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from io import StringIO
+
+from rich.console import Console
+
+from metronome_opt.allocation.slots.iteration_times import Times
+from metronome_opt.cli.pareto import front_table
+from metronome_opt.output.tables import gated_text, jobs_table, objectives_table, plain_table
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Schedule
+from metronome_opt.solvers.multiobjective.front import Front
+from metronome_opt.verify import evaluate
+from tests import builders
+from tests.builders import job, network
+from tests.output.printed import lines
+
+
+def schedule(instance: Instance, offsets: dict[str, int], stretch: dict[str, int]) -> Schedule:
+    objectives = evaluate(instance, offsets, stretch).objectives
+    return builders.schedule(instance.name, offsets, stretch=stretch, objectives=objectives)
+
+
+STRETCHY = network(job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))
+
+
+TIMES = Times({"a": Fraction(30), "b": Fraction(50)}, {"a": Fraction(45), "b": Fraction(46)})
+
+
+def test_gated_jobs_have_stretched_periods() -> None:
+    kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
+    table = lines(jobs_table(STRETCHY, kept, TIMES))
+    assert table[3] == ["a", "1", "30", "30.0", "30.0", "30.0", "45.0", "+50.0%", "45", "20"]
+    assert table[4] == ["b", "1", "45", "45.0", "45.0", "50.0", "46.0", "-8.0%", "45", "0"]
+    assert gated_text(STRETCHY, kept, TIMES).startswith("2 of 2 jobs gated: slowdown 1.2611;")
+    some = kept.model_copy(update={"gated": {"a": True, "b": False}})
+    table = lines(jobs_table(STRETCHY, some, TIMES))
+    assert table[3][8:] == ["45", "20"]
+    assert table[4][8:] == ["free", "0"]
+    assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
+
+
+def test_slots_that_slow_jobs_down_are_noted() -> None:
+    kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
+    # (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
+    assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
+        "slower than no slots: 1.2611 instead of 1.0556; solve without --objectives minimises it"
+    )
+    assert len(gated_text(STRETCHY, kept, Times(TIMES.after, TIMES.before)).splitlines()) == 1
+    nobody = kept.model_copy(update={"gated": {"a": False, "b": False}})
+    assert len(gated_text(STRETCHY, nobody, TIMES).splitlines()) == 1
+
+
+def test_time_alone_exceeds_period_of_job_that_overloads_its_link() -> None:
+    # 3 slots of 60 on a link of 100 with two flows: at 50 that takes 3.6 slots of 5 ms.
+    crowded = network(job("a", 6, (0, 3, 60), links={"link": 2}))
+    times = Times({"a": Fraction(33)}, {"a": Fraction(33)})
+    table = lines(jobs_table(crowded, schedule(crowded, {"a": 0}, {}), times))
+    assert table[3] == ["a", "1", "30", "30.0", "33.0", "33.0", "33.0", "+0.0%", "30", "0"]
+
+
+def test_unknown_value_is_dash() -> None:
+    after = evaluate(STRETCHY, {"a": 4, "b": 0}, {"a": 3, "b": 0})
+    table = {line[0]: line[1:] for line in lines(objectives_table(None, after)) if line}
+    assert table["contention"][:2] == ["-", "0.0"]
+    assert table["stretch"][:2] == ["-", "0.5"]
+    assert lines(objectives_table(None, after))[-1] == ["score", "min", "-", "1.000"]
+
+
+def front(*latencies: Fraction) -> Front:
+    some = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
+    points = tuple(
+        some.model_copy(update={"objectives": {"latency": late, "cushion": None}})
+        for late in latencies
+    )
+    names = ("latency", "cushion")
+    return Front(STRETCHY, names, points, complete=True, stop=Stop.PROVED, runtime_s=0.0)
+
+
+def test_digits_distinguish_values() -> None:
+    table = lines(front_table(front(Fraction(80001, 10**6), Fraction(8, 100)), ["x", "y"]))
+    assert table[3:] == [
+        ["1", "8.0001%", "no", "limit", "x"],
+        ["2", "8.0000%", "no", "limit", "y"],
+    ]
+    table = lines(front_table(front(Fraction(9, 100), Fraction(8, 100)), ["x", "y"]))
+    assert [line[1] for line in table[3:]] == ["9.0%", "8.0%"]
+
+
+def test_narrow_terminal_cuts_words_not_numbers() -> None:
+    rows = [("job", "1,234,567.8", "a word and another one", "-12.5%")]
+    console = Console(width=40, file=StringIO(), record=True)
+    console.print(plain_table(("name", "number", "words", "change"), rows, left=("words",)))
+    line = console.export_text().splitlines()[-1]
+    assert len(line.rstrip()) <= 40
+    for text in ("job", "1,234,567.8", "-12.5%", "…"):
+        assert text in line

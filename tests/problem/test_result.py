@@ -1,0 +1,72 @@
+"""Results: gap, frames, the view in a notebook, comparisons."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from metronome_opt.output.comparison import compare
+from metronome_opt.problem.result import Result
+from metronome_opt.problem.schedule import Schedule, Status
+from tests.solvers.test_every_solver import CROWDED, TIGHT
+from tests.solving import solve
+
+
+def stating(result: Result, bound: Fraction | None) -> Result:
+    """Return the result with another lower bound."""
+    fields = {**result.schedule.model_dump(), "lower_bound": bound, "status": Status.FEASIBLE}
+    schedule = Schedule(**fields)
+    return Result(
+        result.instance, schedule, result.stop, result.evaluation, 0.0, 0.0, result.trajectory
+    )
+
+
+def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
+    crowded = solve(CROWDED, "branch-bound")
+    assert crowded.objective == Fraction(20, 3)
+    assert crowded.gap == 0
+    assert stating(crowded, Fraction(5)).gap == Fraction(1, 4)
+    assert stating(crowded, Fraction(0)).gap == 1
+    assert stating(crowded, None).gap is None
+    assert solve(TIGHT, "greedy").gap == 0  # nothing above 0, nothing below
+
+
+def test_objective_may_be_simulated() -> None:
+    found = solve(CROWDED, "branch-bound")
+    fields = {"objectives": {"slowdown": Fraction(3, 2)}, "lower_bound": Fraction(1)}
+    schedule = found.schedule.model_copy(update=fields)
+    result = Result(CROWDED, schedule, found.stop, found.evaluation, 0.0, 0.0, ())
+    assert (result.objective, result.gap) == (Fraction(3, 2), Fraction(1, 3))
+    assert "slowdown 1.5, lower bound 1, gap 33.3%" in result.summary()
+
+
+def test_frames_of_a_result_and_its_times_add_up() -> None:
+    result = solve(CROWDED, "cpsat", workers=1)
+    assert list(result.to_frame()["period"]) == [4, 6]
+    assert result.build_s > 0
+    assert abs(result.build_s + result.solve_s - result.schedule.runtime_s) < 1e-3
+
+
+def test_a_notebook_shows_a_result_with_its_name_escaped() -> None:
+    shown = solve(CROWDED.replace(name="<b>bold</b>"), "greedy")._repr_html_()
+    assert "<table" in shown
+    assert "&lt;b&gt;bold&lt;/b&gt;, greedy: feasible" in shown
+
+
+def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
+    frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "branch-bound")])
+    assert list(frame.index) == ["unshifted", "branch-bound"]
+    # Unshifted they meet in 5 slots of 12, 20 unserved: 100 / 12.
+    assert abs(frame["contention"].iloc[0] - 100 / 12) < 1e-9
+    assert frame["lower_bound"].isna().tolist() == [True, False]
+    assert frame["gap"].isna().tolist() == [True, False]
+    assert frame["gap"].iloc[1] == 0
+    assert frame["status"].tolist() == ["feasible", "optimal"]
+
+
+def test_results_of_two_objectives_have_no_bounds_in_one_column() -> None:
+    frame = compare([solve(CROWDED, "greedy"), solve(CROWDED, "cpsat", "latency")])
+    assert list(frame["objective"]) == ["contention", "latency"]
+    assert "lower_bound" not in frame
+    assert frame["contention_bound"].isna().tolist() == [True, True]
+    assert frame["latency_bound"].isna().tolist() == [True, False]
+    assert frame["value"].iloc[0] == frame["contention"].iloc[0]

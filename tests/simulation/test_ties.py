@@ -1,0 +1,71 @@
+"""Order of the events of one moment, as `docs/model.md` defines it under Ties."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from metronome_opt.engine.jobs import Lateness, Pattern, Slot
+from metronome_opt.problem.instance import Instance
+from tests.builders import job
+from tests.simulation.exact import exact_times, system
+from tests.simulation.runs import free_run, running
+from tests.simulation.whole import meeting
+from tests.tiers import examples
+
+
+@pytest.mark.parametrize(("order", "times"), [((0, 1), (100, 106)), ((1, 0), (100, 100))])
+def test_bursts_ready_together_are_served_in_order(
+    order: Sequence[int], times: Sequence[float]
+) -> None:
+    """Both are ready at 60, one of them 10 after its slot, of which 4 are allowed."""
+    late, due = (Slot(130.0, 4.0, Lateness.HOLD, 1, (at,)) for at in (50.0, 60.0))
+    pattern = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)
+    slots = [(late, due)[which] for which in order]
+    engine = running(pattern, pattern, links=["one", "two"], slots=slots)
+    ends = {engine.run(math.inf): engine.now for _ in order}
+    assert tuple(ends[order.index(which)] for which in (0, 1)) == times
+
+
+def test_events_without_duration_keep_their_order() -> None:
+    """a's second burst follows its first without computing, before b's ends at that moment."""
+    jobs = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
+    engine = running(*(Pattern.of_job(each, 10) for each in jobs), watched=["link"])
+    engine.run(15.0)
+    trace = engine.trace()
+    assert list(zip(trace["time_ms"], trace["job"], trace["rate_mbps"], strict=True)) == [
+        (0, "a", 50),
+        (0, "b", 50),
+        (10, "a", 0),
+        (10, "a", 50),
+        (10, "b", 0),
+        (10, "a", 100),
+    ]
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> tuple[Instance, dict[str, int], dict[str, int]]:
+    instance = draw(meeting())
+    stretch = {each.name: draw(st.integers(0, each.max_stretch)) for each in instance.jobs}
+    offsets = {
+        each.name: draw(st.integers(0, each.period + stretch[each.name] - 1))
+        for each in instance.jobs
+    }
+    return instance, offsets, stretch
+
+
+@examples(300)
+@given(schedules(), st.integers(2, 6))
+def test_gated_jobs_match_exact_simulation(
+    drawn: tuple[Instance, dict[str, int], dict[str, int]], iterations: int
+) -> None:
+    """All times are whole, so most events are ties."""
+    instance, offsets, stretch = drawn
+    exact = exact_times(system(instance, offsets, iterations, stretch=stretch))
+    assume(all(time.denominator == 1 for times in exact.values() for time in times))
+    run = free_run(instance, offsets, iterations, stretch=stretch)
+    assert {name: list(times) for name, times in run.times.items()} == exact

@@ -1,0 +1,126 @@
+"""Local search: what is drawn, and the running value of a walk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.solvers.kernels.local_search import (
+    BEST,
+    VALUE,
+    WAITING,
+    Walk,
+    anneal,
+    gumbel_noise,
+    no_kicks,
+    spreads,
+    start_walk,
+    take_steps,
+)
+from tests.solvers.kernels.schedules import Scheduled, scheduled, schedules
+from tests.tiers import examples
+
+
+def draw_on(
+    case: Scheduled, temperature: float, cooling: float, generator: np.random.Generator, steps: int
+) -> float:
+    return anneal(
+        case.state,
+        case.offsets,
+        case.around.free,
+        np.ones(len(case.offsets)),
+        temperature,
+        cooling,
+        gumbel_noise(np.random.default_rng(1), int(case.periods.max())),
+        generator,
+        steps,
+    )
+
+
+@pytest.mark.slow
+@given(schedules(), st.integers(0, 60), st.floats(0, 1000), st.integers(0, 99))
+@examples(60)
+def test_demand_and_offsets_stay_consistent(
+    case: Scheduled, steps: int, temperature: float, seed: int
+) -> None:
+    before = case.offsets.copy()
+    reached = draw_on(case, temperature, 0.9, np.random.default_rng(seed), steps)
+    case.check(before)
+    assert reached == pytest.approx(temperature * 0.9**steps)
+
+
+def two_jobs() -> Scheduled:
+    """Make a job that is fixed and one that meets it in 0 to 2 of 6 slots."""
+    burst = Phase(start=0, length=2, rate=60)
+    fixed = Job(name="a", period=6, phases=(burst,), links={"l": 1}, fixed_offset=0)
+    free = Job(name="b", period=6, phases=(burst,), links={"l": 1})
+    links = (Link(name="l", capacity=100),)
+    instance = Instance(name="two", slot_ms=1, links=links, jobs=(fixed, free))
+    return scheduled(instance, np.zeros(2, dtype=np.int64))
+
+
+@pytest.mark.slow
+def test_offsets_have_boltzmann_distribution() -> None:
+    case = two_jobs()
+    # Overlaps of 2, 1, 0, 0, 0, 1 slots, 20 unserved in each; the unit is gcd(60, 100) = 20.
+    cost = np.array([2, 1, 0, 0, 0, 1])
+    temperature, draws = 1.5, 20_000
+    expected = np.exp(-cost / temperature)
+    expected /= expected.sum()
+    generator = np.random.default_rng(0)
+    counts = np.zeros(6)
+    for _ in range(draws):
+        draw_on(case, temperature, 1.0, generator, 1)
+        counts[case.offsets[1]] += 1
+    assert counts / draws == pytest.approx(expected, abs=0.02)
+
+
+def test_spreads_are_standard_deviations() -> None:
+    case = two_jobs()
+    found = spreads(case.state, case.offsets, case.around.free)
+    assert found == pytest.approx([np.std([2, 1, 0, 0, 0, 1])])
+    case.check(case.offsets)
+
+
+def walk_on(case: Scheduled, walk: Walk, generator: np.random.Generator, steps: int) -> None:
+    tolerance = np.full(len(case.offsets), 50.0)
+    take_steps(
+        case.state,
+        case.offsets,
+        case.around,
+        walk,
+        tolerance,
+        generator,
+        steps,
+    )
+
+
+@given(schedules(), st.lists(st.integers(0, 40), max_size=5), st.integers(0, 99))
+@examples(60)
+def test_running_value_matches_evaluate(case: Scheduled, parts: list[int], seed: int) -> None:
+    before, value = case.offsets.copy(), case.scaled()
+    walk, generator = start_walk(case.offsets, case.around, no_kicks()), np.random.default_rng(seed)
+    for steps in parts:
+        walk_on(case, walk, generator, steps)
+        case.check(before)
+        assert case.scaled() == value + walk.counters[VALUE]
+        assert scheduled(case.instance, walk.best).scaled() == value + walk.counters[BEST]
+        assert walk.counters[BEST] <= 0
+
+
+@pytest.mark.slow
+@given(schedules())
+@examples(40)
+def test_walk_settles_first(case: Scheduled) -> None:
+    walk, generator = start_walk(case.offsets, case.around, no_kicks()), np.random.default_rng(0)
+    while walk.counters[WAITING]:
+        walk_on(case, walk, generator, 1)
+    value = case.scaled()
+    for job in case.around.free:  # no job alone can do better
+        for offset in range(case.instance.jobs[job].period):
+            moved = case.offsets.copy()
+            moved[job] = offset
+            assert scheduled(case.instance, moved).scaled() >= value

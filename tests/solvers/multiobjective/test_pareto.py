@@ -1,0 +1,162 @@
+"""Fronts against the judge's word on every schedule, and what is said where time ran out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Status
+from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
+from metronome_opt.solvers.multiobjective.nondominated import Nondominated
+from metronome_opt.solvers.multiobjective.pareto import pareto
+from metronome_opt.verify import check
+from tests.builders import HARD, job, network, tangle
+from tests.solvers.multiobjective.enumeration import contested, cost, every, front
+from tests.solving import solve
+from tests.tiers import examples
+
+TWO = st.permutations(("contention", "latency", "wait", "moves")).map(lambda names: names[:2])
+
+
+def points(found: Front) -> list[tuple[Fraction | int, ...]]:
+    """Return the costs of the points, as they come."""
+    return [
+        tuple(cost(name, value) for name, value in zip(found.objectives, values, strict=True))
+        for values in map(found.values, found.points)
+    ]
+
+
+def is_sound(found: Front) -> bool:
+    """Return whether points are true, ascend, and none is as good as another."""
+    rows = points(found)
+    covered = [
+        (one, other)
+        for one in rows
+        for other in rows
+        if one is not other and all(a <= b for a, b in zip(one, other, strict=True))
+    ]
+    true = all(check(found.instance, point) == () for point in found.points)
+    return true and rows == sorted(rows) and not covered
+
+
+@given(contested(), TWO)
+@examples(60)
+def test_front_is_complete(instance: Instance, names: list[str]) -> None:
+    found = pareto(instance, names, workers=1)
+    assert points(found) == front(every(instance), names)
+    assert is_sound(found)
+    assert found.complete
+    assert found.stop is Stop.PROVED
+
+
+@given(contested(most_schedules=80), TWO, st.integers(1, 3))
+@examples(20)
+def test_front_with_reserve_is_that_of_longer_bursts(
+    instance: Instance, names: list[str], slots: int
+) -> None:
+    assume(slots <= max(job.period + job.max_stretch for job in instance.jobs))
+    found = pareto(instance, names, cushion_slots=slots, workers=1)
+    assert points(found) == front(every(instance, longer=slots), names)
+    assert is_sound(found)
+    assert {point.cushion_slots for point in found.points} == {slots}
+
+
+# ------------------------------------------------------------------ parts
+
+
+def two_blocks() -> Instance:
+    """Return two links that one job shares, each with a conflict of priority and lateness."""
+    return network(
+        job("a", 4, (0, 2, 51), weight=100),
+        job("b", 4, (0, 2, 51), weight=100, links={"link": 1, "other": 1}),
+        job("c", 4, (0, 2, 100), weight=30),
+        job("d", 4, (0, 2, 60), weight=3, links={"other": 1}),
+        job("e", 4, (0, 3, 80), weight=1, links={"other": 1}),
+        other=100,
+    )
+
+
+@pytest.mark.parametrize("names", [["contention", "latency"], ["contention", "moves"]])
+def test_front_of_blocks_that_share_a_job(names: list[str]) -> None:
+    instance = two_blocks()
+    found = pareto(instance, names, workers=1)
+    assert found.complete
+    assert points(found) == front(every(instance), names)
+    assert is_sound(found)
+
+
+@pytest.mark.parametrize("names", [["contention", "latency"], ["contention", "moves"]])
+def test_one_point_needs_no_search_between_ends(
+    names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With one weight contention and latency are proportional; no job has an offset to leave.
+    drawn = tangle(4, 2, 3, periods=(20, 30), lengths=(9, 12))
+    instance = drawn.replace(
+        jobs=tuple(each.model_copy(update={"weight": 1}) for each in drawn.jobs)
+    )
+    best = solve(instance, workers=1, time_limit=None)
+    assert best.status is Status.OPTIMAL
+    assert best.objective
+    monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))
+    found = pareto(instance, names, workers=1, time_limit=None)
+    assert found.complete
+    assert [point.objectives["contention"] for point in found.points] == [best.objective]
+
+
+# ------------------------------------------------------------------ not the whole front
+
+
+def test_front_cut_short_is_not_complete() -> None:
+    began = time.monotonic()
+    found = pareto(HARD, time_limit=1, workers=1)
+    assert not found.complete
+    assert found.stop is Stop.TIME_LIMIT
+    assert found.points
+    assert is_sound(found)
+    assert {point.status for point in found.points} == {Status.FEASIBLE}
+    assert {point.lower_bound for point in found.points} == {None}
+    assert any("may have more points" in note for note in found.notes)
+    assert time.monotonic() - began < 15
+
+
+def test_front_callback_is_notified_of_every_part() -> None:
+    instance = network(
+        *(
+            job(name, 4, (0, 2, 60), links={link: 1})
+            for link in ("link", "b", "c")
+            for name in (f"{link}-1", f"{link}-2")
+        ),
+        b=100,
+        c=100,
+    )
+    events: list[FrontEvent] = []
+    whole = pareto(instance, ["contention", "wait"], workers=1, callback=events.append)
+    assert [(event.done, event.parts) for event in events] == [(1, 3), (2, 3), (3, 3)]
+    # Contention 20 (both wait 0), 10 (1 slot) and 0 (2 slots) in each part.
+    assert [event.points for event in events] == [3, 6, 9]
+    assert points(whole) == [(Fraction(10 * n, 2), Fraction(6 - n)) for n in range(7)]
+    ended = pareto(instance, ["contention", "wait"], workers=1, callback=lambda _: True)
+    assert not ended.complete
+    assert is_sound(ended)
+
+
+def test_ctrl_c_keeps_points() -> None:
+    began = time.monotonic()
+    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    found = pareto(HARD, ["contention", "wait"], time_limit=100, workers=1)
+    timer.join()
+    assert found.stop is Stop.INTERRUPTED
+    assert not found.complete
+    assert found.points
+    assert is_sound(found)
+    assert time.monotonic() - began < 15

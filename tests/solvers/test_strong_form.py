@@ -1,0 +1,237 @@
+"""Strong models against enumeration, and back ends that fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given
+from hypothesis import strategies as st
+
+from benchmarks import textbook
+from metronome_opt.errors import SolverError
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import Stop
+from metronome_opt.problem.schedule import Status
+from metronome_opt.solvers import backends, strong_form
+from metronome_opt.solvers.backends import solve_cpsat, solve_highs
+from metronome_opt.solvers.cost_network import tables
+from metronome_opt.solvers.cost_network.eliminate import Eliminated, eliminate
+from metronome_opt.solvers.cost_network.model import CostNetwork
+from metronome_opt.solvers.cost_network.tables import build
+from metronome_opt.solvers.export.textbook import TimeIndexed
+from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
+from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.strong_form import StrongForm
+from metronome_opt.verify import check
+from tests.builders import HARD, hard_instance
+from tests.landscape import optimum
+from tests.solvers.searches import searching
+from tests.solving import solve
+from tests.strategies import assigned, crowded
+from tests.tiers import examples
+
+OFTEN_PROVED = [HealthCheck.filter_too_much]  # what is drawn leaves nothing to a back end
+Solve = Callable[[Search, StrongForm], None]
+
+
+def in_process(search: Search, form: StrongForm) -> None:
+    program = CpsatProgram(form)
+    form.state(program)
+    program.hint(search.best or ())
+    solve_cpsat(search, program, ("max_lp",))
+
+
+def by_itself(kind: type[Program], back_end: Callable[..., None], **options: bool) -> Solve:
+    def solve_with(search: Search, form: StrongForm) -> None:
+        program = kind(form)
+        form.state(program)
+        back_end(search, program, **options)
+
+    return solve_with
+
+
+PROGRAMS = {
+    "isolated": by_itself(CpsatProgram, solve_cpsat, isolated=True),
+    "highs": by_itself(MilpProgram, solve_highs),
+}
+
+
+@st.composite
+def modelled(draw: st.DrawFn) -> tuple[Search, CostNetwork, list[Eliminated], int]:
+    """Draw a search with any incumbent, a network that may be cut down, and a cell limit."""
+    search = searching(*draw(assigned(crowded())))
+    gone: list[Eliminated] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "SMALL", draw(st.sampled_from((1, 10, 2**16))))
+        network = build(search)
+        if draw(st.booleans()):
+            max_left = draw(st.sampled_from((1, 5, 20)))
+            network, gone = eliminate(search, network, draw(st.sampled_from((5, 100))), max_left)
+    return search, network, gone, draw(st.sampled_from((3, 20, 5000)))
+
+
+def check_model(
+    drawn: tuple[Search, CostNetwork, list[Eliminated], int], solve_with: Solve
+) -> None:
+    """Solve a model; the incumbent ends as the optimum, proved."""
+    search, network, gone, cells = drawn
+    left = [cost.excess for cost in network.costs if cost.link is None and cost.excess is not None]
+    too_many = any(np.count_nonzero(excess <= network.slack) > cells for excess in left)
+    assume(not (search.proved or network.slack < 0 or too_many))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strong_form, "_FEW_CELLS", cells)
+        form = StrongForm(network, gone, search)
+    solve_with(search, form)
+    assert search.incumbent == search.bound == optimum(search.instance)
+    assert search.stop is Stop.PROVED
+
+
+@given(modelled())
+@examples(120, suppress_health_check=OFTEN_PROVED)
+def test_cpsat_model_agrees_with_enumeration(
+    drawn: tuple[Search, CostNetwork, list[Eliminated], int],
+) -> None:
+    check_model(drawn, in_process)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solve_with", PROGRAMS.values(), ids=PROGRAMS)
+@given(modelled())
+@examples(10, suppress_health_check=OFTEN_PROVED)
+def test_isolated_models_agree_with_enumeration(
+    solve_with: Solve, drawn: tuple[Search, CostNetwork, list[Eliminated], int]
+) -> None:
+    check_model(drawn, solve_with)
+
+
+def unproved(instance: Instance) -> Search:
+    """Return a search with an incumbent that is far from proved."""
+    return searching(instance, instance.unshifted, time_limit=60)
+
+
+def stated(search: Search) -> CpsatProgram:
+    form = TimeIndexed(search.compiled)
+    program = CpsatProgram(form)
+    form.state(program)
+    return program
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def pretending(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Put a Python program in the place of the one that runs CP-SAT."""
+    monkeypatch.setattr(backends, "_child", lambda _: [sys.executable, "-c", code])
+
+
+def test_killed_process_is_named_and_its_bound_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretending(
+        monkeypatch,
+        "import os, signal\n"
+        "print('{\"bound\": 2.0}', flush=True)\n"
+        "print('about to be killed', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    )
+    search = unproved(HARD)
+    value = search.incumbent
+    problem = stated(search)
+    with pytest.raises(
+        SolverError, match=r"signal SIGKILL \(out of memory\?\): about to be killed"
+    ):
+        solve_cpsat(search, problem, isolated=True)
+    assert search.incumbent == value
+    assert search.bound == 2 * problem.scale
+
+
+def test_unknown_status_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
+    pretending(monkeypatch, f"print('{message}')")
+    search = unproved(HARD)
+    with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
+        solve_cpsat(search, stated(search), isolated=True)
+
+
+def islands() -> Instance:
+    """Return two hard instances that have nothing to do with each other."""
+    one = hard_instance(9, 3)
+    jobs, links = list(one.jobs), list(one.links)
+    for job in one.jobs:
+        used = {f"{name}-too": flows for name, flows in job.links.items()}
+        jobs.append(job.model_copy(update={"name": f"{job.name}-too", "links": used}))
+    links += [link.model_copy(update={"name": f"{link.name}-too"}) for link in one.links]
+    return one.replace(jobs=tuple(jobs), links=tuple(links))
+
+
+def crash(*_: object, **__: object) -> None:
+    raise SolverError("the back end fell over")
+
+
+@pytest.fixture
+def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the proofs to the back end."""
+    monkeypatch.setattr(strong_form, "_MAX_CELLS", 0)
+    monkeypatch.setattr(tables, "SMALL", 1)
+
+
+@pytest.mark.usefixtures("nothing_prepared")
+def test_crash_in_one_block_is_noted_and_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[Search] = []
+
+    def first_crash(part: Search, *_: object, **__: object) -> None:
+        calls.append(part)
+        if len(calls) == 1:
+            crash()
+
+    monkeypatch.setattr(strong_form, "solve_cpsat", first_crash)
+    instance = islands()
+    result = solve(instance, "cpsat", time_limit=100, workers=1)
+    assert len({id(part) for part in calls}) == len(calls) == 2
+    assert result.status is Status.FEASIBLE
+    assert check(instance, result.schedule) == ()
+    assert any(
+        note.startswith("block of job-") and note.endswith("the back end fell over")
+        for note in result.notes
+    )
+
+
+def test_failure_without_schedule_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
+    with pytest.raises(SolverError, match="fell over"):
+        solve(HARD, textbook.cpsat, time_limit=4, workers=1)
+
+
+_ORPHAN = """
+from metronome_opt.solvers.solve_process import end_with_parent
+end_with_parent()
+"""
+_PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_back_end_ends_when_its_parent_is_killed() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT, _ORPHAN], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = Path("/proc") / parent.stdout.readline().strip() / "stat"
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    end = time.monotonic() + 20
+    while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end
+        time.sleep(0.1)

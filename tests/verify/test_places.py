@@ -1,0 +1,251 @@
+"""Places that a schedule states: each false one is found and named, a true one never."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.allocation.scenario_search import allocate
+from metronome_opt.problem.instance import Instance, Link
+from metronome_opt.problem.schedule import Schedule
+from metronome_opt.scenario import Scenario
+from metronome_opt.scenario.build import build_problem
+from metronome_opt.scenario.verification import check_traffic, judge
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.verify import check_places
+from tests import builders
+from tests.builders import job
+from tests.tiers import examples
+
+TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mbps": 2000}]}
+
+
+def described(name: str, workers: int, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "traffic": TRAFFIC, "workers": workers, **fields}
+
+
+def scenario(*jobs: dict[str, Any]) -> Scenario:
+    """Return jobs in two racks of two nodes with two GPUs and 32,000 millicores each."""
+    tree = {"topology": "leaf-spine", "nodes": 4, "gpus": 2, "nic_gbps": 10, "racks": 2}
+    head = {"format": "metronome-scenario/1", "name": "four", "slot_ms": 10}
+    return Scenario.from_dict({**head, "cluster": tree, "jobs": list(jobs)})
+
+
+# Two tasks of c need all CPU of a node; beside a, b and c there is room for two tasks of d.
+JOBS = (
+    described("a", 2),
+    described("b", 2, nodes=["node-00", "node-02"]),
+    described("c", 2, each={"gpus": 1, "cpu_millicores": 16_000}),
+    described("d", 4),
+)
+PLACES = {
+    "a": ["node-00", "node-01"],
+    "b": ["node-00", "node-02"],
+    "c": ["node-03", "node-03"],
+}
+
+
+def schedule(places: Any, waiting: Any = (), **fields: Any) -> Schedule:
+    names = dict.fromkeys(places or {}, 0)
+    given = {"instance": "four", "offsets": names, "places": places, "waiting": waiting}
+    return builders.schedule(**{**given, **fields})
+
+
+def faults(waiting: Any = ("d",), **changes: list[str] | None) -> list[str]:
+    """Return what is false of the true places with `changes`; a job with None has none."""
+    places = {name: its for name, its in {**PLACES, **changes}.items() if its is not None}
+    document = scenario(*JOBS).model_dump(mode="json")
+    return [str(fault) for fault in check_places(document, schedule(places, waiting))]
+
+
+def test_true_places_have_no_violation() -> None:
+    assert faults() == []
+    assert judge(scenario(*JOBS), schedule(PLACES, ["d"]))[1] == ()
+    assert judge(scenario(*JOBS[:3]), schedule(None, offsets={"a": 0, "b": 0, "c": 0}))[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"a": ["node-02", "node-02"]},
+            "places: stated tasks on node-02 that need 3 GPUs, but it has 2",
+        ),
+        ({"a": ["node-00", "node-09"]}, "places.a[1]: stated 'node-09', but no such node"),
+        ({"a": ["node-00"]}, "places.a: stated 1 node, but it has 2 tasks"),
+        ({"a": ["node-01"] * 3}, "places.a: stated 3 nodes, but it has 2 tasks"),
+        ({"a": None}, "places.a: stated nothing, but every job runs or waits"),
+        ({"waiting": ("d", "a")}, "waiting: stated 'a', but it has a place, too"),
+        ({"waiting": ("d", "d")}, "waiting: stated 'd', but it is named 2 times"),
+        ({"waiting": ("d", "e")}, "waiting: stated 'e', but no such job"),
+        ({"e": ["node-01", "node-01"]}, "places.'e': stated 2 nodes, but no such job"),
+        (
+            {"b": ["node-02", "node-00"]},
+            "places.b[0]: stated 'node-02', but the scenario states 'node-00'",
+        ),
+        (
+            {"b": None, "waiting": ("d", "b")},
+            "waiting: stated 'b', but the scenario states its nodes",
+        ),
+    ],
+)
+def test_false_places_are_named(changes: dict[str, Any], said: str) -> None:
+    assert faults(**changes)[0] == said
+
+
+def test_cpu_and_memory_of_nodes_are_checked() -> None:
+    large = {"gpus": 1, "cpu_millicores": 16_001, "memory_mib": 131_073}
+    document = scenario(described("a", 2, each=large)).model_dump(mode="json")
+    found = check_places(document, schedule({"a": ["node-01", "node-01"]}))
+    assert [str(fault) for fault in found] == [
+        "places: stated tasks on node-01 that need 32,002 millicores, but it has 32,000",
+        "places: stated tasks on node-01 that need 262,146 MiB of memory, but it has 262,144",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("places", "most", "said"),
+    [
+        ("a1 a2 a1", 0, ""),
+        ("a1 b1", 5, ""),
+        ("a1 b1", 4, "a1 and b1, at a network cost of 5, but it tolerates 4"),
+        ("b1 a1", 4, "a1 and b1, at a network cost of 5, but it tolerates 4"),
+        ("b1 c1", 19, "b1 and c1, at a network cost of 20, but it tolerates 19"),
+        ("a1 c1", 20, ""),
+        ("c1 d1", 0, ""),  # from d to c nothing is known
+    ],
+)
+def test_network_costs_that_jobs_do_not_tolerate_are_named(
+    places: str, most: int, said: str
+) -> None:
+    """From a to b 5, back 1; from b to c, in another region, 20, and so from a."""
+    homes = {"a1": "west", "a2": "west", "b1": "west", "c1": "east", "d1": "east"}
+    names = places.split()
+    document = scenario(described("x", len(names), max_network_cost=most)).model_dump(mode="json")
+    (node, *_) = document["cluster"]["nodes"]
+    document["cluster"] |= {
+        "nodes": [{**node, "name": n, "rack": n[0], "region": homes[n]} for n in homes],
+        "zone_costs": [
+            {"origin": a, "destination": b, "cost": cost}
+            for a, b, cost in (("a", "b", 5), ("b", "a", 1), ("b", "c", 20))
+        ],
+    }
+    found = [str(fault) for fault in check_places(document, schedule({"x": names}))]
+    assert found == ([f"places.x: stated {said}"] if said else [])
+
+
+def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
+    (fault,) = check_places(scenario(*JOBS).model_dump(mode="json"), schedule(None, ["d"]))
+    assert str(fault) == "waiting: stated 'd', but jobs wait only where the others have places"
+    instance = build_problem(scenario(*JOBS), PLACES).instance
+    (fault,) = judge(instance, schedule(PLACES, ["d"]))[1]
+    assert str(fault) == "places: stated nodes, but an instance has none; name its scenario"
+
+
+# ------------------------------------------------------------------ flows
+
+UPLINKS = {"rack-0-uplink": 1, "rack-1-uplink": 1}
+
+
+@pytest.mark.parametrize(
+    ("allreduce", "nodes", "flows"),
+    [
+        ("tasks", "0 0", {}),
+        ("tasks", "0 0 1", {"node-00": 2, "node-01": 1}),
+        (
+            "tasks",
+            "0 0 1 2",
+            {"node-00": 2, "node-01": 1, "node-02": 1, "rack-0-uplink": 3, "rack-1-uplink": 1},
+        ),
+        ("ring", "0 0 1", {"node-00": 1, "node-01": 1}),
+        ("ring", "0 0 1 2", {"node-00": 1, "node-01": 1, "node-02": 1, **UPLINKS}),
+        # Round by round of nodes 0, 2, 1: each step but the last one, 1 to 0, changes the rack.
+        ("ring", "0 2 1", {"node-00": 1, "node-01": 1, "node-02": 1, **UPLINKS}),
+        ("ring", "0 0 2 2", {"node-00": 1, "node-02": 1, **UPLINKS}),
+    ],
+)
+def test_flows_follow_from_nodes(allreduce: str, nodes: str, flows: dict[str, int]) -> None:
+    names = [f"node-0{number}" for number in nodes.split()]
+    asked = scenario(described("a", len(names), allreduce=allreduce))
+    problem = build_problem(asked, {"a": names})
+    right = Instance(
+        name="four",
+        slot_ms=10,
+        links=asked.cluster.links,
+        jobs=(job("a", 4, (0, 1, 2000), links=flows),),
+    )
+    assert check_traffic(asked, replace(problem, instance=right)) == ()
+    wrong = right.replace(jobs=(job("a", 4, (0, 1, 2000), links={**flows, "node-03": 1}),))
+    (fault,) = check_traffic(asked, replace(problem, instance=wrong))
+    assert str(fault) == "places.a: node-03: stated 1 flow, but 0 flows"
+
+
+def test_links_are_those_of_the_cluster() -> None:
+    asked = scenario(*JOBS[:1])
+    problem = build_problem(asked, {"a": PLACES["a"]})
+    links = (*problem.instance.links[1:], Link(name="node-00", capacity=9))
+    wrong = replace(problem, instance=problem.instance.replace(links=links))
+    found = check_traffic(asked, wrong)
+    assert [str(fault) for fault in found] == ["links.node-00: stated 9 Mbit/s, but 10,000 Mbit/s"]
+
+
+def test_tasks_send_on_the_interfaces_beside_their_gpus() -> None:
+    # Interface x is beside GPUs 0 and 1 of the node, y beside 2 and 3.
+    names = ("x", "y", "z")
+    tree = {
+        "topology": "listed",
+        "links": [{"name": name, "capacity": 10_000} for name in names],
+        "nodes": [
+            {"name": "two", "has": {"gpus": 4}, "interfaces": ["x", "y"]},
+            {"name": "one", "has": {"gpus": 4}, "interface": "z"},
+        ],
+    }
+    head = {"format": "metronome-scenario/1", "name": "rails", "slot_ms": 10, "cluster": tree}
+    for gpus, nodes, flows in (
+        (2, ["two", "two", "one"], {"x": 1, "y": 1, "z": 1}),
+        (4, ["two", "one"], {"x": 1, "y": 1, "z": 2}),  # in two halves each
+    ):
+        asked = described("a", len(nodes), each={"gpus": gpus})
+        source = Scenario.from_dict({**head, "jobs": [asked]})
+        problem = build_problem(source, {"a": nodes})
+        assert problem.instance.jobs[0].links == flows
+        assert check_traffic(source, problem, {"a": nodes}) == ()
+
+
+@given(st.data())
+@examples(60)
+def test_instances_of_scenarios_have_the_flows_of_the_definitions(data: st.DataObject) -> None:
+    tasks = [f"node-0{node}" for node in range(4) for _ in range(2)]
+    order = data.draw(st.permutations(tasks))
+    cut = data.draw(st.integers(2, 6))
+    kinds = st.sampled_from(["tasks", "ring"])
+    asked = scenario(
+        described("a", cut, allreduce=data.draw(kinds)),
+        described("b", 8 - cut, allreduce=data.draw(kinds)),
+    )
+    places = {"a": order[:cut], "b": order[cut:]}
+    assert judge(asked, schedule(places))[1] == ()
+
+
+@given(st.data())
+@examples(40, deadline=None)
+def test_allocation_states_true_places(data: st.DataObject) -> None:
+    cpu = st.sampled_from([0, 9_000, 16_000])
+    jobs = [
+        described(
+            name,
+            data.draw(st.integers(2, 4)),
+            each={"gpus": 1, "cpu_millicores": data.draw(cpu)},
+            allreduce=data.draw(st.sampled_from(["tasks", "ring"])),
+        )
+        for name in "abc"
+    ]
+    jobs[1] = described("b", 2, nodes=data.draw(st.sampled_from([["node-03"] * 2, None])))
+    asked = scenario(*jobs)
+    problem = allocate(asked, Budget(0.1))
+    names = dict.fromkeys(problem.instance.unshifted, 0)
+    assert judge(asked, schedule(problem.places, problem.waiting, offsets=names))[1] == ()
